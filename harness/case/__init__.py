@@ -1,0 +1,55 @@
+"""The language: layouts, operations and cases as plain typed data, validated on the way in.
+
+The floor that every room stands on: it imports nothing from the other rooms, and neither torch nor triton.
+"""
+
+from harness.case.case import CASE_VERSION, Case, Contents, Domain, decode_case, encode_case
+from harness.case.layout import (
+    Buffer,
+    ConvLayout,
+    ConvState,
+    Group,
+    Layer,
+    Layout,
+    State,
+    TemporalState,
+    state_extent,
+)
+from harness.case.operations import (
+    FRESH,
+    SKIP_ROW,
+    Operation,
+    Postprocess,
+    PostprocessRow,
+    Precopy,
+    PrecopyRow,
+    Runner,
+)
+from harness.case.problem import InvalidCase
+
+__all__ = [
+    "CASE_VERSION",
+    "FRESH",
+    "SKIP_ROW",
+    "Buffer",
+    "Case",
+    "Contents",
+    "ConvLayout",
+    "ConvState",
+    "Domain",
+    "Group",
+    "InvalidCase",
+    "Layer",
+    "Layout",
+    "Operation",
+    "Postprocess",
+    "PostprocessRow",
+    "Precopy",
+    "PrecopyRow",
+    "Runner",
+    "State",
+    "TemporalState",
+    "decode_case",
+    "encode_case",
+    "state_extent",
+]

@@ -1,0 +1,125 @@
+"""An executor is a way to run a target's Triton kernels: on a GPU, in Triton's interpreter, or compiled for the CPU.
+
+It owns three things: the device memory that arenas live in, the replacement of `triton.jit` that a target's modules
+are loaded with (so that every `kernel[grid](...)` reaches the executor and is counted), and what it saw while the
+kernels ran. One process serves one executor: Triton's interpreter is chosen before Triton is imported.
+"""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+
+class ExecutorCannot(Exception):
+    """The executor is unable to run this kernel or case: a skip (`executor-cannot`), never a pass."""
+
+
+@dataclass(frozen=True)
+class AccessSpan:
+    """Bytes `[start, start + size)` of the arena (offsets, not addresses) that kernels may touch.
+
+    `name` says what lies there in the words of the domain, `kind` is the kind of object as used in signatures.
+    """
+
+    start: int
+    size: int
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True)
+class AccessFault:
+    """One access that a checking executor saw and suppressed.
+
+    `violation` is `out-of-bounds` or `misaligned`; `offset` is the arena offset of the access's first byte;
+    `line` the kernel's source line, `source` its function; `program` the grid indices, `lane` the lane.
+    """
+
+    violation: str
+    is_store: bool
+    offset: int
+    width: int
+    kernel: str
+    source: str
+    line: int
+    program: tuple[int, int, int]
+    lane: int
+
+
+class Arena(abc.ABC):
+    """Device memory that holds one case: `size` bytes, addressed by offset.
+
+    Its base is aligned to at least 256 bytes, so an offset's alignment is the address's alignment.
+    """
+
+    size: int
+    address: int
+
+    @abc.abstractmethod
+    def write(self, offset: int, data: np.ndarray) -> None:
+        """Copy bytes (uint8, one dimension) into the arena."""
+
+    @abc.abstractmethod
+    def read(self, offset: int, size: int) -> np.ndarray:
+        """Bytes of the arena, after everything launched so far has finished. May be a view: do not keep it."""
+
+    @abc.abstractmethod
+    def tensor(
+        self, offset: int, size: int, dtype: torch.dtype, shape: Sequence[int], strides: Sequence[int]
+    ) -> torch.Tensor:
+        """A tensor over bytes `[offset, offset + size)`, which are its whole storage. Strides in elements."""
+
+
+class Executor(abc.ABC):
+    """Runs kernels. `launches` counts them since the last `begin`."""
+
+    name: ClassVar[str]
+    device: torch.device
+    launches: int = 0
+
+    @classmethod
+    @abc.abstractmethod
+    def unavailable(cls) -> str | None:
+        """Why this machine cannot run it, in one sentence; None if it can."""
+
+    @abc.abstractmethod
+    def allocate(self, size: int) -> Arena:
+        """A new arena of at least `size` bytes. Raises ExecutorCannot if the device has no room."""
+
+    @abc.abstractmethod
+    def jit(self, function: Callable[..., Any], **options: Any) -> Any:
+        """What `triton.jit(function, **options)` gives while a target's modules are being loaded."""
+
+    def begin(self, arena: Arena, spans: Sequence[AccessSpan]) -> None:
+        """Start watching: forget launches and faults; from here on kernels may touch `spans` of `arena`."""
+        self.launches = 0
+
+    def faults(self) -> Sequence[AccessFault]:
+        """Accesses seen outside the spans since `begin`. Only checking executors see any."""
+        return ()
+
+
+@contextlib.contextmanager
+def dispatching(executor: Executor) -> Iterator[None]:
+    """While this lasts, `triton.jit` makes kernels whose launches reach `executor`."""
+    import triton
+
+    def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:
+        if function is None:
+            return lambda late: executor.jit(late, **options)
+        return executor.jit(function, **options)
+
+    original, original_runtime = triton.jit, triton.runtime.jit.jit
+    triton.jit = triton.runtime.jit.jit = jit
+    try:
+        yield
+    finally:
+        triton.jit, triton.runtime.jit.jit = original, original_runtime

@@ -1,0 +1,110 @@
+"""A target is a system under test: code that migrates Mamba state, bound to the tensors of a case.
+
+A target never sees a case, only what a model runner would hand it: the static layout, tensors over the arena, and
+the arrays of one call. It runs its own production entry points on them.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import torch
+
+    from harness.case import Layout, Runner
+
+
+class UnknownTarget(ValueError):
+    """A target that does not exist or cannot be loaded. Its message is one line a user can act on."""
+
+
+class TargetLacks(Exception):
+    """The target has no such operation: a skip (`lacks-operation`), never a pass."""
+
+
+class OutsideContract(Exception):
+    """The target documents that it does not take this input: a skip (`outside-contract`), never a pass.
+
+    The message names the assertion or docstring that says so.
+    """
+
+
+@dataclass(frozen=True)
+class LayoutTensors:
+    """What a model runner owns for its lifetime.
+
+    `states[group][layer][state]` has shape `[num_blocks, ...]` and free strides; `tables[group]` is int32
+    `[table_rows, table_columns]`, one row per request slot.
+    """
+
+    states: Sequence[Sequence[Sequence[torch.Tensor]]]
+    tables: Sequence[torch.Tensor]
+
+
+@dataclass(frozen=True)
+class PostprocessArrays:
+    """Arguments of one postprocess call, int32 `[table_rows]` unless said otherwise.
+
+    V1: `scheduled`, `computed`, `draft` are there, in batch order; `new_computed` and `mapping` are None.
+    V2: `new_computed` and `mapping` (`[num_requests]`, the target's own integer type) are there, the others None;
+    arrays are by slot.
+    """
+
+    runner: Runner
+    num_requests: int
+    accepted: torch.Tensor
+    state_column: torch.Tensor
+    scheduled: torch.Tensor | None
+    computed: torch.Tensor | None
+    draft: torch.Tensor | None
+    new_computed: torch.Tensor | None
+    mapping: torch.Tensor | None
+
+
+@dataclass(frozen=True)
+class PrecopyArrays:
+    """Arguments of one precopy call, int32 `[table_rows]`; `mapping` as in PostprocessArrays (None: V1)."""
+
+    runner: Runner
+    num_requests: int
+    destination_column: torch.Tensor
+    source_column: torch.Tensor
+    bias: torch.Tensor
+    mapping: torch.Tensor | None
+
+
+Allocate = Callable[..., "torch.Tensor"]
+"""`allocate(name, shape, dtype) -> tensor`: private device memory of the target, fenced and watched for strays.
+Contents are poison: fill it."""
+
+
+class Bound(abc.ABC):
+    """A target bound to the tensors of one layout: the context that production creates once."""
+
+    @property
+    @abc.abstractmethod
+    def accepted_out(self) -> torch.Tensor:
+        """int32 `[table_rows]`: where V1 postprocess leaves the accepted counts of its batch rows."""
+
+    @abc.abstractmethod
+    def postprocess(self, arrays: PostprocessArrays) -> None:
+        """Run the production entry point. Raises TargetLacks or OutsideContract."""
+
+    @abc.abstractmethod
+    def precopy(self, arrays: PrecopyArrays) -> None:
+        """Run the production entry point. Raises TargetLacks or OutsideContract."""
+
+
+class Target(abc.ABC):
+    """A loaded system under test. `name` is what the user wrote, mutation included."""
+
+    name: str
+    mapping_bits: int
+    """Bits of one `mapping` entry: 32 or 64, as this target's runner passes it."""
+
+    @abc.abstractmethod
+    def bind(self, layout: Layout, tensors: LayoutTensors, allocate: Allocate) -> Bound:
+        """Create the target's context over these tensors."""
