@@ -11,7 +11,7 @@ from harness.case.layout import Layout
 from harness.case.operations import Operation
 from harness.case.problem import InvalidCase
 
-CASE_VERSION = 1
+CASE_VERSION: Literal[1] = 1
 
 Domain = Literal["reachable", "total"]
 Poison = Literal["A", "B"]

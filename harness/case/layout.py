@@ -139,9 +139,7 @@ def _check_state(layout: Layout, where: tuple[int, int, int], state: State) -> N
     if isinstance(state, ConvState):
         if (state.row_stride is not None) != (layout.conv_layout == "DS"):
             raise InvalidCase(f"{name}: row_stride is for DS conv states, and each of them needs one")
-        if state.row_stride is not None and (
-            state.row_stride % item or state.row_stride < state.window * item
-        ):
+        if state.row_stride is not None and (state.row_stride % item or state.row_stride < state.window * item):
             raise InvalidCase(f"{name}: row stride {state.row_stride} is unaligned or shorter than a row")
     extent = state_extent(state)
     if extent > state.block_stride:

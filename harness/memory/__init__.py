@@ -1,0 +1,24 @@
+"""The memory of a case: one flat byte arena that holds every object between guards, and the map back from bytes.
+
+Knows cases, and neither targets nor torch: an image is numpy bytes, to be copied to wherever a target runs.
+"""
+
+from harness.memory.contents import initial_image
+from harness.memory.image import Image
+from harness.memory.places import Place, describe
+from harness.memory.plan import ArraySpan, LayoutPlan, MemoryPlan, StatePlace, plan_layout, plan_memory
+from harness.memory.poison import poison_bytes
+
+__all__ = [
+    "ArraySpan",
+    "Image",
+    "LayoutPlan",
+    "MemoryPlan",
+    "Place",
+    "StatePlace",
+    "describe",
+    "initial_image",
+    "plan_layout",
+    "plan_memory",
+    "poison_bytes",
+]

@@ -1,0 +1,126 @@
+"""Contents turn a case into bytes: the image that memory holds before the program runs.
+
+State bytes come from the payload seed, so that no two blocks look alike; everything that nobody has written is
+poison. Entries that a launch must not read (table cells past the given ones, slots nobody scheduled) hold stale but
+plausible numbers: reading them gives wrong bytes instead of a dead GPU context.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.case import SKIP_ROW, Case, Operation
+from harness.memory.image import Image
+from harness.memory.plan import ArraySpan, LayoutPlan, MemoryPlan
+from harness.memory.poison import poison_bytes
+
+
+def initial_image(case: Case, plan: MemoryPlan) -> Image:
+    """The image of a case before its first operation. The same case and plan give the same bytes anywhere."""
+    random = np.random.Generator(np.random.PCG64(case.contents.payload_seed))
+    masks = _state_masks(plan.base)
+    segments = []
+    for (start, size), mask in zip(plan.covered, (*masks, None), strict=True):
+        data = poison_bytes(case.contents.poison, start, size)
+        if mask is None:
+            data = data.copy()
+        else:
+            payload = np.frombuffer(random.bytes(size), dtype=np.uint8)
+            data = np.where(mask, payload, data)
+        segments.append((start, data))
+    image = Image(segments)
+    for group in range(len(case.layout.groups)):
+        _write_table(case, plan.base, image, group, random)
+    for operation, spans in zip(case.program, plan.arrays, strict=True):
+        _write_arrays(case, operation, spans, image, random)
+    return image
+
+
+@functools.lru_cache(maxsize=8)
+def _state_masks(base: LayoutPlan) -> tuple[NDArray[np.bool_] | None, ...]:
+    """For each covered span of the layout, which bytes belong to a block of a state; None for none."""
+    masks: list[NDArray[np.bool_]] = [np.zeros(size, dtype=np.bool_) for _, size in base.covered]
+    starts = np.array([start for start, _ in base.covered])
+    for place in base.states:
+        block = _block_mask(place.state, place.extent)
+        for b in range(base.layout.num_blocks):
+            first = place.block(b)
+            i = int(np.searchsorted(starts, first, side="right")) - 1
+            at = first - int(starts[i])
+            masks[i][at : at + place.extent] |= block
+    return tuple(mask if mask.any() else None for mask in masks)
+
+
+def _block_mask(state: object, extent: int) -> NDArray[np.bool_]:
+    mask = np.ones(extent, dtype=np.bool_)
+    row_stride = getattr(state, "row_stride", None)
+    if row_stride is not None:
+        row = state.window * state.item_size  # type: ignore[attr-defined]
+        mask[:] = np.arange(extent) % row_stride < row
+    return mask
+
+
+def _write_table(case: Case, base: LayoutPlan, image: Image, group: int, random: np.random.Generator) -> None:
+    layout = case.layout
+    cells = random.integers(
+        1, layout.num_blocks, (layout.table_rows, layout.table_columns), dtype=np.int32, endpoint=False
+    )
+    for row, given in enumerate(case.contents.tables[group]):
+        cells[row, : len(given)] = given
+    image.view(base.tables[group], base.table_bytes)[:] = cells.reshape(-1).view(np.uint8)
+
+
+def _write_arrays(
+    case: Case,
+    operation: Operation,
+    spans: dict[str, ArraySpan],
+    image: Image,
+    random: np.random.Generator,
+) -> None:
+    rows = [row for row in operation.rows if row.slot != SKIP_ROW]
+    slots = [row.slot for row in rows]
+    for name, span in spans.items():
+        if name == "mapping":
+            kind = np.int32 if span.item == 4 else np.int64
+            # An empty batch still has a pointer: what it points at says "skip".
+            values = np.full(span.length, SKIP_ROW, dtype=kind)
+            values[: len(operation.rows)] = [row.slot for row in operation.rows]
+        else:
+            values = _stale(case, name, span.length, random)
+            values[slots] = [_VALUE[name](row) for row in rows]
+        image.view(span.start, span.size)[:] = values.view(np.uint8)
+
+
+_VALUE = {
+    "accepted": lambda row: row.accepted,
+    "state_column": lambda row: row.state_column,
+    "scheduled": lambda row: row.scheduled,
+    "computed": lambda row: row.computed,
+    "draft": lambda row: row.draft,
+    "new_computed": lambda row: row.new_computed,
+    "destination_column": lambda row: row.destination_column,
+    "source_column": lambda row: row.source_column,
+    "bias": lambda row: row.bias,
+}
+
+
+def _stale(case: Case, name: str, length: int, random: np.random.Generator) -> NDArray[np.int32]:
+    """Numbers of requests that are not in this batch: if a kernel used them it would move something."""
+    layout = case.layout
+    columns = max(layout.table_columns - layout.num_spec - 1, 1)
+    spec = layout.num_spec
+    low, high = {
+        "accepted": (1, spec + 1),
+        "state_column": (0, columns - 1),
+        "scheduled": (spec + 1, spec + 1),
+        "computed": (spec + 1, columns * layout.block_size),
+        "draft": (0, spec),
+        "new_computed": (spec + 1, columns * layout.block_size),
+        "destination_column": (0, columns - 1),
+        "source_column": (0, columns - 1),
+        "bias": (0, spec),
+    }[name]
+    return random.integers(low, max(low, high), length, dtype=np.int32, endpoint=True)

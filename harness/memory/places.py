@@ -1,0 +1,168 @@
+"""A place is what an arena offset is, in the words of the domain: the way back from a byte to a block or a guard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.case import Case, ConvState
+from harness.memory.plan import GUARD, MemoryPlan, StatePlace
+
+NULL_BLOCK = 0
+
+
+@dataclass(frozen=True)
+class Place:
+    """`kind` is the kind of object (conv, temporal, table, padding, guard, private, or an argument's name);
+    `name` says which one and which byte of it, `start` is where the named thing begins in the arena."""
+
+    kind: str
+    name: str
+    start: int
+
+
+def describe(case: Case, plan: MemoryPlan, offset: int) -> Place:
+    """What the byte at `offset` is. Total: every offset of the arena is something."""
+    return (
+        _in_array(plan, offset)
+        or _in_table(case, plan, offset)
+        or _in_state(case, plan, offset)
+        or _between(case, plan, offset)
+    )
+
+
+def describe_block(case: Case, place: StatePlace, block: int) -> str:
+    """Name one block of one state, with the table cells that lead to it."""
+    kind = "conv" if isinstance(place.state, ConvState) else "temporal"
+    return (
+        f"group {place.group}, layer {place.layer}, {kind} state {place.index}, {_block_name(case, place.group, block)}"
+    )
+
+
+def _in_array(plan: MemoryPlan, offset: int) -> Place | None:
+    for spans in plan.arrays:
+        for span in spans.values():
+            if span.start <= offset < span.start + span.size:
+                entry = (offset - span.start) // span.item
+                what = "batch row" if span.name == "mapping" else "slot"
+                name = f"operation {span.operation}, {span.name}[{entry}] ({what} {entry})"
+                return Place(span.name, name, span.start)
+    return None
+
+
+def _in_table(case: Case, plan: MemoryPlan, offset: int) -> Place | None:
+    for group, start in enumerate(plan.base.tables):
+        if start <= offset < start + plan.base.table_bytes:
+            row, column = divmod((offset - start) // 4, case.layout.table_columns)
+            return Place("table", f"block table of group {group}, slot {row}, column {column}", start)
+    return None
+
+
+def _in_state(case: Case, plan: MemoryPlan, offset: int) -> Place | None:
+    """The block that holds the byte; where groups share memory, the one whose group owns the block."""
+    found: Place | None = None
+    for place in plan.base.states:
+        block, within = divmod(offset - place.start, place.state.block_stride)
+        if not 0 <= block < case.layout.num_blocks or within >= place.extent:
+            continue
+        element = _element_name(place, within)
+        if element is None:
+            continue
+        kind = "conv" if isinstance(place.state, ConvState) else "temporal"
+        here = Place(kind, f"{describe_block(case, place, block)}, {element}", place.block(block))
+        if case.contents.owners[block] == place.group:
+            return here
+        found = found or here
+    return found
+
+
+def _element_name(place: StatePlace, within: int) -> str | None:
+    """Name the element at byte `within` of a block; None for the gap between two DS rows."""
+    state = place.state
+    if not isinstance(state, ConvState):
+        element, byte = divmod(within, state.item_size)
+        return f"element {element}, byte {byte}"
+    if state.row_stride is None:
+        token, rest = divmod(within, state.dim * state.item_size)
+        row, byte = divmod(rest, state.item_size)
+    else:
+        row, rest = divmod(within, state.row_stride)
+        token, byte = divmod(rest, state.item_size)
+        if token >= state.window:
+            return None
+    return f"token {token}, row {row}, byte {byte}"
+
+
+def _block_name(case: Case, group: int, block: int) -> str:
+    if block == NULL_BLOCK:
+        return "null block 0"
+    cells = [
+        f"column {c} of slot {r}"
+        for r, row in enumerate(case.contents.tables[group])
+        for c, cell in enumerate(row)
+        if cell == block
+    ]
+    owner = case.contents.owners[block]
+    if not cells:
+        whose = f"of group {owner}" if owner not in (-1, group) else "in no table of this group"
+        return f"block {block} ({whose})"
+    more = f" and {len(cells) - 2} more" if len(cells) > 2 else ""
+    return f"block {block} ({', '.join(cells[:2])}{more})"
+
+
+def _between(case: Case, plan: MemoryPlan, offset: int) -> Place:
+    first, size = plan.base.private
+    if first <= offset < first + size:
+        return Place("private", f"the target's private memory, byte {offset - first}", first)
+    for i, (start, buffer) in enumerate(zip(plan.base.buffers, case.layout.buffers, strict=True)):
+        if start <= offset < start + buffer.size:
+            return _padding(case, plan, i, offset)
+    return _guard(case, plan, offset)
+
+
+def _padding(case: Case, plan: MemoryPlan, buffer: int, offset: int) -> Place:
+    """A byte of a buffer that belongs to no state: named after the nearest block in front of it."""
+    nearest: tuple[int, StatePlace, int] | None = None
+    for place in plan.base.states:
+        if place.state.buffer != buffer or offset < place.start:
+            continue
+        block = min((offset - place.start) // place.state.block_stride, case.layout.num_blocks - 1)
+        end = place.block(block) + place.extent
+        owned = case.contents.owners[block] == place.group
+        distance = offset - end
+        if nearest is None or (distance, not owned) < (nearest[0], False):
+            nearest = (distance, place, block)
+    if nearest is None:
+        return Place(
+            "padding",
+            f"buffer {buffer}, byte {offset - plan.base.buffers[buffer]}, before any state",
+            plan.base.buffers[buffer],
+        )
+    distance, place, block = nearest
+    end = place.block(block) + place.extent
+    where = "a gap between rows of" if distance < 0 else f"padding, {distance} bytes after"
+    return Place("padding", f"{where} {describe_block(case, place, block)}", end)
+
+
+def _guard(case: Case, plan: MemoryPlan, offset: int) -> Place:
+    """A byte between objects: named after the nearer of its two neighbours."""
+    objects = [
+        (start, buffer.size, f"buffer {i}")
+        for i, (start, buffer) in enumerate(zip(plan.base.buffers, case.layout.buffers, strict=True))
+    ]
+    objects += [
+        (start, plan.base.table_bytes, f"the block table of group {g}") for g, start in enumerate(plan.base.tables)
+    ]
+    objects += [
+        (span.start, span.size, f"{span.name} of operation {span.operation}")
+        for spans in plan.arrays
+        for span in spans.values()
+    ]
+    objects.append((*plan.base.private, "the target's private memory"))
+
+    def distance(item: tuple[int, int, str]) -> int:
+        start, size, _ = item
+        return start - offset if offset < start else offset - (start + size) + 1
+
+    start, size, name = min(objects, key=distance)
+    side = f"{start - offset} bytes before" if offset < start else f"{offset - start - size} bytes after"
+    return Place("guard", f"guard, {side} {name}", start - GUARD if offset < start else start + size)

@@ -1,0 +1,175 @@
+"""A plan says where in the arena each object of a case lies.
+
+    guard | buffer | guard | ... | table | guard | ... | private memory of the target | array | guard | ... | guard
+
+Everything up to the target's private memory depends on the layout alone, so that cases of one layout can share a
+target's context; the arrays of the operations follow. Guards stand on both sides of every object.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.case import Case, InvalidCase, Layout, Operation, Postprocess, State, state_extent
+
+ALIGNMENT = 256
+GUARD = 256
+OUTER_GUARD = 8192
+"""A copy loop handles up to 8192 bytes a step: the ends of the arena stop one step too many."""
+
+DENSE_LIMIT = 8 << 20
+"""Buffers up to this many bytes are covered whole; of larger ones only what lies around the blocks."""
+COVERED_LIMIT = 1 << 30
+"""Most bytes a case may really hold."""
+
+
+@dataclass(frozen=True)
+class StatePlace:
+    """One state tensor: `start` is the arena offset of block 0, `extent` the bytes one block spans."""
+
+    group: int
+    layer: int
+    index: int
+    state: State
+    start: int
+    extent: int
+
+    def block(self, block: int) -> int:
+        """Arena offset of a block's first byte."""
+        return self.start + block * self.state.block_stride
+
+
+@dataclass(frozen=True)
+class ArraySpan:
+    """A one-dimensional integer array: an argument of an operation. `item` is bytes per entry."""
+
+    operation: int
+    name: str
+    start: int
+    item: int
+    length: int
+
+    @property
+    def size(self) -> int:
+        return self.item * self.length
+
+
+@dataclass(frozen=True)
+class LayoutPlan:
+    """Where buffers, states and tables lie; `private` is the span set aside for the target's own memory."""
+
+    layout: Layout
+    buffers: tuple[int, ...]
+    states: tuple[StatePlace, ...]
+    tables: tuple[int, ...]
+    covered: tuple[tuple[int, int], ...]
+    private: tuple[int, int]
+
+    @property
+    def table_bytes(self) -> int:
+        return self.layout.table_rows * self.layout.table_columns * 4
+
+    def table_cell(self, group: int, row: int, column: int) -> int:
+        """Arena offset of a cell of a block table."""
+        return self.tables[group] + (row * self.layout.table_columns + column) * 4
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """A layout plan and the arrays of each operation, by name; `size` is the size of the arena in bytes."""
+
+    base: LayoutPlan
+    arrays: tuple[dict[str, ArraySpan], ...]
+    covered: tuple[tuple[int, int], ...]
+    size: int
+
+
+def plan_memory(case: Case, mapping_bits: int) -> MemoryPlan:
+    """Place all objects of a case; `mapping_bits` is 32 or 64, the target's type of a mapping entry.
+
+    Raises InvalidCase if the case would hold more memory than COVERED_LIMIT.
+    """
+    base = plan_layout(case.layout)
+    start = cursor = sum(base.private)
+    arrays = []
+    for i, operation in enumerate(case.program):
+        spans = {}
+        for name, item, length in _arrays(operation, case.layout.table_rows, mapping_bits // 8):
+            spans[name] = ArraySpan(operation=i, name=name, start=cursor, item=item, length=length)
+            cursor = _align(cursor + item * length) + GUARD
+        arrays.append(spans)
+    size = cursor + OUTER_GUARD
+    return MemoryPlan(base, tuple(arrays), (*base.covered, (start, size - start)), size)
+
+
+def _arrays(operation: Operation, rows: int, mapping_item: int) -> list[tuple[str, int, int]]:
+    if isinstance(operation, Postprocess):
+        counts = (
+            ["accepted", "state_column", "scheduled", "computed", "draft"]
+            if operation.runner == "V1"
+            else ["accepted", "state_column", "new_computed"]
+        )
+    else:
+        counts = ["destination_column", "source_column", "bias"]
+    arrays = [(name, 4, rows) for name in counts]
+    if operation.runner == "V2":
+        # As long as the batch and no longer: a read past it is a read of the guard.
+        arrays.append(("mapping", mapping_item, max(len(operation.rows), 1)))
+    return arrays
+
+
+@functools.lru_cache(maxsize=64)
+def plan_layout(layout: Layout) -> LayoutPlan:
+    """Place buffers and tables. Raises InvalidCase if they hold more than COVERED_LIMIT bytes."""
+    cursor = OUTER_GUARD
+    buffers = []
+    for buffer in layout.buffers:
+        buffers.append(cursor + buffer.misalignment)
+        cursor = _align(buffers[-1] + buffer.size) + GUARD
+    states = tuple(
+        StatePlace(*where, state, buffers[state.buffer] + state.offset, state_extent(state))
+        for where, state in layout.states()
+    )
+    table_bytes = layout.table_rows * layout.table_columns * 4
+    tables = []
+    for _ in layout.groups:
+        tables.append(cursor)
+        cursor = _align(cursor + table_bytes) + GUARD
+    covered = _covered(layout, buffers, states, tables[0] if tables else cursor, cursor)
+    # Metadata of every state, several arrays of one entry per slot, table addresses, and the fences between them.
+    private = _align(64 * 1024 + 256 * layout.num_states + 128 * layout.table_rows)
+    return LayoutPlan(layout, tuple(buffers), states, tuple(tables), covered, (cursor, private))
+
+
+def _covered(
+    layout: Layout, buffers: Sequence[int], states: Sequence[StatePlace], tables: int, end: int
+) -> tuple[tuple[int, int], ...]:
+    spans = [(0, OUTER_GUARD), (tables - GUARD, end)]
+    for i, (start, buffer) in enumerate(zip(buffers, layout.buffers, strict=True)):
+        if buffer.size <= DENSE_LIMIT:
+            spans.append((start - GUARD, start + buffer.size + GUARD))
+            continue
+        spans += [(start - GUARD, start), (start + buffer.size, start + buffer.size + GUARD)]
+        mine = [place for place in states if place.state.buffer == i]
+        if sum(place.extent + 2 * GUARD for place in mine) * layout.num_blocks > COVERED_LIMIT:
+            raise InvalidCase(f"the states of buffer {i} hold more than {COVERED_LIMIT} bytes")
+        for place in mine:
+            for block in range(layout.num_blocks):
+                first = place.block(block)
+                spans.append((first - GUARD, min(first + place.extent, start + buffer.size) + GUARD))
+    spans.sort()
+    merged: list[list[int]] = []
+    for first, last in spans:
+        if merged and first <= merged[-1][1] + ALIGNMENT:
+            merged[-1][1] = max(merged[-1][1], last)
+        else:
+            merged.append([first, last])
+    if sum(last - first for first, last in merged) > COVERED_LIMIT:
+        raise InvalidCase(f"the case holds more than {COVERED_LIMIT} bytes of memory")
+    return tuple((first, last - first) for first, last in merged)
+
+
+def _align(offset: int) -> int:
+    return (offset + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
