@@ -1,0 +1,24 @@
+"""ds-as-sd: right at bias 0 on dense rows, where both layouts are one run of bytes, and wrong everywhere
+else."""
+
+from harness.kernels.mutations.mutation import Mutation, Rewrite
+
+MUTATION = Mutation(
+    name="ds-as-sd",
+    summary="A DS conv window is copied as one contiguous run of bytes, as if it were in SD layout.",
+    rewrites={
+        "vllm": {
+            "vllm/v1/worker/mamba_utils.py": [
+                [
+                    Rewrite(
+                        "_copy_mamba_state_block",
+                        "if CONV_STATE_DIM_FIRST and is_conv_state:",
+                        "if CONV_STATE_DIM_FIRST and is_conv_state:\n"
+                        "        state_inner_size = tl.load(state_dim_row_count_ptr + state_idx).to(tl.int64)\n"
+                        "    if CONV_STATE_DIM_FIRST and conv_width < 0:",
+                    )
+                ]
+            ]
+        },
+    },
+)

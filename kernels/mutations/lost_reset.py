@@ -1,0 +1,21 @@
+"""lost-reset: nothing is wrong with the states; the next step reads them at the wrong offset."""
+
+from harness.kernels.mutations.mutation import Mutation, Rewrite
+
+MUTATION = Mutation(
+    name="lost-reset",
+    summary="Postprocess does not set the accepted count to 1 where the state moved inside its block.",
+    rewrites={
+        "vllm": {
+            "vllm/v1/worker/mamba_utils.py": [
+                [
+                    Rewrite(
+                        "postprocess_mamba_fused_kernel",
+                        "tl.store(num_accepted_tokens_out_ptr + req_idx, 1)",
+                        "tl.store(num_accepted_tokens_out_ptr + req_idx, num_accepted)",
+                    )
+                ]
+            ]
+        },
+    },
+)

@@ -1,0 +1,83 @@
+"""The registry of mutations: their names, and how a user picks them (`TARGET+NAME`).
+
+Adding one is a new file with a `MUTATION` and its line here; others add theirs through entry points of the
+group `mamba_migration_harness.mutations`, each naming a Mutation.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.metadata
+import os
+from collections.abc import Mapping
+
+from harness.kernels.mutations import (
+    conv_shift_off_by_one,
+    ds_as_sd,
+    int32_offset,
+    lost_reset,
+    temporal_size,
+    wrong_destination,
+    wrong_group,
+)
+from harness.kernels.mutations.mutation import Mutation
+from harness.kernels.targets.base import UnknownTarget
+
+ENTRY_POINTS = "mamba_migration_harness.mutations"
+
+_OURS = (
+    conv_shift_off_by_one.MUTATION,
+    ds_as_sd.MUTATION,
+    int32_offset.MUTATION,
+    lost_reset.MUTATION,
+    temporal_size.MUTATION,
+    wrong_destination.MUTATION,
+    wrong_group.MUTATION,
+)
+
+
+@functools.cache
+def _table() -> Mapping[str, Mutation]:
+    table = {mutation.name: mutation for mutation in _OURS}
+    for entry_point in importlib.metadata.entry_points(group=ENTRY_POINTS):
+        mutation = entry_point.load()
+        if not isinstance(mutation, Mutation):
+            raise UnknownTarget(f"entry point {entry_point.name} of {ENTRY_POINTS} is not a Mutation")
+        if mutation.name in table:
+            raise UnknownTarget(f"two mutations are called {mutation.name}")
+        table[mutation.name] = mutation
+    return table
+
+
+def mutation_names() -> tuple[str, ...]:
+    """All mutations' names, sorted."""
+    return tuple(sorted(_table()))
+
+
+def mutation(name: str) -> Mutation:
+    """The mutation called `name`. Raises UnknownTarget, which lists the known ones."""
+    try:
+        return _table()[name]
+    except KeyError:
+        known = ", ".join(mutation_names())
+        raise UnknownTarget(f"unknown mutation {name!r}; known mutations: {known}") from None
+
+
+def split_target(text: str) -> tuple[str, tuple[Mutation, ...]]:
+    """Split `TARGET+NAME+NAME` into the plain target and its mutations, in the order written.
+
+    A plus sign inside the path of a `path:` target that exists stays part of the path. Raises UnknownTarget
+    for a name that is no mutation, or one given twice.
+    """
+    base, names = text, list[str]()
+    while "+" in base and not _is_directory(base):
+        base, _, name = base.rpartition("+")
+        names.insert(0, name)
+    if len(set(names)) != len(names):
+        raise UnknownTarget(f"a mutation is named twice in {text!r}")
+    return base, tuple(mutation(name) for name in names)
+
+
+def _is_directory(target: str) -> bool:
+    kind, _, path = target.partition(":")
+    return kind == "path" and os.path.isdir(os.path.expanduser(path))

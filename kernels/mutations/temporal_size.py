@@ -1,0 +1,21 @@
+"""temporal-size: a padded page holds other states behind the temporal one, and the copy drags them along."""
+
+from harness.kernels.mutations.mutation import Mutation, Rewrite
+
+MUTATION = Mutation(
+    name="temporal-size",
+    summary="A temporal copy moves the whole block stride instead of the state's natural bytes.",
+    rewrites={
+        "vllm": {
+            "vllm/v1/worker/mamba_utils.py": [
+                [
+                    Rewrite(
+                        "_copy_mamba_state_block",
+                        "copy_size = state_inner_size * state_elem_size",
+                        "copy_size = state_block_stride",
+                    )
+                ]
+            ]
+        },
+    },
+)

@@ -1,0 +1,72 @@
+"""Loading turns source text into a module whose Triton kernels launch on an executor.
+
+A target's modules are not imported in the usual way, for two reasons. Their text may have been rewritten (a
+planted mutation) or come from a place that Python cannot import. And `triton.jit` must be the executor's
+while they run their top level. The text has to lie in a real file all the same: Triton reads a kernel's
+source through `inspect`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import sys
+import tempfile
+from pathlib import Path
+from types import ModuleType
+
+from harness.kernels.cache_directory import cache_directory
+from harness.kernels.executors.base import Executor, dispatching
+
+
+def load_module(name: str, source: str, executor: Executor, *, path: Path | None = None) -> ModuleType:
+    """Execute `source` as the module `name`, its kernels launching on `executor`, and return it.
+
+    It replaces any module registered in `sys.modules` under `name`; modules already loaded keep what they
+    imported. `path` is a file that holds exactly `source` and will not change while the process runs: the
+    module's code then points there. Without it the text is written to the cache directory, under a name made
+    from its contents.
+
+    Raises whatever the module raises; `sys.modules` is then as before.
+    """
+    file = path or source_file(name, source)
+    code = compile(source, str(file), "exec", dont_inherit=True)
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None:
+        raise ImportError(f"{file} is not a Python source file")
+    module = importlib.util.module_from_spec(spec)
+    before = sys.modules.get(name)
+    sys.modules[name] = module
+    try:
+        with dispatching(executor):
+            exec(code, module.__dict__)
+    except BaseException:
+        if before is None:
+            del sys.modules[name]
+        else:
+            sys.modules[name] = before
+        raise
+    return module
+
+
+def source_file(name: str, source: str) -> Path:
+    """A file that holds `source`, named after module `name`: the same text is always the same file.
+
+    Written under another name and moved into place, so that no other process ever reads half a file.
+    """
+    data = source.encode()
+    directory = cache_directory() / "sources" / hashlib.sha256(data).hexdigest()[:24]
+    file = directory / f"{name.rpartition('.')[2]}.py"
+    if file.is_file() and file.read_bytes() == data:
+        return file
+    directory.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=directory, suffix=".tmp")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+        os.replace(temporary, file)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    return file
