@@ -15,7 +15,10 @@ from harness.oracles.decisions import Move
 
 @dataclass(frozen=True)
 class StateCopy:
-    """Move runs of `run_bytes`: run i from `source + i * run_stride` to `destination + i * run_stride` (arena offsets)."""
+    """Move runs of `run_bytes` bytes: run i from `source + i * run_stride` to `destination + i * run_stride`.
+
+    `source` and `destination` are arena offsets.
+    """
 
     row: int
     slot: int

@@ -13,7 +13,7 @@ import numpy as np
 from harness.case import Case, InvalidCase, Postprocess
 from harness.memory import Image, MemoryPlan
 from harness.oracles.copies import StateCopy, copy_of_state
-from harness.oracles.decisions import Decision, decide
+from harness.oracles.decisions import decide
 
 
 @dataclass(frozen=True)
@@ -21,20 +21,18 @@ class Expected:
     """What one operation must leave behind.
 
     `image` is the case's whole memory; `accepted_out` the V1 result by batch row (None for other operations);
-    `copies` the state copies that must happen, `decisions` one entry per batch row.
+    `copies` the state copies that must happen, `resets` the number of accepted counts that change.
     """
 
     image: Image
     accepted_out: list[int] | None
-    decisions: list[Decision | None]
     copies: list[StateCopy]
+    resets: int
 
     @property
     def expects_work(self) -> bool:
-        """Whether a launch must happen: something moves, or a count changes."""
-        return bool(self.copies) or any(
-            decision is not None and decision.accepted == 1 and decision.move is None for decision in self.decisions
-        )
+        """Whether a launch must happen."""
+        return bool(self.copies) or self.resets > 0
 
 
 def expect(case: Case, plan: MemoryPlan, index: int, before: Image) -> Expected:
@@ -68,16 +66,21 @@ def expect(case: Case, plan: MemoryPlan, index: int, before: Image) -> Expected:
             after.view(copy.destination + shift, copy.run_bytes)[:] = before.view(copy.source + shift, copy.run_bytes)
 
     accepted_out = None
+    resets = 0
     if isinstance(operation, Postprocess):
+        decided = [d for d in decisions if d is not None]
+        counts = [0 if d.accepted is None else d.accepted for d in decided]
+        resets = sum(
+            row.accepted != decision.accepted
+            for row, decision in zip(operation.rows, decisions, strict=True)
+            if decision is not None
+        )
         if operation.runner == "V1":
-            accepted_out = [decision.accepted for decision in decisions if decision is not None]
+            accepted_out = counts
         else:
             span = plan.arrays[index]["accepted"]
-            counts = after.view(span.start, span.size).view(np.int32)
-            for decision in decisions:
-                if decision is not None:
-                    counts[decision.slot] = decision.accepted
-    return Expected(after, accepted_out, decisions, copies)
+            after.view(span.start, span.size).view(np.int32)[[d.slot for d in decided]] = counts
+    return Expected(after, accepted_out, copies, resets)
 
 
 def _refuse_conflicts(copies: list[StateCopy]) -> None:
@@ -113,4 +116,4 @@ def _push(
         return (max(first, new), second)
     if new[0] > first[0]:
         return (new, first)
-    return (first, max(second, new) if new[1] != first[1] else second)
+    return (first, max(second, new))

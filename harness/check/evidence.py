@@ -1,0 +1,169 @@
+"""Evidence is a byte difference told in the words of the domain, and the signature that names its kind.
+
+A fault rarely damages one thing only. The signature is that of the gravest difference, by a fixed order, so that the
+same fault gives the same signature whatever the layout put next to it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+
+from harness.case import Case
+from harness.check.outcome import Difference, Evidence, Signature
+from harness.kernels.executors.base import AccessFault
+from harness.memory import Image, MemoryPlan, describe
+from harness.oracles.memory import Expected
+
+SHOWN_DIFFERENCES = 8
+SHOWN_BYTES = 16
+EXAMINED_RUNS = 1000
+"""A copy of the wrong block differs in thousands of runs; the first ones tell what it is."""
+
+_GRAVITY = ("wrong-bytes", "stray-write")
+_OBJECTS = ("temporal", "conv", "padding", "guard", "table", "accepted")
+
+
+def byte_evidence(
+    case: Case, plan: MemoryPlan, index: int, before: Image, expected: Expected, found: Image
+) -> tuple[Signature, Evidence] | None:
+    """Compare the whole memory after operation `index`; None if every byte is right."""
+    runs = list(expected.image.differences(found))
+    if not runs:
+        return None
+    written = _WrittenSpans(plan, index, expected)
+    differences = [
+        _difference(case, plan, violation, start, size, before, expected.image, found)
+        for start, size, violation in _split(runs[:EXAMINED_RUNS], written)
+    ]
+    differences.sort(key=_grave)
+    first = differences[0]
+    signature = Signature(
+        operation=_operation_name(case, index),
+        oracle="memory",
+        violation=first.violation,
+        object=first.object,
+        conv_layout=case.layout.conv_layout if first.object == "conv" else "-",
+    )
+    total = sum(size for _, size in runs)
+    action = "holds the wrong bytes" if first.violation == "wrong-bytes" else "changed, and nobody asked for it"
+    summary = f"{first.place}: {action}; expected {first.expected}, found {first.found}"
+    return signature, Evidence(summary, tuple(differences[:SHOWN_DIFFERENCES]), total)
+
+
+def access_evidence(
+    case: Case, plan: MemoryPlan, index: int, faults: Sequence[AccessFault]
+) -> tuple[Signature, Evidence] | None:
+    """Accesses that a checking executor saw outside everything the kernel may touch, or misaligned."""
+    if not faults:
+        return None
+    told = []
+    for fault in faults:
+        place = describe(case, plan, fault.offset)
+        access = "store" if fault.is_store else "load"
+        told.append(
+            (
+                place,
+                f"{fault.violation} {fault.width}-byte {access} at {place.name}; {fault.kernel}, "
+                f"{fault.source} line {fault.line}, program {fault.program}, lane {fault.lane}",
+            )
+        )
+    first = min(range(len(told)), key=lambda i: (faults[i].violation, not faults[i].is_store, i))
+    kind = told[first][0].kind
+    violation = f"{faults[first].violation}-{'store' if faults[first].is_store else 'load'}"
+    layout = case.layout.conv_layout if kind == "conv" else "-"
+    signature = Signature(_operation_name(case, index), "access", violation, kind, layout)
+    details = tuple(text for _, text in told[:SHOWN_DIFFERENCES])
+    return signature, Evidence(told[first][1], (), sum(fault.width for fault in faults), details)
+
+
+def count_evidence(case: Case, index: int, expected: list[int], found: list[int]) -> tuple[Signature, Evidence] | None:
+    """Compare the accepted counts that a V1 postprocess leaves in its context."""
+    wrong = [i for i, (want, got) in enumerate(zip(expected, found, strict=True)) if want != got]
+    if not wrong:
+        return None
+    signature = Signature(_operation_name(case, index), "memory", "wrong-count", "accepted", "-")
+    details = tuple(f"accepted_out[{i}]: expected {expected[i]}, found {found[i]}" for i in wrong)
+    rows = len(case.program[index].rows)
+    where = f"batch row {wrong[0]}" if wrong[0] < rows else f"entry {wrong[0]}, past the {rows} rows of the batch"
+    summary = f"accepted count of {where}: expected {expected[wrong[0]]}, found {found[wrong[0]]}"
+    return signature, Evidence(summary, (), 4 * len(wrong), details[:SHOWN_DIFFERENCES])
+
+
+def private_evidence(case: Case, index: int, names: Iterable[str]) -> tuple[Signature, Evidence]:
+    """A write past the target's own buffers."""
+    signature = Signature(_operation_name(case, index), "memory", "stray-write", "private", "-")
+    return signature, Evidence(f"bytes around the target's own buffers changed: {', '.join(names)}")
+
+
+def exception_evidence(case: Case, index: int, error: BaseException) -> tuple[Signature, Evidence]:
+    """Production code raised where it had to work."""
+    signature = Signature(_operation_name(case, index), "exception", type(error).__name__, "call", "-")
+    message = " ".join(str(error).split())[:500]
+    return signature, Evidence(f"{type(error).__name__}: {message}")
+
+
+class _WrittenSpans:
+    """The bytes that operation `index` had to write, for telling a wrong write from a stray one."""
+
+    def __init__(self, plan: MemoryPlan, index: int, expected: Expected) -> None:
+        spans = [
+            (copy.destination + i * copy.run_stride, copy.run_bytes)
+            for copy in expected.copies
+            for i in range(copy.runs)
+        ]
+        accepted = plan.arrays[index].get("accepted")
+        if accepted is not None and expected.accepted_out is None:
+            spans.append((accepted.start, accepted.size))
+        self._spans = sorted(spans)
+        self._starts = [start for start, _ in self._spans]
+
+    def part(self, offset: int) -> tuple[bool, int | None]:
+        """Whether `offset` had to be written, and where that stops being so (None: never)."""
+        i = bisect_right(self._starts, offset) - 1
+        if i >= 0 and offset < self._starts[i] + self._spans[i][1]:
+            return True, self._starts[i] + self._spans[i][1]
+        return False, self._starts[i + 1] if i + 1 < len(self._starts) else None
+
+
+def _split(runs: list[tuple[int, int]], written: _WrittenSpans) -> Iterator[tuple[int, int, str]]:
+    for start, size in runs:
+        cursor, end = start, start + size
+        while cursor < end:
+            inside, until = written.part(cursor)
+            stop = end if until is None else min(end, until)
+            yield cursor, stop - cursor, "wrong-bytes" if inside else "stray-write"
+            cursor = stop
+
+
+def _difference(
+    case: Case,
+    plan: MemoryPlan,
+    violation: str,
+    start: int,
+    size: int,
+    before: Image,
+    expected: Image,
+    found: Image,
+) -> Difference:
+    place = describe(case, plan, start)
+    shown = min(size, SHOWN_BYTES)
+    return Difference(
+        violation=violation,
+        object=place.kind,
+        place=place.name,
+        offset=start,
+        size=size,
+        before=before.view(start, shown).tobytes().hex(" "),
+        expected=expected.view(start, shown).tobytes().hex(" "),
+        found=found.view(start, shown).tobytes().hex(" "),
+    )
+
+
+def _grave(difference: Difference) -> tuple[int, int, int]:
+    kind = _OBJECTS.index(difference.object) if difference.object in _OBJECTS else len(_OBJECTS)
+    return (_GRAVITY.index(difference.violation), kind, difference.offset)
+
+
+def _operation_name(case: Case, index: int) -> str:
+    return type(case.program[index]).__name__.lower()

@@ -1,0 +1,91 @@
+"""An outcome is what checking one case gave: a verdict for each operation, and evidence where one failed.
+
+Plain data without torch, so that it travels between processes and into files.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Status = Literal["pass", "fail", "skip"]
+SkipReason = Literal["lacks-operation", "outside-contract", "executor-cannot"]
+
+
+class Signature(msgspec.Struct, frozen=True):
+    """What makes two failures the same finding: no ids, counts or releases.
+
+    `violation` is `wrong-bytes` (bytes that had to be written hold something else), `stray-write` (bytes that nobody
+    asked to change changed), `wrong-count` (an accepted count), an access fault's kind, or an exception's type;
+    `object` the kind of object it happened to; `conv_layout` SD or DS where that object is a conv state, else `-`.
+    """
+
+    operation: str
+    oracle: str
+    violation: str
+    object: str
+    conv_layout: str
+
+    def __str__(self) -> str:
+        return f"{self.operation}/{self.oracle}/{self.violation}/{self.object}/{self.conv_layout}"
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """A run of bytes that differ: where, and the first of them before, as expected, and as found (hex)."""
+
+    violation: str
+    object: str
+    place: str
+    offset: int
+    size: int
+    before: str
+    expected: str
+    found: str
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """Why an operation failed: one sentence, the first differences, and how many there are in all."""
+
+    summary: str
+    differences: tuple[Difference, ...] = ()
+    total_bytes: int = 0
+    details: tuple[str, ...] = ()
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """The judgement of one operation. `reason` and `detail` belong to a skip, the rest to a failure."""
+
+    operation: str
+    status: Status
+    reason: SkipReason | None = None
+    detail: str = ""
+    signature: Signature | None = None
+    evidence: Evidence | None = None
+    launches: int = 0
+    moves: int = 0
+
+
+class Seconds(msgspec.Struct):
+    """Where the time of a check went."""
+
+    build: float = 0.0
+    run: float = 0.0
+    oracle: float = 0.0
+    compare: float = 0.0
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """Verdicts in program order, up to and including the first that is not a pass."""
+
+    verdicts: tuple[Verdict, ...]
+    seconds: Seconds
+
+    @property
+    def failure(self) -> Verdict | None:
+        return next((verdict for verdict in self.verdicts if verdict.status == "fail"), None)
+
+    @property
+    def signature(self) -> Signature | None:
+        failure = self.failure
+        return failure.signature if failure else None

@@ -1,0 +1,61 @@
+"""Private memory is what a target allocates for itself: served from the arena, fenced, and watched for strays.
+
+Its contents are the target's own business (docs/domain.md, section 5). The fences around them are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from harness.kernels.executors.base import AccessSpan, Arena
+from harness.memory import poison_bytes
+
+if TYPE_CHECKING:
+    import torch
+
+FENCE = 256
+
+
+class PrivateMemory:
+    """Hands out named tensors from bytes `[start, start + size)` of an arena."""
+
+    def __init__(self, arena: Arena, start: int, size: int) -> None:
+        self._arena = arena
+        self._start, self._end = start, start + size
+        self._cursor = start + FENCE
+        self.spans: list[AccessSpan] = []
+        arena.write(start, poison_bytes("A", start, size))
+
+    def allocate(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+        """A contiguous tensor full of poison. Raises MemoryError if the reserve is used up."""
+        count = prod(shape)
+        size = max(count, 1) * dtype.itemsize
+        offset = self._cursor
+        following = (offset + size + 255) // 256 * 256 + FENCE
+        if following > self._end:
+            raise MemoryError(
+                f"the target asked for more private memory than the {self._end - self._start} bytes set aside"
+            )
+        self._cursor = following
+        self.spans.append(AccessSpan(offset, size, "private", name))
+        strides = [prod(shape[i + 1 :]) for i in range(len(shape))]
+        return self._arena.tensor(offset, size, dtype, shape, strides)
+
+    def damaged(self) -> list[str]:
+        """Names of the allocations whose fences changed."""
+        used = self._cursor - self._start
+        found = self._arena.read(self._start, used)
+        wanted = poison_bytes("A", self._start, used)
+        different = found != wanted
+        for span in self.spans:
+            different[span.start - self._start : span.start - self._start + span.size] = False
+        if not different.any():
+            return []
+        where = int(np.argmax(different)) + self._start
+        return [
+            min(self.spans, key=lambda span: min(abs(where - span.start), abs(where - span.start - span.size))).name
+        ]
