@@ -1,0 +1,116 @@
+"""The cuda executor runs kernels as production does: compiled by Triton, on an NVIDIA GPU.
+
+It sees wrong bytes and faults of the device. An out-of-range access that stays inside the arena is seen
+through the bytes alone.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from harness.kernels.executors.base import Arena, Executor, ExecutorCannot
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+
+class CudaExecutor(Executor):
+    """Runs kernels on the current CUDA device."""
+
+    name = "cuda"
+
+    def __init__(self) -> None:
+        import torch
+
+        self.device = torch.device("cuda", torch.cuda.current_device())
+
+    @classmethod
+    def unavailable(cls) -> str | None:
+        import torch
+
+        if torch.version.cuda is None:
+            return "this build of PyTorch has no CUDA"
+        if not torch.cuda.is_available():
+            return "PyTorch finds no CUDA device"
+        if os.environ.get("TRITON_INTERPRET") == "1":
+            return "TRITON_INTERPRET=1 is set, which makes Triton interpret kernels"
+        return None
+
+    def allocate(self, size: int) -> Arena:
+        return CudaArena(size, self.device)
+
+    def jit(self, function: Callable[..., Any], **options: Any) -> Any:
+        from triton.runtime.jit import JITFunction
+
+        executor = self
+
+        class CountedFunction(JITFunction):  # type: ignore[misc]
+            """A compiled kernel whose launches are counted."""
+
+            def run(self, *arguments: Any, grid: Any, warmup: bool, **keywords: Any) -> Any:
+                if not warmup:
+                    executor.launches += 1
+                return super().run(*arguments, grid=grid, warmup=warmup, **keywords)
+
+        return CountedFunction(function, **options)
+
+
+class CudaArena(Arena):
+    """One allocation on a CUDA device."""
+
+    def __init__(self, size: int, device: torch.device) -> None:
+        import torch
+
+        try:
+            # The caching allocator aligns to 512 bytes.
+            self._memory = torch.empty(max(size, 1), dtype=torch.uint8, device=device)
+        except torch.cuda.OutOfMemoryError as error:
+            raise ExecutorCannot(f"{device} has no room for {size} bytes") from error
+        self.size = size
+        self.address = self._memory.data_ptr()
+
+    def write(self, offset: int, data: np.ndarray) -> None:
+        import numpy as np
+        import torch
+
+        self._check(offset, data.size)
+        # A private copy: torch wants writable memory, and the caller may change its own before the transfer is done.
+        self._memory[offset : offset + data.size] = torch.from_numpy(np.array(data, dtype=np.uint8))
+
+    def read(self, offset: int, size: int) -> np.ndarray:
+        import torch
+
+        self._check(offset, size)
+        torch.cuda.synchronize(self._memory.device)
+        return self._memory[offset : offset + size].cpu().numpy()
+
+    def tensor(
+        self, offset: int, size: int, dtype: torch.dtype, shape: Sequence[int], strides: Sequence[int]
+    ) -> torch.Tensor:
+        import torch
+
+        self._check(offset, size)
+        storage = torch.as_tensor(_Bytes(self._memory, offset, size), device=self._memory.device).untyped_storage()
+        empty = torch.empty(0, dtype=dtype, device=self._memory.device)
+        return empty.set_(storage, 0, tuple(shape), tuple(strides))
+
+    def _check(self, offset: int, size: int) -> None:
+        if not 0 <= offset <= offset + size <= self.size:
+            raise IndexError(f"bytes {offset} to {offset + size} of an arena of {self.size} bytes")
+
+
+class _Bytes:
+    """Bytes of a CUDA tensor as an array of their own, so that a tensor made from it has exactly them as
+    storage."""
+
+    def __init__(self, memory: torch.Tensor, offset: int, size: int) -> None:
+        self._memory = memory  # keeps the allocation alive
+        self.__cuda_array_interface__ = {
+            "shape": (size,),
+            "typestr": "|u1",
+            "data": (memory.data_ptr() + offset, False),
+            "version": 2,
+        }

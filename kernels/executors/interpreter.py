@@ -1,0 +1,68 @@
+"""The interpreter executor runs kernels in Triton's own interpreter: slow, on the CPU, and the reference for
+meaning.
+
+It performs one program after the other in the natural order and sees nothing but the bytes that come out. The
+choice of the interpreter is made while Triton is being imported, for the whole process.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from harness.kernels.executors.base import Executor
+from harness.kernels.executors.host_memory import HostArena
+
+if TYPE_CHECKING:
+    from harness.kernels.executors.base import Arena
+
+_TOO_LATE = "Triton was imported before TRITON_INTERPRET=1 was set; start a new process with it set"
+
+
+class InterpreterExecutor(Executor):
+    """Runs kernels in Triton's interpreter. Raises RuntimeError if Triton was already imported without it."""
+
+    name = "interpreter"
+
+    def __init__(self) -> None:
+        if "triton" not in sys.modules:
+            os.environ["TRITON_INTERPRET"] = "1"
+        import torch
+
+        if not _interpreting():
+            raise RuntimeError(_TOO_LATE)
+        self.device = torch.device("cpu")
+
+    @classmethod
+    def unavailable(cls) -> str | None:
+        if "triton" in sys.modules and not _interpreting():
+            return _TOO_LATE
+        return None
+
+    def allocate(self, size: int) -> Arena:
+        return HostArena(size)
+
+    def jit(self, function: Callable[..., Any], **options: Any) -> Any:
+        from triton.runtime.interpreter import InterpretedFunction
+
+        executor = self
+
+        class CountedFunction(InterpretedFunction):  # type: ignore[misc]
+            """An interpreted kernel whose launches are counted."""
+
+            def run(self, *arguments: Any, grid: Any, warmup: bool, **keywords: Any) -> Any:
+                if not warmup:
+                    executor.launches += 1
+                return super().run(*arguments, grid=grid, warmup=warmup, **keywords)
+
+        return CountedFunction(function, **options)
+
+
+def _interpreting() -> bool:
+    """Whether Triton's own device functions were made for the interpreter when it was imported."""
+    import triton.language
+    from triton.runtime.interpreter import InterpretedFunction
+
+    return isinstance(triton.language.cdiv, InterpretedFunction)

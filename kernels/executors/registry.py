@@ -1,0 +1,58 @@
+"""The registry of executors: name -> class, imported only when it is wanted, so that listing them costs
+nothing."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+
+from harness.kernels.executors.base import Executor
+
+_CLASSES = {
+    "cuda": "harness.kernels.executors.cuda:CudaExecutor",
+    "native": "harness.kernels.executors.native.executor:NativeExecutor",
+    "interpreter": "harness.kernels.executors.interpreter:InterpreterExecutor",
+}
+"""In the order in which one is chosen when nobody names any: the fastest first."""
+
+
+class UnavailableExecutor(ValueError):
+    """An executor that does not exist, or that this machine or process cannot run. Its message is one
+    line."""
+
+
+def executor_names() -> tuple[str, ...]:
+    """All executors, whether or not this machine can run them."""
+    return tuple(_CLASSES)
+
+
+def executor_class(name: str) -> type[Executor]:
+    """The class called `name`. Raises UnavailableExecutor if there is none."""
+    if name not in _CLASSES:
+        raise UnavailableExecutor(f"unknown executor {name!r}; known executors: {', '.join(_CLASSES)}")
+    module, _, attribute = _CLASSES[name].partition(":")
+    found: type[Executor] = getattr(importlib.import_module(module), attribute)
+    return found
+
+
+def create_executor(name: str) -> Executor:
+    """A new executor. Raises UnavailableExecutor, with the reason, if it cannot run here."""
+    found = executor_class(name)
+    reason = found.unavailable()
+    if reason is not None:
+        raise UnavailableExecutor(f"executor {name} is not available: {reason}")
+    return found()
+
+
+def default_executor_name() -> str:
+    """The first executor that this machine can run: `cuda`, else `native`, else `interpreter`.
+
+    Raises UnavailableExecutor, with every reason, if there is none.
+    """
+    reasons = []
+    for name in _CLASSES:
+        reason = executor_class(name).unavailable()
+        if reason is None:
+            return name
+        reasons.append(f"{name}: {reason}")
+    raise UnavailableExecutor(f"no executor is available ({'; '.join(reasons)})")
