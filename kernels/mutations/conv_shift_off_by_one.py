@@ -6,6 +6,17 @@ MUTATION = Mutation(
     name="conv-shift-off-by-one",
     summary="Conv windows are moved with the bias plus one.",
     rewrites={
+        "builtin": {
+            "fused/copy.py": [
+                [
+                    Rewrite(
+                        "move_state",
+                        "_shift_window(source, destination, window, bias,",
+                        "_shift_window(source, destination, window, bias + 1,",
+                    ),
+                ]
+            ],
+        },
         "vllm": {
             "vllm/v1/worker/mamba_utils.py": [
                 [

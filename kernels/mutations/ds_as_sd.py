@@ -1,5 +1,4 @@
-"""ds-as-sd: right at bias 0 on dense rows, where both layouts are one run of bytes, and wrong everywhere
-else."""
+"""ds-as-sd: right only at bias 0 on dense rows, where both layouts are one run of bytes."""
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
 
@@ -7,6 +6,13 @@ MUTATION = Mutation(
     name="ds-as-sd",
     summary="A DS conv window is copied as one contiguous run of bytes, as if it were in SD layout.",
     rewrites={
+        "builtin": {
+            "fused/copy.py": [
+                [
+                    Rewrite("move_state", "unit, runs, run_stride, LANES)", "unit * runs, 1, 0, LANES)"),
+                ]
+            ],
+        },
         "vllm": {
             "vllm/v1/worker/mamba_utils.py": [
                 [

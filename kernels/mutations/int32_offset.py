@@ -11,6 +11,17 @@ MUTATION = Mutation(
     name="int32-offset",
     summary="The byte offset of the destination block keeps only the 31 bits of a non-negative 32-bit number.",
     rewrites={
+        "builtin": {
+            "fused/copy.py": [
+                [
+                    Rewrite(
+                        "move_state",
+                        "destination = address + destination_block * block_stride",
+                        "destination = address + (destination_block * block_stride & 0x7FFFFFFF)",
+                    ),
+                ]
+            ],
+        },
         "vllm": {
             "vllm/v1/worker/mamba_utils.py": [
                 [

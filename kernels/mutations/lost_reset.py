@@ -6,6 +6,13 @@ MUTATION = Mutation(
     name="lost-reset",
     summary="Postprocess does not set the accepted count to 1 where the state moved inside its block.",
     rewrites={
+        "builtin": {
+            "fused/postprocess.py": [
+                [
+                    Rewrite("postprocess_kernel", "tl.where(within_block, 1, count)", "count"),
+                ]
+            ],
+        },
         "vllm": {
             "vllm/v1/worker/mamba_utils.py": [
                 [

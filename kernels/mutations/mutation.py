@@ -1,7 +1,6 @@
-"""A mutation is a planted fault: a named change of a target's source text that makes it wrong in one known
-way.
+"""A mutation is a planted fault: a named rewrite of a target's source that makes it wrong in one known way.
 
-Mutations prove that the harness sees what it claims to see. They are exact rewrites of source text, made
+Mutations prove that the harness sees what it claims to see. They are exact rewrites, made
 while a module is loaded, so that no planted fault ever lives in product code. A rewrite that does not fit
 exactly once is an error: a fault that was silently not planted would look like a harness that finds nothing.
 """

@@ -6,6 +6,17 @@ MUTATION = Mutation(
     name="temporal-size",
     summary="A temporal copy moves the whole block stride instead of the state's natural bytes.",
     rewrites={
+        "builtin": {
+            "fused/copy.py": [
+                [
+                    Rewrite(
+                        "move_state",
+                        "_copy_run(source, destination, unit,",
+                        "_copy_run(source, destination, block_stride,",
+                    ),
+                ]
+            ],
+        },
         "vllm": {
             "vllm/v1/worker/mamba_utils.py": [
                 [

@@ -6,6 +6,17 @@ MUTATION = Mutation(
     name="wrong-destination",
     summary="States are written to the block of the source column instead of the destination column.",
     rewrites={
+        "builtin": {
+            "fused/copy.py": [
+                [
+                    Rewrite(
+                        "move_state",
+                        "destination_block = tl.load(table + destination_column)",
+                        "destination_block = tl.load(table + source_column)",
+                    ),
+                ]
+            ],
+        },
         "vllm": {
             "vllm/v1/worker/mamba_utils.py": [
                 [

@@ -6,6 +6,13 @@ MUTATION = Mutation(
     name="wrong-group",
     summary="Every group reads the block table of group 0.",
     rewrites={
+        "builtin": {
+            "fused/context.py": [
+                [
+                    Rewrite("FusedContext.__init__", "tables[group]", "tables[0]"),
+                ]
+            ],
+        },
         "vllm": {
             "vllm/v1/worker/mamba_utils.py": [
                 [

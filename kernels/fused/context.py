@@ -1,0 +1,295 @@
+"""A context binds the fused kernels to the tensors that a model runner owns for its lifetime.
+
+It gathers once, on the host, what the kernels need to know about every state (`record.py`), so that a step
+costs one launch and no transfer between host and device. Everything it is given is checked: kernels that
+compute addresses from numbers turn a wrong stride or type into damaged memory far away.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from harness.kernels.fused.postprocess import postprocess_kernel
+from harness.kernels.fused.precopy import precopy_kernel
+from harness.kernels.fused.record import RECORD_FIELDS
+
+LANES = 1024
+"""Words that a program moves at once: 8 per thread with the usual 4 warps."""
+TEMPORAL_TILES = 16
+"""Programs that share one temporal copy, so that a small batch of large states still fills a GPU."""
+
+Allocate = Callable[[str, Sequence[int], torch.dtype], torch.Tensor]
+"""`allocate(name, shape, dtype)` gives device memory with arbitrary contents."""
+
+
+@dataclass(frozen=True)
+class BoundState:
+    """One state tensor, `[num_blocks, ...]`, and how its blocks move."""
+
+    tensor: torch.Tensor
+    kind: Literal["conv", "temporal"]
+
+
+class FusedContext:
+    """The fused kernels over the states and block tables of one model.
+
+    `states[group]` lists the states of all layers of a group; `tables[group]` is its int32 table, one row per
+    request slot. `block_size` is in tokens, `tiles` is the number of programs that share a temporal copy.
+
+    Raises ValueError for anything the kernels cannot take.
+    """
+
+    def __init__(
+        self,
+        states: Sequence[Sequence[BoundState]],
+        tables: Sequence[torch.Tensor],
+        *,
+        conv_layout: Literal["SD", "DS"],
+        block_size: int,
+        allocate: Allocate,
+        tiles: int = TEMPORAL_TILES,
+    ) -> None:
+        if block_size < 1 or tiles < 1:
+            raise ValueError(f"block size {block_size} and {tiles} tiles: both must be at least 1")
+        if not tables or len(tables) != len(states):
+            raise ValueError(f"{len(states)} groups of states and {len(tables)} block tables")
+        if not any(states):
+            raise ValueError("there are no states to move")
+        self._device = tables[0].device
+        self._table_stride = _common_row_stride(tables, self._device)
+        self._table_rows = min(table.size(0) for table in tables)
+        self._block_size = block_size
+        self._tiles = tiles
+        records = [
+            _record(f"group {group} state {index}", state, conv_layout, tables[group], self._device)
+            for group, members in enumerate(states)
+            for index, state in enumerate(members)
+        ]
+        self._num_states = len(records)
+        self._records = allocate("records", (len(records), RECORD_FIELDS.value), torch.int64)
+        self._records.copy_(torch.tensor(records, dtype=torch.int64))
+        self._snapshot = allocate("accepted_snapshot", (self._table_rows,), torch.int32)
+        self._snapshot.zero_()
+        self.accepted_out = allocate("accepted_out", (self._table_rows,), torch.int32)
+        """int32 `[table rows]`: the result of `postprocess`, in batch order."""
+        self.accepted_out.zero_()
+
+    def postprocess(
+        self,
+        num_requests: int,
+        accepted: torch.Tensor,
+        state_column: torch.Tensor,
+        scheduled: torch.Tensor,
+        computed: torch.Tensor,
+        draft: torch.Tensor,
+    ) -> None:
+        """Move the states of the first `num_requests` batch rows; the counts go to `accepted_out` (V1).
+
+        Arrays are int32 with at least `num_requests` entries, in batch order. `accepted` stays as it is, and
+        so does `accepted_out` past the batch.
+        """
+        self._check_batch(num_requests)
+        for name, array in (
+            ("accepted", accepted),
+            ("state_column", state_column),
+            ("scheduled", scheduled),
+            ("computed", computed),
+            ("draft", draft),
+        ):
+            self._check_array(name, array, num_requests)
+        if num_requests == 0:
+            return
+        postprocess_kernel[self._grid(num_requests)](
+            accepted,
+            self.accepted_out,
+            state_column,
+            computed,
+            scheduled,
+            draft,
+            None,
+            self._records,
+            self._table_stride,
+            self._block_size,
+            HAS_MAPPING=False,
+            COMPUTED_IS_NEW=False,
+            TILES=self._tiles,
+            LANES=LANES,
+        )
+
+    def postprocess_in_place(
+        self,
+        num_requests: int,
+        accepted: torch.Tensor,
+        state_column: torch.Tensor,
+        new_computed: torch.Tensor,
+        mapping: torch.Tensor,
+    ) -> None:
+        """Move the states of the requests that `mapping` names and update `accepted` in place (V2).
+
+        `mapping` is int32 or int64 with at least `num_requests` entries: batch row to request slot, negative
+        to skip the row. The other arrays are int32, by slot, with an entry for each row of the block tables.
+        """
+        self._check_batch(num_requests)
+        self._check_mapping(mapping, num_requests)
+        self._check_array("accepted", accepted, self._table_rows)
+        self._check_array("state_column", state_column, self._table_rows)
+        self._check_array("new_computed", new_computed, self._table_rows)
+        if num_requests == 0:
+            return
+        self._snapshot.copy_(accepted[: self._table_rows])
+        postprocess_kernel[self._grid(num_requests)](
+            self._snapshot,
+            accepted,
+            state_column,
+            new_computed,
+            None,
+            None,
+            mapping,
+            self._records,
+            self._table_stride,
+            self._block_size,
+            HAS_MAPPING=True,
+            COMPUTED_IS_NEW=True,
+            TILES=self._tiles,
+            LANES=LANES,
+        )
+
+    def precopy(
+        self,
+        num_requests: int,
+        source_column: torch.Tensor,
+        destination_column: torch.Tensor,
+        bias: torch.Tensor,
+        mapping: torch.Tensor | None = None,
+    ) -> None:
+        """Move running states into new blocks: in batch order (V1), or by slot through `mapping` (V2).
+
+        Arrays are int32 with at least `num_requests` entries, or with a mapping one for each row of the block
+        tables; `mapping` is as in `postprocess_in_place`.
+        """
+        self._check_batch(num_requests)
+        if mapping is not None:
+            self._check_mapping(mapping, num_requests)
+        needed = num_requests if mapping is None else self._table_rows
+        self._check_array("source_column", source_column, needed)
+        self._check_array("destination_column", destination_column, needed)
+        self._check_array("bias", bias, needed)
+        if num_requests == 0:
+            return
+        precopy_kernel[self._grid(num_requests)](
+            source_column,
+            destination_column,
+            bias,
+            mapping,
+            self._records,
+            self._table_stride,
+            HAS_MAPPING=mapping is not None,
+            TILES=self._tiles,
+            LANES=LANES,
+        )
+
+    def _grid(self, num_requests: int) -> tuple[int, int, int]:
+        return num_requests, self._num_states, self._tiles
+
+    def _check_batch(self, num_requests: int) -> None:
+        if not 0 <= num_requests <= self._table_rows:
+            raise ValueError(f"{num_requests} requests, but the block tables have {self._table_rows} rows")
+
+    def _check_array(self, name: str, array: torch.Tensor, needed: int) -> None:
+        _check_vector(name, array, (torch.int32,), needed, self._device)
+
+    def _check_mapping(self, mapping: torch.Tensor, num_requests: int) -> None:
+        _check_vector("mapping", mapping, (torch.int32, torch.int64), num_requests, self._device)
+
+
+def _check_vector(
+    name: str, array: torch.Tensor, dtypes: Sequence[torch.dtype], needed: int, device: torch.device
+) -> None:
+    if array.dtype not in dtypes:
+        raise ValueError(f"{name} is {array.dtype}, not {' or '.join(map(str, dtypes))}")
+    if array.device != device:
+        raise ValueError(f"{name} is on {array.device}, the block tables are on {device}")
+    if array.dim() != 1 or not array.is_contiguous():
+        raise ValueError(f"{name} has shape {tuple(array.shape)}, strides {array.stride()}: not a vector")
+    if array.numel() < needed:
+        raise ValueError(f"{name} has {array.numel()} entries, {needed} are needed")
+
+
+def _common_row_stride(tables: Sequence[torch.Tensor], device: torch.device) -> int:
+    """Elements from one row of a block table to the next, which all tables must share."""
+    for group, table in enumerate(tables):
+        if table.dtype != torch.int32 or table.dim() != 2:
+            raise ValueError(f"block table {group} is {table.dim()}-D {table.dtype}, not 2-D torch.int32")
+        if table.device != device:
+            raise ValueError(f"block table {group} is on {table.device}, block table 0 on {device}")
+        if table.size(1) > 1 and table.stride(1) != 1:
+            raise ValueError(f"columns of block table {group} are {table.stride(1)} elements apart, not 1")
+        if table.size(0) > 1 and table.stride(0) < table.size(1):
+            raise ValueError(f"rows of block table {group} overlap: row stride {table.stride(0)}")
+        if table.stride(0) != tables[0].stride(0):
+            raise ValueError(
+                f"block tables differ in row stride: {tables[0].stride(0)} in table 0, "
+                f"{table.stride(0)} in table {group}"
+            )
+    return tables[0].stride(0)
+
+
+def _record(
+    name: str, state: BoundState, conv_layout: Literal["SD", "DS"], table: torch.Tensor, device: torch.device
+) -> list[int]:
+    """The record of one state. Strides become bytes here, and nowhere else."""
+    tensor = state.tensor
+    item = tensor.element_size()
+    if tensor.device != device:
+        raise ValueError(f"{name} is on {tensor.device}, the block tables are on {device}")
+    if item not in (1, 2, 4, 8):
+        raise ValueError(f"{name} has elements of {item} bytes, not 1, 2, 4 or 8")
+    if tensor.data_ptr() % item:
+        raise ValueError(f"{name} starts at an address that is no multiple of its element size {item}")
+    if tensor.numel() == 0:
+        raise ValueError(f"{name} is empty: shape {tuple(tensor.shape)}")
+    if state.kind == "temporal":
+        if tensor.dim() < 2:
+            raise ValueError(f"{name}: a temporal state has at least one inner dimension, this one has none")
+        _check_dense(name, tensor, 1)
+        unit = math.prod(tensor.shape[1:]) * item
+        window, runs, run_stride, extent = 0, 1, 0, unit
+    elif tensor.dim() != 3:
+        raise ValueError(f"{name}: a conv state has 3 dimensions, this one has {tensor.dim()}")
+    elif conv_layout == "SD":
+        _check_dense(name, tensor, 1)
+        window, unit = tensor.size(1), tensor.size(2) * item
+        runs, run_stride, extent = 1, 0, window * unit
+    else:
+        _check_dense(name, tensor, 2)
+        runs, window = tensor.size(1), tensor.size(2)
+        unit, run_stride = item, tensor.stride(1) * item if runs > 1 else 0
+        if runs > 1 and run_stride < window * unit:
+            raise ValueError(f"{name}: rows of {window * unit} bytes overlap at stride {run_stride}")
+        extent = (runs - 1) * run_stride + window * unit
+    block_stride = tensor.stride(0) * item
+    if tensor.size(0) > 1 and block_stride < extent:
+        raise ValueError(f"{name}: blocks of {extent} bytes overlap at stride {block_stride}")
+    addresses = _signed(tensor.data_ptr()), _signed(table.data_ptr())
+    record = [addresses[0], block_stride, window, unit, runs, run_stride, addresses[1]]
+    return record + [0] * (RECORD_FIELDS.value - len(record))
+
+
+def _check_dense(name: str, tensor: torch.Tensor, first: int) -> None:
+    """Dimensions from `first` on must be contiguous; the stride of a dimension of size 1 does not matter."""
+    expected = 1
+    for dimension in range(tensor.dim() - 1, first - 1, -1):
+        size, stride = tensor.size(dimension), tensor.stride(dimension)
+        if size > 1 and stride != expected:
+            raise ValueError(f"{name}: stride of dimension {dimension} is {stride}, contiguous is {expected}")
+        expected *= size
+
+
+def _signed(address: int) -> int:
+    """The signed 64-bit number with the bits of an unsigned address."""
+    return address - 2**64 if address >= 2**63 else address
