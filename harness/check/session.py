@@ -7,6 +7,7 @@ back, compare with what the oracle expects; then the next operation, on the memo
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from harness.case import Case, ConvState, Postprocess
@@ -52,9 +53,12 @@ class HarnessError(Exception):
 class Session:
     """Judges cases. One session lives in one process and keeps the context of the layout it saw last."""
 
-    def __init__(self, target: Target, executor: Executor) -> None:
+    def __init__(
+        self, target: Target, executor: Executor, on_operation: Callable[[str], None] = lambda name: None
+    ) -> None:
         self.target = target
         self.executor = executor
+        self._on_operation = on_operation
         self._arena: Arena | None = None
         self._bound: tuple[LayoutPlan, Bound, PrivateMemory, list[AccessSpan]] | None = None
 
@@ -84,6 +88,7 @@ class Session:
         self, case: Case, plan: MemoryPlan, index: int, before: Image, expected: Expected, seconds: Seconds
     ) -> tuple[Verdict, Image]:
         name = type(case.program[index]).__name__.lower()
+        self._on_operation(name)
         start = time.perf_counter()
         try:
             bound, private, spans = self._bind(plan)

@@ -1,0 +1,102 @@
+"""Reachability is whether a scheduler could have asked for an operation: the relations that every step obeys.
+
+The simulator produces reachable cases by construction; this is the check of it, and what keeps shrinking inside the
+domain. It states the relations of docs/domain.md, section 6, one operation at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.case import FRESH, SKIP_ROW, Case, InvalidCase, Operation, PostprocessRow, PrecopyRow
+
+NULL_BLOCK = 0
+
+
+def require_reachable(case: Case) -> None:
+    """Raise InvalidCase, saying which relation is broken, if no scheduler can have produced this case."""
+    for text in _broken(case):
+        raise InvalidCase(f"not reachable: {text}")
+
+
+def _broken(case: Case) -> Iterator[str]:
+    layout = case.layout
+    if layout.block_size < 1 + layout.num_spec:
+        yield f"block size {layout.block_size} is below 1 + num_spec"
+    for operation in case.program:
+        row: PostprocessRow | PrecopyRow
+        for i, row in enumerate(operation.rows):
+            if row.slot == SKIP_ROW:
+                continue
+            text = _broken_postprocess(case, row) if isinstance(row, PostprocessRow) else _broken_precopy(case, row)
+            if text:
+                yield f"{type(operation).__name__.lower()} row {i}: {text}"
+        yield from _shared_running_blocks(case, operation)
+
+
+def _broken_postprocess(case: Case, row: PostprocessRow) -> str | None:
+    layout = case.layout
+    size = layout.block_size
+    if row.draft > layout.num_spec:
+        return f"{row.draft} drafts where the model makes {layout.num_spec}"
+    if row.draft and row.scheduled != row.draft + 1:
+        return "a step with drafts schedules one token more than drafts"
+    if row.draft and not row.computed:
+        return "drafts before anything is computed"
+    if row.scheduled < 1:
+        return "nothing is scheduled"
+    if not 1 <= row.accepted <= row.draft + 1:
+        return f"accepted {row.accepted} of {row.draft} drafts and the sampled token"
+    if row.state_column != -(-(row.computed + row.scheduled) // size) - 1:
+        return "the running state is not in the column of the last scheduled token"
+    aligned = row.new_computed // size * size
+    if aligned < row.running:
+        return None
+    destination = aligned // size - 1
+    used = [destination, *range(row.state_column, row.state_column + row.draft + 1)]
+    return _missing_blocks(case, row.slot, used)
+
+
+def _broken_precopy(case: Case, row: PrecopyRow) -> str | None:
+    if row.source_column in (FRESH, row.destination_column):
+        return None
+    if row.bias > case.layout.num_spec:
+        return f"bias {row.bias} where the model makes {case.layout.num_spec} drafts"
+    step = row.destination_column - row.source_column
+    if step < -1 or (step == -1 and not case.layout.num_spec):
+        return f"the running column moves back by {-step}"
+    if row.bias and abs(step) != 1:
+        return "tokens were accepted past the first, so this is decode: the running column moves by one at most"
+    return _missing_blocks(case, row.slot, [row.source_column, row.source_column + row.bias, row.destination_column])
+
+
+def _missing_blocks(case: Case, slot: int, columns: list[int]) -> str | None:
+    """Cells that a moving row uses are blocks of the row's own group, and distinct columns are distinct blocks."""
+    for group, table in enumerate(case.contents.tables):
+        cells = table[slot] if slot < len(table) else ()
+        blocks = []
+        for column in dict.fromkeys(columns):
+            if column >= len(cells):
+                return f"column {column} of group {group} was never allocated"
+            blocks.append(cells[column])
+            if cells[column] == NULL_BLOCK or case.contents.owners[cells[column]] != group:
+                return f"column {column} of group {group} holds no block of that group"
+        if len(set(blocks)) != len(blocks):
+            return f"two of the columns {columns} of group {group} hold one block"
+    return None
+
+
+def _shared_running_blocks(case: Case, operation: Operation) -> Iterator[str]:
+    """A block that is written belongs to one request: no two rows of a batch run in the same one."""
+    for group, table in enumerate(case.contents.tables):
+        owner: dict[int, int] = {}
+        row: PostprocessRow | PrecopyRow
+        for i, row in enumerate(operation.rows):
+            if row.slot == SKIP_ROW or row.slot >= len(table):
+                continue
+            column = row.destination_column if isinstance(row, PrecopyRow) else row.state_column
+            if column >= len(table[row.slot]):
+                continue
+            block = table[row.slot][column]
+            if block != NULL_BLOCK and owner.setdefault(block, i) != i:
+                yield f"rows {owner[block]} and {i} both run in block {block} of group {group}"

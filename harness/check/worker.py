@@ -1,0 +1,127 @@
+"""A worker is a child process that judges cases, so that a crash or a hang costs one case and not the campaign.
+
+It serves one target on one executor. Run as `python -m harness.check.worker`, with the number of an inherited socket;
+messages are pairs (kind, content), pickled. Before each operation it says which case it is at: the journal that
+names the culprit when it dies.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import traceback
+import warnings
+from multiprocessing.connection import Connection
+from typing import Any
+
+import msgspec
+
+from harness.case import Case, InvalidCase, decode_case, encode_case
+from harness.check.outcome import Outcome
+
+ENCODER = msgspec.msgpack.Encoder()
+OUTCOMES = msgspec.msgpack.Decoder(Outcome)
+
+
+class Assignment(msgspec.Struct, frozen=True):
+    """What a worker is started with."""
+
+    target: str
+    executor: str
+
+
+def serve(connection: Connection, assignment: Assignment) -> None:
+    """Load the target, then answer requests until the other side hangs up."""
+    from harness.kernels.executors.registry import UnavailableExecutor
+    from harness.kernels.targets.base import UnknownTarget
+
+    try:
+        judge = _Judge(connection, assignment)
+    except (UnknownTarget, UnavailableExecutor) as error:
+        connection.send(("refused", " ".join(str(error).split())))
+        return
+    except Exception:
+        connection.send(("error", traceback.format_exc()))
+        return
+    connection.send(("ready", None))
+    while True:
+        try:
+            kind, content = connection.recv()
+        except EOFError:
+            return
+        try:
+            if kind == "check":
+                judge.check(content)
+            else:
+                judge.range(*content)
+        except InvalidCase as error:
+            connection.send(("invalid", str(error)))
+        except Exception:
+            connection.send(("error", traceback.format_exc()))
+
+
+class _Judge:
+    """Answers requests with a session of its own."""
+
+    def __init__(self, connection: Connection, assignment: Assignment) -> None:
+        from harness.kernels.executors.registry import create_executor
+        from harness.kernels.targets.registry import load_target
+
+        self._connection = connection
+        self._index = -1
+        executor = create_executor(assignment.executor)
+        from harness.check.session import Session
+
+        self._session = Session(load_target(assignment.target, executor), executor, self._at)
+
+    def _at(self, operation: str) -> None:
+        self._connection.send(("at", (self._index, operation)))
+
+    def check(self, text: bytes) -> None:
+        """Judge one case given as JSON; answers `outcome`."""
+        self._index = -1
+        outcome = self._session.check(decode_case(text))
+        self._connection.send(("outcome", ENCODER.encode(outcome)))
+
+    def range(self, recipe: Any, start: int, stop: int, deadline: float) -> None:
+        """Draw and judge cases `start .. stop - 1` until the deadline (`time.monotonic`); answers a `result` each,
+        then `done` with the index of the first case not judged."""
+        from harness.engines.random import case_at
+        from harness.regimes import regimes_of
+
+        for index in range(start, stop):
+            if time.monotonic() >= deadline:
+                self._connection.send(("done", index))
+                return
+            self._index = index
+            began = time.perf_counter()
+            case = case_at(recipe, index)
+            regimes = regimes_of(case)
+            drawn = time.perf_counter() - began
+            outcome = self._session.check(case)
+            failed: Case | None = case if outcome.failure else None
+            text = encode_case(failed) if failed else None
+            self._connection.send(("result", (index, ENCODER.encode(outcome), tuple(sorted(regimes)), drawn, text)))
+        self._connection.send(("done", stop))
+
+
+def main() -> None:
+    connection = Connection(int(sys.argv[1]))
+    assignment = msgspec.json.decode(sys.argv[2], type=Assignment)
+    if assignment.executor == "interpreter":
+        os.environ["TRITON_INTERPRET"] = "1"  # read when triton is imported, so before anything else
+
+    def notice(message: Warning | str, *_: Any, **__: Any) -> None:
+        connection.send(("notice", " ".join(str(message).split())))
+
+    warnings.showwarning = notice
+    try:
+        serve(connection, assignment)
+    except (BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
+        # The campaign is gone: nobody is left to report to.
+        return
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,198 @@
+"""A worker process is the campaign's side of a worker: it starts one, talks to it, and notices when it is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import harness
+from harness.case import Case, InvalidCase, encode_case
+from harness.check.outcome import Evidence, Outcome, Seconds, Signature, Verdict
+from harness.check.worker import OUTCOMES, Assignment
+
+STARTUP_SECONDS = 600.0
+"""Loading a target may download a release."""
+
+
+class WorkerRefused(Exception):
+    """The target or the executor cannot be had; the message is one line a user can act on (exit status 2)."""
+
+
+class WorkerError(Exception):
+    """The harness failed inside a worker; the message is its traceback (exit status 4)."""
+
+
+class WorkerLost(Exception):
+    """The worker died or was killed while judging.
+
+    `violation` says how: `crash-SIGSEGV`, `exit-3` or `hang`; `index` and `operation` say what it was at.
+    """
+
+    def __init__(self, violation: str, index: int, operation: str, detail: str) -> None:
+        super().__init__(violation)
+        self.violation, self.index, self.operation, self.detail = violation, index, operation, detail
+
+    def outcome(self) -> Outcome:
+        """The loss as a verdict: a crash is a finding."""
+        signature = Signature(self.operation, "isolation", self.violation, "process", "-")
+        lines = tuple(line for line in self.detail.splitlines() if line.strip())[-8:]
+        said = f"; it last said: {lines[-1]}" if lines else ""
+        evidence = Evidence(
+            f"the worker process was lost ({self.violation}) during {self.operation}{said}", (), 0, lines
+        )
+        return Outcome((Verdict(self.operation, "fail", signature=signature, evidence=evidence),), Seconds())
+
+
+class WorkerProcess:
+    """One child process. `limit` is the most seconds that one operation may take."""
+
+    def __init__(
+        self, target: str, executor: str, *, limit: float, on_notice: Callable[[str], None] = lambda text: None
+    ) -> None:
+        self._assignment = Assignment(target, executor)
+        self._limit = limit
+        self._on_notice = on_notice
+        self._start()
+
+    def _start(self) -> None:
+        self._at = (-1, "start")
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        mine, theirs = socket.socketpair()
+        with theirs:
+            environment = dict(os.environ)
+            root = str(Path(harness.__file__).resolve().parent.parent)
+            environment["PYTHONPATH"] = os.pathsep.join(filter(None, [environment.get("PYTHONPATH"), root]))
+            environment["PYTHONFAULTHANDLER"] = "1"
+            environment.pop("TRITON_INTERPRET", None)
+            self._process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-P",  # the folder we start in is not a place to import from
+                    "-m",
+                    "harness.check.worker",
+                    str(theirs.fileno()),
+                    msgspec.json.encode(self._assignment).decode(),
+                ],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=self._said,
+                stderr=self._said,
+                env=environment,
+            )
+        self.connection = Connection(mine.detach())
+        self.last_heard = time.monotonic()
+
+    def wait_ready(self) -> None:
+        """Wait for the target to be loaded. Raises WorkerRefused, WorkerError or WorkerLost."""
+        kind, content = self._receive(STARTUP_SECONDS)
+        if kind == "refused":
+            self.close()
+            raise WorkerRefused(content)
+        if kind != "ready":
+            raise WorkerError(f"unexpected {kind!r} from a new worker")
+
+    def check(self, case: Case) -> Outcome:
+        """Judge one case. Raises InvalidCase or WorkerError; a lost worker is an outcome, and needs `restart`."""
+        try:
+            self.connection.send(("check", encode_case(case)))
+            while True:
+                kind, content = self.receive()
+                if kind == "outcome":
+                    return OUTCOMES.decode(content)
+        except WorkerLost as lost:
+            return lost.outcome()
+        except BrokenPipeError:
+            return self._lost().outcome()
+
+    def restart(self) -> None:
+        """Replace the process with a new one of the same assignment, and wait for it."""
+        self.close()
+        self._start()
+        self.wait_ready()
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def send_range(self, recipe: Any, start: int, stop: int, deadline: float) -> None:
+        self.last_heard = time.monotonic()
+        self._at = (start, "draw")
+        try:
+            self.connection.send(("range", (recipe, start, stop, deadline)))
+        except BrokenPipeError:
+            raise self._lost() from None
+
+    def receive(self) -> tuple[str, Any]:
+        """The next message. Raises InvalidCase, WorkerError or WorkerLost, the last also after the time limit."""
+        return self._receive(self._limit)
+
+    def overdue(self) -> bool:
+        """Whether the worker has said nothing for longer than the limit."""
+        return time.monotonic() - self.last_heard > self._limit
+
+    def kill_hung(self) -> WorkerLost:
+        """End a worker that is overdue."""
+        self._process.kill()
+        self._process.wait()
+        return WorkerLost("hang", *self._at, f"nothing heard for {self._limit:g} seconds\n{self._tail()}")
+
+    def _receive(self, limit: float) -> tuple[str, Any]:
+        deadline = time.monotonic() + limit
+        while True:
+            try:
+                if not self.connection.poll(max(0.0, deadline - time.monotonic())):
+                    raise self.kill_hung()
+                kind, content = self.connection.recv()
+            except (EOFError, ConnectionResetError):
+                raise self._lost() from None
+            self.last_heard = time.monotonic()
+            if kind == "at":
+                self._at = content
+                deadline = self.last_heard + limit
+            elif kind == "notice":
+                self._on_notice(content)
+            elif kind == "invalid":
+                raise InvalidCase(content)
+            elif kind == "error":
+                raise WorkerError(content)
+            else:
+                return kind, content
+
+    def _lost(self) -> WorkerLost:
+        code = self._process.wait()
+        violation = f"crash-{signal.Signals(-code).name}" if code < 0 else f"exit-{code}"
+        return WorkerLost(violation, *self._at, self._tail())
+
+    def _tail(self) -> str:
+        self._said.seek(0, os.SEEK_END)
+        self._said.seek(max(0, self._said.tell() - 4096))
+        return self._said.read().decode(errors="replace")
+
+    def close(self) -> None:
+        """End the process. Safe to call twice."""
+        self.connection.close()
+        if self._process.poll() is None:
+            self._process.terminate()
+            try:
+                self._process.wait(5)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+        self._said.close()
+
+    def __enter__(self) -> WorkerProcess:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

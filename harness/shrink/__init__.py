@@ -1,0 +1,1 @@
+"""Smallest case with the same signature."""

@@ -1,0 +1,228 @@
+"""An edit is one small change of a case that leaves it well-formed: what the shrinking passes are made of.
+
+Edits know what hangs together (removing a group renumbers the owners of blocks, shifting a row shifts its table
+cells), and nothing about failures. An edit that turns out impossible raises InvalidCase.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from harness.case import (
+    SKIP_ROW,
+    Buffer,
+    Case,
+    ConvState,
+    Group,
+    InvalidCase,
+    Layer,
+    Layout,
+    Operation,
+    PostprocessRow,
+    PrecopyRow,
+    State,
+    state_extent,
+)
+
+Row = PostprocessRow | PrecopyRow
+Where = tuple[int, int, int]
+
+replace = msgspec.structs.replace
+
+
+def with_layout(case: Case, **changes: Any) -> Case:
+    return replace(case, layout=replace(case.layout, **changes))
+
+
+def with_contents(case: Case, **changes: Any) -> Case:
+    return replace(case, contents=replace(case.contents, **changes))
+
+
+def with_operation(case: Case, index: int, operation: Operation) -> Case:
+    return replace(case, program=(*case.program[:index], operation, *case.program[index + 1 :]))
+
+
+def with_row(case: Case, index: int, at: int, row: Row) -> Case:
+    operation = case.program[index]
+    rows = (*operation.rows[:at], row, *operation.rows[at + 1 :])
+    return with_operation(case, index, replace(operation, rows=rows))
+
+
+def keep_rows(case: Case, index: int, kept: Iterable[int]) -> Case:
+    """Keep some batch rows of one operation. V1 rows are their slots, so that table rows move along."""
+    operation = case.program[index]
+    kept = sorted(kept)
+    rows: list[Row] = [operation.rows[i] for i in kept]
+    if operation.runner == "V2":
+        return with_operation(case, index, replace(operation, rows=tuple(rows)))
+    if len(case.program) > 1 and kept != list(range(len(kept))):
+        raise InvalidCase("the tables of the other operations would move")
+    case = with_operation(
+        case, index, replace(operation, rows=tuple(replace(row, slot=i) for i, row in enumerate(rows)))
+    )
+    if len(case.program) > 1:
+        return case
+    tables = tuple(tuple(table[i] for i in kept if i < len(table)) for table in case.contents.tables)
+    return with_contents(case, tables=tables)
+
+
+def remove_group(case: Case, group: int) -> Case:
+    owners = tuple(-1 if o == group else o - (o > group) for o in case.contents.owners)
+    case_groups = case.layout.groups[:group] + case.layout.groups[group + 1 :]
+    tables = case.contents.tables[:group] + case.contents.tables[group + 1 :]
+    return replace(
+        case,
+        layout=replace(case.layout, groups=case_groups),
+        contents=replace(case.contents, owners=owners, tables=tables),
+    )
+
+
+def keep_states(case: Case, kept: set[Where]) -> Case:
+    """Keep some states; layers without any go too. Raises InvalidCase if a group would be empty."""
+    groups = []
+    for g, group in enumerate(case.layout.groups):
+        layers = []
+        for i, layer in enumerate(group.layers):
+            states = tuple(state for s, state in enumerate(layer.states) if (g, i, s) in kept)
+            if states:
+                layers.append(Layer(states=states))
+        if not layers:
+            raise InvalidCase(f"group {g} would have no layer")
+        groups.append(Group(layers=tuple(layers)))
+    return with_layout(case, groups=tuple(groups))
+
+
+def map_states(case: Case, change: Callable[[Where, State], State], **layout: Any) -> Case:
+    """Change states one by one, and other fields of the layout with them."""
+    return with_layout(case, groups=map_groups(case.layout, change), **layout)
+
+
+def repack(case: Case, gap: Callable[[Where, State], int], **layout: Any) -> Case:
+    """Give each state a buffer of its own, from its first byte, `gap` bytes (rounded to elements) between blocks."""
+    blocks = layout.get("num_blocks", case.layout.num_blocks)
+    buffers: list[Buffer] = []
+
+    def place(where: Where, state: State) -> State:
+        item = state.item_size
+        extent = state_extent(state)
+        stride = extent + -(-gap(where, state) // item) * item
+        buffers.append(Buffer(size=(blocks - 1) * stride + max(extent, stride)))
+        return replace(state, buffer=len(buffers) - 1, offset=0, block_stride=stride)
+
+    groups = map_groups(case.layout, place)
+    return with_layout(case, groups=groups, buffers=tuple(buffers), **layout)
+
+
+def map_groups(layout: Layout, change: Callable[[Where, State], State]) -> tuple[Group, ...]:
+    return tuple(
+        Group(
+            layers=tuple(
+                Layer(states=tuple(change((g, i, s), state) for s, state in enumerate(layer.states)))
+                for i, layer in enumerate(group.layers)
+            )
+        )
+        for g, group in enumerate(layout.groups)
+    )
+
+
+def natural_gap(_: Where, state: State) -> int:
+    """The gap a state has now between two of its blocks."""
+    return state.block_stride - state_extent(state)
+
+
+def change_conv_layout(case: Case, layout: str) -> Case:
+    """Turn all conv states into SD, or into DS with tight rows. Blocks keep their strides."""
+
+    def change(_: Where, state: State) -> State:
+        if not isinstance(state, ConvState):
+            return state
+        return replace(state, row_stride=None if layout == "SD" else state.window * state.item_size)
+
+    return map_states(case, change, conv_layout=layout)
+
+
+def shift_row(case: Case, index: int, at: int, columns: int) -> Case:
+    """Move a request `columns` columns to the left: fewer tokens computed, the same blocks.
+
+    Only for a case of one operation, whose tables no other operation reads.
+    """
+    if len(case.program) > 1:
+        raise InvalidCase("the tables of the other operations would move")
+    row = case.program[index].rows[at]
+    moved: Row
+    if isinstance(row, PostprocessRow):
+        tokens = columns * case.layout.block_size
+        moved = replace(row, computed=row.computed - tokens, state_column=row.state_column - columns)
+        if moved.computed < 0 or moved.state_column < 0:
+            raise InvalidCase("the row cannot move that far")
+    else:
+        moved = replace(
+            row, source_column=row.source_column - columns, destination_column=row.destination_column - columns
+        )
+        if moved.source_column < 0 or moved.destination_column < 0:
+            raise InvalidCase("the row cannot move that far")
+    tables = tuple(
+        tuple(cells[columns:] if slot == row.slot else cells for slot, cells in enumerate(table))
+        for table in case.contents.tables
+    )
+    return with_contents(with_row(case, index, at, moved), tables=tables)
+
+
+def used_columns(case: Case) -> dict[int, int]:
+    """For each slot in some batch, one past the last table column that it can read or write."""
+    last: dict[int, int] = {}
+    for operation in case.program:
+        for row in operation.rows:
+            if row.slot == SKIP_ROW:
+                continue
+            if isinstance(row, PostprocessRow):
+                end = row.state_column + max(row.draft, row.accepted - 1, 0) + 1
+                end = max(end, row.new_computed // case.layout.block_size)
+            else:
+                end = max(row.source_column + row.bias, row.destination_column) + 1
+            last[row.slot] = max(last.get(row.slot, 0), end)
+    return last
+
+
+def renumber_slots(case: Case) -> Case:
+    """Number slots in the order in which the program first names them, and drop the table rows of all others."""
+    order: dict[int, int] = {}
+    for operation in case.program:
+        for row in operation.rows:
+            if row.slot != SKIP_ROW:
+                order.setdefault(row.slot, len(order))
+
+    def renumbered(operation: Operation) -> Operation:
+        rows = tuple(row if row.slot == SKIP_ROW else replace(row, slot=order[row.slot]) for row in operation.rows)
+        return replace(operation, rows=rows)
+
+    tables = tuple(tuple(table[slot] if slot < len(table) else () for slot in order) for table in case.contents.tables)
+    rows = max(len(order), 1, *(len(operation.rows) for operation in case.program))
+    return replace(
+        case,
+        program=tuple(renumbered(operation) for operation in case.program),
+        contents=replace(case.contents, tables=tables),
+        layout=replace(case.layout, table_rows=rows),
+    )
+
+
+def renumber_blocks(case: Case) -> Case:
+    """Number the blocks that tables name 1, 2, ... in table order, and drop all others from the pool."""
+    order: dict[int, int] = {0: 0}
+    for table in case.contents.tables:
+        for cells in table:
+            for block in cells:
+                order.setdefault(block, len(order))
+    count = max(len(order), 2)
+    tables = tuple(tuple(tuple(order[b] for b in cells) for cells in table) for table in case.contents.tables)
+    owners = [-1] * count
+    for old, new in order.items():
+        owners[new] = case.contents.owners[old]
+    return replace(
+        case,
+        contents=replace(case.contents, tables=tables, owners=tuple(owners)),
+        layout=replace(case.layout, num_blocks=count),
+    )

@@ -1,0 +1,107 @@
+"""The shrinker runs passes over a failing case until none of them finds a smaller one that fails alike.
+
+"Alike" is the same signature and, for a reachable finding, a case that is still reachable: the minimised case must
+not be a different bug, nor one that "cannot happen".
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from harness.case import Case, InvalidCase, encode_case
+from harness.check.outcome import Outcome, Signature
+from harness.generators.reachability import require_reachable
+from harness.shrink.passes import PASSES, Proposal
+
+Judge = Callable[[Case], Outcome]
+"""Judges a candidate. Raises InvalidCase if it is outside the preconditions."""
+
+
+class PassCounter(msgspec.Struct):
+    """How often a pass was tried and helped."""
+
+    name: str
+    executions: int = 0
+    accepted: int = 0
+
+
+class Shrunk(msgspec.Struct):
+    """A minimal case, the outcome of its last execution, and what finding it took.
+
+    `complete` is False if the budget ran out first. `others` are failing cases of other signatures met on the way.
+    """
+
+    case: Case
+    outcome: Outcome
+    executions: int
+    seconds: float
+    complete: bool
+    passes: list[PassCounter]
+    others: list[tuple[Case, Outcome]]
+
+
+def shrink(case: Case, outcome: Outcome, judge: Judge, max_executions: int = 1000) -> Shrunk:
+    """Shrink a case that failed with `outcome`. Deterministic, given a deterministic judge."""
+    assert outcome.signature is not None
+    return _Shrinker(case, outcome, outcome.signature, judge, max_executions).run()
+
+
+class _Shrinker:
+    def __init__(self, case: Case, outcome: Outcome, signature: Signature, judge: Judge, budget: int) -> None:
+        self._best, self._outcome, self._signature = case, outcome, signature
+        self._judge = judge
+        self._budget = budget
+        self._tried = {encode_case(case)}
+        self._others: dict[str, tuple[Case, Outcome]] = {}
+        self._executions = 0
+
+    def run(self) -> Shrunk:
+        start = time.perf_counter()
+        counters = [PassCounter(propose.__name__) for propose in PASSES]
+        improved = True
+        while improved and self._executions < self._budget:
+            improved = False
+            for propose, counter in zip(PASSES, counters, strict=True):
+                while self._improve(propose(self._best), counter):
+                    improved = True
+        return Shrunk(
+            self._best,
+            self._outcome,
+            self._executions,
+            time.perf_counter() - start,
+            self._executions < self._budget,
+            counters,
+            list(self._others.values()),
+        )
+
+    def _improve(self, proposals: Iterator[Proposal], counter: PassCounter) -> bool:
+        """Accept the first proposal that fails alike."""
+        for proposal in proposals:
+            if self._executions >= self._budget:
+                return False
+            try:
+                candidate = proposal()
+                if candidate.domain == "reachable":
+                    require_reachable(candidate)
+            except InvalidCase:
+                continue
+            text = encode_case(candidate)
+            if text in self._tried:
+                continue
+            self._tried.add(text)
+            try:
+                outcome = self._judge(candidate)
+            except InvalidCase:
+                continue
+            self._executions += 1
+            counter.executions += 1
+            if outcome.signature == self._signature:
+                self._best, self._outcome = candidate, outcome
+                counter.accepted += 1
+                return True
+            if outcome.signature is not None:
+                self._others.setdefault(str(outcome.signature), (candidate, outcome))
+        return False
