@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.case import FRESH, SKIP_ROW, Case, InvalidCase, Operation, PostprocessRow, PrecopyRow
+from harness.case import FRESH, SKIP_ROW, Case, InvalidCase, Operation, PostprocessRow, PrecopyRow, rows_of
 
 NULL_BLOCK = 0
 
@@ -24,8 +24,7 @@ def _broken(case: Case) -> Iterator[str]:
     if layout.block_size < 1 + layout.num_spec:
         yield f"block size {layout.block_size} is below 1 + num_spec"
     for operation in case.program:
-        row: PostprocessRow | PrecopyRow
-        for i, row in enumerate(operation.rows):
+        for i, row in enumerate(rows_of(operation)):
             if row.slot == SKIP_ROW:
                 continue
             text = _broken_postprocess(case, row) if isinstance(row, PostprocessRow) else _broken_precopy(case, row)
@@ -90,8 +89,7 @@ def _shared_running_blocks(case: Case, operation: Operation) -> Iterator[str]:
     """A block that is written belongs to one request: no two rows of a batch run in the same one."""
     for group, table in enumerate(case.contents.tables):
         owner: dict[int, int] = {}
-        row: PostprocessRow | PrecopyRow
-        for i, row in enumerate(operation.rows):
+        for i, row in enumerate(rows_of(operation)):
             if row.slot == SKIP_ROW or row.slot >= len(table):
                 continue
             column = row.destination_column if isinstance(row, PrecopyRow) else row.state_column

@@ -1,0 +1,42 @@
+"""Where cases come from, whatever drives the choices: a layout plan first, then cases that share it.
+
+`GENERATOR_VERSION` changes with anything that changes what a given stream of choices turns into, so that a seed
+is never taken for the case that another version drew from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.case import Case, Contents, Domain
+from harness.generators.draw import Draw
+from harness.generators.layouts import LayoutPlan, Scale, draw_layout
+from harness.generators.operations import OperationName
+from harness.generators.reachable import draw_reachable
+from harness.generators.total import draw_total
+
+GENERATOR_VERSION = 1
+
+__all__ = ["GENERATOR_VERSION", "LayoutPlan", "OperationName", "Scale", "draw_case", "draw_layout"]
+
+
+def draw_case(draw: Draw, plan: LayoutPlan, domain: Domain, operations: Sequence[OperationName], scale: Scale) -> Case:
+    """Draw one valid case of a domain over a planned layout.
+
+    `operations` are those that the program may be made of. `plan` must come from `draw_layout` with the same domain
+    and scale. Raises ValueError if there are no operations.
+    """
+    if not operations:
+        raise ValueError("a case needs at least one operation to draw from")
+    parts = draw_reachable(draw, plan, operations) if domain == "reachable" else draw_total(draw, plan, operations)
+    return Case(
+        domain=domain,
+        layout=plan.layout,
+        contents=Contents(
+            payload_seed=draw.integer(0, 2**32 - 1),
+            poison=draw.choice(("A", "B")),
+            tables=parts.tables,
+            owners=parts.owners,
+        ),
+        program=parts.program,
+    )

@@ -1,0 +1,90 @@
+"""A draw is where a generator's choices come from: a stream of small decisions, each within bounds.
+
+Generators speak only to this interface, so that any engine can drive them: random numbers, Hypothesis, a corpus. The
+bias towards boundary values lives in here and in the generators, not in an engine, so every engine has it. Simpler
+choices come first (low integers, the first of a sequence, False), which lets an engine that shrinks do so.
+"""
+
+from __future__ import annotations
+
+import abc
+import random
+from collections.abc import Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class Draw(abc.ABC):
+    """A stream of decisions. An engine provides `integer` and `boolean`; everything else is made of these two."""
+
+    @abc.abstractmethod
+    def integer(self, low: int, high: int) -> int:
+        """An integer from `low` to `high`, both included. Raises ValueError if there is none."""
+
+    @abc.abstractmethod
+    def boolean(self, probability: float = 0.5) -> bool:
+        """True with `probability`."""
+
+    def choice(self, options: Sequence[T]) -> T:
+        """One of `options`, each as likely. Raises ValueError if there are none."""
+        return options[self.integer(0, len(options) - 1)]
+
+    def weighted(self, options: Sequence[tuple[T, int]]) -> T:
+        """One of the first parts of `options`, as likely as its second part, a weight, says."""
+        ticket = self.integer(0, sum(weight for _, weight in options) - 1)
+        for option, weight in options:
+            if ticket < weight:
+                return option
+            ticket -= weight
+        raise ValueError("weights must not be negative")
+
+    def boundary(self, low: int, high: int, interesting: Sequence[int] = ()) -> int:
+        """An integer from `low` to `high` that is near an end, or one of `interesting`, far more often than not.
+
+        Interesting values outside the bounds are ignored.
+        """
+        if high - low < 3:
+            return self.integer(low, high)
+        ticket = self.integer(0, 7)
+        if ticket < 3:
+            known = [value for value in interesting if low <= value <= high]
+            if known:
+                return self.choice(known)
+        if ticket < 6:
+            return (low, high, low + 1, high - 1)[self.integer(0, 3)]
+        return self.integer(low, high)
+
+    def permutation(self, items: Sequence[T]) -> list[T]:
+        """All of `items`, in any order."""
+        return self.sample(items, len(items))
+
+    def sample(self, items: Sequence[T], count: int) -> list[T]:
+        """`count` different ones of `items`, in any order. Raises ValueError if there are fewer."""
+        if not 0 <= count <= len(items):
+            raise ValueError(f"cannot take {count} of {len(items)} items")
+        pool = list(items)
+        last = len(pool) - 1
+        for i in range(count):
+            j = self.integer(i, last)
+            pool[i], pool[j] = pool[j], pool[i]
+        return pool[:count]
+
+
+class RandomDraw(Draw):
+    """Decisions from a pseudo-random generator that the text `seed_text` seeds.
+
+    The same text gives the same decisions in every process and Python version: text seeds and `random()` are the
+    two parts of `random.Random` whose sequences Python promises to keep, so everything is made of them.
+    """
+
+    def __init__(self, seed_text: str) -> None:
+        self._random = random.Random(seed_text).random
+
+    def integer(self, low: int, high: int) -> int:
+        if low > high:
+            raise ValueError(f"no integer from {low} to {high}")
+        return low + int(self._random() * (high - low + 1))
+
+    def boolean(self, probability: float = 0.5) -> bool:
+        return self._random() < probability

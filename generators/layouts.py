@@ -1,0 +1,340 @@
+"""A layout plan is a drawn layout and how many requests its blocks are enough for.
+
+A layout is drawn in three passes: what the layers are (templates), how their pages lie in buffers (placement), how
+many blocks and table cells there are. Placement follows docs/domain.md, section 6: one buffer for all groups with the
+layers or the blocks outermost; one buffer per layer position, shared by that layer of every group; and, in the total
+domain only, one buffer per state. Whatever is drawn, the bytes of block b of one group meet those of block b
+of other groups only, so that the owner of a block id keeps groups apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.case import Buffer, ConvLayout, ConvState, Domain, Group, Layer, Layout, State, TemporalState
+from harness.generators.draw import Draw
+from harness.generators.sizes import (
+    ConvTemplate,
+    LayerTemplate,
+    StateTemplate,
+    draw_reachable_layer,
+    draw_total_layer,
+)
+
+Scale = Literal["small", "full"]
+
+PADDINGS = (0.0, 0.0025, 0.087, 0.43, 3.0)
+"""Padding of real pages, as a share of their natural bytes."""
+
+
+@dataclass(frozen=True)
+class LayoutPlan:
+    """A layout, and what its cases need to know beyond it. `requests`: how many fit its blocks."""
+
+    layout: Layout
+    requests: int
+
+
+@dataclass(frozen=True)
+class _Limits:
+    states: int
+    requests: int
+    budget: int
+    """Bytes of state memory."""
+    roomy: bool
+    cells: int
+    """Table cells of one group."""
+
+
+def draw_layout(draw: Draw, domain: Domain, scale: Scale) -> LayoutPlan:
+    """Draw everything static about a case.
+
+    `small` layouts suit executors that need milliseconds for a program; `full` ones are bounded by what comparing
+    every byte costs: mostly below 256 KiB, rarely some MiB.
+    """
+    limits = _draw_limits(draw, scale)
+    conv_layout: ConvLayout = draw.choice(("SD", "DS"))
+    block_size, num_spec = _draw_blocks(draw, domain)
+    groups = _draw_groups(draw, domain, conv_layout, num_spec, limits)
+    per_request = len(groups) * (3 + num_spec if domain == "reachable" else 3)
+    spacious = _block_bytes(groups, conv_layout) * (1 + per_request) * 4 < limits.budget
+    placement = _Placement(draw, domain, conv_layout, groups, spacious)
+    affordable = limits.budget // placement.bytes_per_block - 2
+    requests = max(1, min(limits.requests, affordable // per_request))
+    spare = draw.boundary(0, 6) + (per_request if domain == "reachable" else 0)
+    num_blocks = 1 + requests * per_request + min(spare, max(0, affordable - requests * per_request))
+    table_rows, table_columns = _draw_table(draw, domain, scale, num_spec, requests, limits)
+    layout = Layout(
+        conv_layout=conv_layout,
+        block_size=block_size,
+        num_spec=num_spec,
+        num_blocks=num_blocks,
+        groups=placement.place(num_blocks),
+        buffers=tuple(placement.buffers),
+        table_rows=table_rows,
+        table_columns=table_columns,
+    )
+    return LayoutPlan(layout=layout, requests=requests)
+
+
+def _draw_limits(draw: Draw, scale: Scale) -> _Limits:
+    if scale == "small":
+        roomy = draw.boolean(0.1)
+        return _Limits(
+            states=draw.weighted(((2, 3), (1, 2), (4, 3), (3, 1))),
+            requests=draw.weighted(((2, 4), (3, 3), (1, 2))),
+            budget=96 * 1024 if roomy else 24 * 1024,
+            roomy=roomy,
+            cells=1400 if draw.boolean(0.05) else 400,
+        )
+    large = draw.boolean(0.02)
+    roomy = large or draw.boolean(0.5)
+    return _Limits(
+        states=draw.weighted(((4, 4), (2, 3), (8, 3), (12, 1), (1, 1))),
+        requests=draw.weighted(((4, 5), (2, 3), (8, 4), (1, 1), (16, 2), (64, 1))),
+        budget=4 * 1024 * 1024 if large else 160 * 1024,
+        roomy=roomy,
+        cells=300_000 if large else 12_000 if draw.boolean(0.1) else 3_000,
+    )
+
+
+def _draw_blocks(draw: Draw, domain: Domain) -> tuple[int, int]:
+    """Block size and number of speculative tokens. Block sizes are few: each is another compile."""
+    num_spec = draw.weighted(((2, 4), (0, 2), (1, 4), (3, 5), (4, 1), (5, 2), (7, 2), (15, 1)))
+    if domain == "total":
+        return draw.choice((4, 1, 2, 3, 7, 8, 16)), num_spec
+    sizes = [size for size in (4, 4, 4, 8, 8, 16, 48, 80) if size > num_spec]
+    return draw.choice(sizes), num_spec
+
+
+def _draw_groups(
+    draw: Draw, domain: Domain, conv_layout: ConvLayout, num_spec: int, limits: _Limits
+) -> list[list[LayerTemplate]]:
+    def layer() -> LayerTemplate:
+        if domain == "reachable":
+            return draw_reachable_layer(draw, num_spec, limits.roomy)
+        return draw_total_layer(draw, conv_layout, limits.roomy)
+
+    count = draw.weighted(((1, 4), (2, 4), (3, 3), (4, 1)))
+    count = min(count, limits.states)
+    common = layer()
+    layers = draw.boundary(1, 4)
+    groups: list[list[LayerTemplate]] = []
+    left = limits.states
+    for remaining in range(count, 0, -1):
+        # Groups of one model are alike but for one layer, unless another kind of layer has a group of its own.
+        template = layer() if draw.boolean(0.3) else common
+        if groups and len(template) > left:
+            break
+        wanted = max(1, layers - draw.integer(0, 1))
+        fits = max(1, (left - (remaining - 1)) // len(template))
+        group = [template] * min(wanted, fits)
+        if domain == "total" and draw.boolean(0.2):
+            other = layer()
+            if len(other) <= len(template):
+                group[-1] = other
+        left -= sum(len(states) for states in group)
+        groups.append(group)
+    return _shrunk(groups, conv_layout, limits.budget // (6 if domain == "total" else 4 + num_spec))
+
+
+def _shrunk(groups: list[list[LayerTemplate]], conv_layout: ConvLayout, budget: int) -> list[list[LayerTemplate]]:
+    """Drop layers, then groups, until one block for every group fits the budget."""
+    while _block_bytes(groups, conv_layout) * len(groups) > budget:
+        widest = max(groups, key=len)
+        if len(widest) > 1:
+            widest.pop()
+        elif len(groups) > 1:
+            groups.pop()
+        else:
+            break
+    return groups
+
+
+def _block_bytes(groups: list[list[LayerTemplate]], conv_layout: ConvLayout) -> int:
+    """Bytes of one block of the widest group, without padding."""
+    return max(sum(state.extent(conv_layout) for layer in group for state in layer) for group in groups)
+
+
+def _draw_table(
+    draw: Draw, domain: Domain, scale: Scale, num_spec: int, requests: int, limits: _Limits
+) -> tuple[int, int]:
+    """Rows and columns of the block tables, from short lists: a row stride may be another compile."""
+    least = num_spec + 4 if domain == "reachable" else 4
+    widths = [width for width in (8, 16, 40, 40, 331) if width >= least and width * requests <= limits.cells]
+    width = draw.choice(widths or [40])
+    if limits.cells > 200_000 and draw.boolean(0.3):
+        width = 8003
+    heights = [
+        height
+        for height in ((4, 8) if scale == "small" else (4, 8, 16, 64, 256, 1024))
+        if height >= requests and height * width <= limits.cells
+    ]
+    return draw.choice(heights or [max(4, requests)]), width
+
+
+class _Placement:
+    """Where the states of every group lie: first how many bytes a block takes, then states and buffers."""
+
+    def __init__(
+        self,
+        draw: Draw,
+        domain: Domain,
+        conv_layout: ConvLayout,
+        groups: list[list[LayerTemplate]],
+        spacious: bool,
+    ) -> None:
+        self._draw = draw
+        self._total = domain == "total"
+        self._conv_layout = conv_layout
+        self._groups = groups
+        self.buffers: list[Buffer] = []
+        arrangements = [("layers", 3), ("blocks", 3), ("positions", 2)]
+        if self._total:
+            arrangements.append(("states", 2))
+        self._arrangement = draw.weighted(arrangements)
+        items = [state.item_size for group in groups for layer in group for state in layer]
+        self._unit = max(items)
+        self._padding = draw.choice(PADDINGS if spacious else PADDINGS[:3])
+        self._gap = self._total and draw.boolean(0.3)
+        # In-page offsets of the states of every layer, from a page start aligned to the largest element.
+        self._offsets = [[self._page_offsets(layer) for layer in group] for group in groups]
+        self._pages = self._page_sizes()
+        positions = max(len(group) for group in groups)
+        if self._arrangement == "blocks":
+            self._block_stride = max(sum(pages) for pages in self._pages)
+            if self._total and draw.boolean(0.3):
+                self._block_stride += self._unit * draw.choice((1, 3, 8))
+            self.bytes_per_block = self._block_stride
+        elif self._arrangement == "states":  # unpadded
+            self.bytes_per_block = sum(
+                state.extent(conv_layout) for group in groups for layer in group for state in layer
+            )
+        else:
+            self.bytes_per_block = sum(self._pages[0][:positions])
+
+    def _page_offsets(self, layer: LayerTemplate) -> list[int]:
+        offsets, end = [], 0
+        for state in layer:
+            if self._gap and self._draw.boolean():
+                end += self._draw.integer(1, 9)
+            end += -end % state.item_size
+            offsets.append(end)
+            end += state.extent(self._conv_layout)
+        return offsets
+
+    def _page_sizes(self) -> list[list[int]]:
+        """Page bytes per group and layer, with as many layers in each group as positions need."""
+        draw = self._draw
+        positions = max(len(group) for group in self._groups)
+        natural = [
+            [
+                offsets[-1] + layer[-1].extent(self._conv_layout)
+                for layer, offsets in zip(group, group_offsets, strict=True)
+            ]
+            for group, group_offsets in zip(self._groups, self._offsets, strict=True)
+        ]
+        odd = self._unit * draw.choice((0, 0, 1, 3, 5)) if self._total else 0
+        unit = self._unit if self._total and draw.boolean(0.8) else 256
+
+        def padded(size: int) -> int:
+            size = size + int(size * self._padding)
+            return size + -size % unit + odd
+
+        if self._arrangement == "blocks" and self._total:
+            return [[padded(size) for size in group] for group in natural]
+        if self._arrangement == "states" or (self._arrangement == "positions" and self._total):
+            tallest = [max(group[i] for group in natural if i < len(group)) for i in range(positions)]
+            return [[padded(size) for size in tallest] for _ in self._groups]
+        # One page size for all, as vLLM pads them to.
+        page = padded(max(max(group) for group in natural))
+        return [[page] * positions for _ in self._groups]
+
+    def place(self, num_blocks: int) -> tuple[Group, ...]:
+        """States with buffer, offset and strides; `buffers` is complete afterwards."""
+        if self._arrangement == "states":
+            return self._place_states(num_blocks)
+        positions = max(len(group) for group in self._groups)
+        if self._arrangement == "positions":
+            starts = [self._new_buffer(self._pages[0][i] * num_blocks) for i in range(positions)]
+            strides = self._pages[0]
+            return self._build(lambda _, i: (i, starts[i], strides[i]))
+        if self._arrangement == "layers":
+            page = self._pages[0][0]
+            layer_stride = page * num_blocks
+            if self._total and self._draw.boolean(0.3):
+                layer_stride += self._unit * self._draw.choice((1, 3, 8))
+            start = self._new_buffer(layer_stride * positions)
+            return self._build(lambda _, i: (0, start + i * layer_stride, page))
+        start = self._new_buffer(self._block_stride * num_blocks)
+        return self._build(lambda g, i: (0, start + sum(self._pages[g][:i]), self._block_stride))
+
+    def _new_buffer(self, size: int) -> int:
+        """Append a buffer with room for `size` bytes after the offset returned."""
+        misalignment = front = back = 0
+        if self._total:
+            misalignment = self._draw.boundary(0, 255, (1, 2, 4, 8, 12, 16)) if self._draw.boolean() else 0
+            front = -misalignment % self._unit
+            if self._draw.boolean(0.2):
+                front += self._unit * self._draw.integer(1, 5)
+            back = self._draw.choice((0, 0, 1, 7, 16))
+        self.buffers.append(Buffer(size=front + size + back, misalignment=misalignment))
+        return front
+
+    def _build(self, where: Callable[[int, int], tuple[int, int, int]]) -> tuple[Group, ...]:
+        groups = []
+        for g, group in enumerate(self._groups):
+            layers = []
+            for i, layer in enumerate(group):
+                buffer, start, stride = where(g, i)
+                layers.append(
+                    Layer(
+                        states=tuple(
+                            self._state(state, buffer, start + offset, stride)
+                            for state, offset in zip(layer, self._offsets[g][i], strict=True)
+                        )
+                    )
+                )
+            groups.append(Group(layers=tuple(layers)))
+        return tuple(groups)
+
+    def _place_states(self, num_blocks: int) -> tuple[Group, ...]:
+        """One buffer per state: every base and stride is as odd as the element size allows."""
+        draw = self._draw
+        groups = []
+        for group in self._groups:
+            layers = []
+            for layer in group:
+                states = []
+                for state in layer:
+                    item = state.item_size
+                    extent = state.extent(self._conv_layout)
+                    stride = extent + -extent % item + item * draw.choice((0, 1, 2, 3, 7))
+                    misalignment = draw.boundary(0, 255, (1, 2, 4, 8))
+                    offset = -misalignment % item + item * draw.choice((0, 0, 1, 3))
+                    self.buffers.append(Buffer(size=offset + stride * num_blocks, misalignment=misalignment))
+                    states.append(self._state(state, len(self.buffers) - 1, offset, stride))
+                layers.append(Layer(states=tuple(states)))
+            groups.append(Group(layers=tuple(layers)))
+        return tuple(groups)
+
+    def _state(self, template: StateTemplate, buffer: int, offset: int, stride: int) -> State:
+        if isinstance(template, ConvTemplate):
+            return ConvState(
+                item_size=template.item_size,
+                window=template.window,
+                dim=template.dim,
+                buffer=buffer,
+                offset=offset,
+                block_stride=stride,
+                row_stride=template.row_bytes if self._conv_layout == "DS" else None,
+            )
+        return TemporalState(
+            item_size=template.item_size,
+            shape=template.shape,
+            buffer=buffer,
+            offset=offset,
+            block_stride=stride,
+        )

@@ -1,0 +1,180 @@
+"""A reachable case is the last of a few simulated scheduler steps, as its kernels would see it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.case import FRESH, Operation, Postprocess, PostprocessRow, Precopy, PrecopyRow, Runner
+from harness.case.operations import SKIP_ROW
+from harness.generators.block_pool import BlockPool, Cell
+from harness.generators.draw import Draw
+from harness.generators.layouts import LayoutPlan
+from harness.generators.operations import OperationName, Parts
+from harness.generators.simulator import Request, Scheduled, Simulator, Traffic
+
+MOST_STEPS = 9
+
+
+def draw_reachable(draw: Draw, plan: LayoutPlan, operations: Sequence[OperationName]) -> Parts:
+    """Simulate until a step moves something, and give that step's tables and operations."""
+    names = _draw_names(draw, operations, plan.layout.num_spec)
+    traffic = _draw_traffic(draw, plan)
+    simulator = Simulator(draw, traffic, _draw_pool(draw, plan))
+    arrivals = _draw_requests(draw, plan, traffic)
+    step = _run(draw, simulator, arrivals, names, traffic.block_size)
+    program = tuple(
+        _precopy(traffic.runner, step) if name == "precopy" else _postprocess(draw, traffic.runner, step)
+        for name in names
+    )
+    return Parts(tables=_tables(simulator.rows, traffic.groups), owners=tuple(simulator.pool.owners), program=program)
+
+
+def _draw_names(draw: Draw, operations: Sequence[OperationName], num_spec: int) -> tuple[OperationName, ...]:
+    """Operations of one step, in the order in which a step runs them.
+
+    Without drafts postprocess moves nothing: it is drawn less often then.
+    """
+    if "precopy" in operations and "postprocess" in operations:
+        if draw.boolean(0.15):
+            return "precopy", "postprocess"
+        if num_spec == 0 and draw.boolean(0.7):
+            return ("precopy",)
+    return (draw.choice(operations),)
+
+
+def _draw_traffic(draw: Draw, plan: LayoutPlan) -> Traffic:
+    layout = plan.layout
+    size, rows = layout.block_size, layout.table_rows
+    runner: Runner = draw.choice(("V1", "V2"))
+    count = min(plan.requests, rows)
+    slots: tuple[int, ...] = tuple(range(count))
+    if runner == "V2":
+        reach = rows if draw.boolean(0.1) else min(rows, count + draw.integer(0, 4))
+        slots = tuple(draw.sample(range(reach), count))
+    chunk = size * draw.weighted(((1, 2), (2, 4), (3, 3), (6, 2))) + draw.integer(0, size - 1)
+    if draw.boolean(0.15):  # a block wider than a chunk may be
+        chunk = draw.boundary(1, size)
+    return Traffic(
+        runner=runner,
+        block_size=size,
+        num_spec=layout.num_spec,
+        groups=len(layout.groups),
+        columns=layout.table_columns,
+        slots=slots,
+        chunk=chunk,
+        drop_last_boundary=draw.boolean(0.3),
+        dense=draw.boolean(0.6),
+    )
+
+
+def _draw_pool(draw: Draw, plan: LayoutPlan) -> BlockPool:
+    blocks = plan.layout.num_blocks
+    order: Sequence[int] = range(1, blocks)
+    if blocks <= 40 and draw.boolean(0.3):
+        order = draw.permutation(order)
+    elif draw.boolean(0.5):  # as after some time: everything is in the pool, in another order
+        start = draw.integer(1, blocks - 1)
+        order = (*range(blocks - 1, start - 1, -1), *range(1, start))
+    return BlockPool(order, len(plan.layout.groups))
+
+
+def _draw_requests(draw: Draw, plan: LayoutPlan, traffic: Traffic) -> list[tuple[int, Request]]:
+    """Requests with the step in which each arrives, earliest first."""
+    size, spec = traffic.block_size, traffic.num_spec
+    most = (traffic.columns - spec) * size - spec
+    count = draw.boundary(1, len(traffic.slots))
+    deep = draw.boolean(0.05)
+    stem = size * draw.integer(1, 3) + draw.integer(0, 1)
+    arrivals = []
+    for name in range(count + draw.integer(0, 1)):
+        blocks = (
+            draw.integer(1, traffic.columns - spec - 1) if deep else draw.weighted(((1, 4), (2, 4), (3, 2), (5, 1)))
+        )
+        # Most prompts end where the first decode steps reach the block's end; the others anywhere.
+        into = size - draw.integer(1, min(size, spec + 2)) if draw.boolean(0.75) else draw.boundary(0, size - 1)
+        prompt = min(most - 1, max(1, (blocks - 1) * size + into))
+        shared = min(stem, prompt) if draw.boolean(0.6) else 0
+        limit = min(most, prompt + draw.weighted(((size * 3, 4), (1, 1), (size * 8, 1))))
+        junction = size * draw.integer(1, 3) if draw.boolean(0.1) else 0
+        arrival = draw.weighted(((0, 5), (1, 2), (2, 2), (3, 1))) if name else 0
+        arrivals.append((arrival, Request(name, 0, shared, prompt, limit, junction)))
+    arrivals.sort(key=lambda item: item[0])
+    return arrivals
+
+
+def _run(
+    draw: Draw,
+    simulator: Simulator,
+    arrivals: list[tuple[int, Request]],
+    names: Sequence[OperationName],
+    block_size: int,
+) -> list[Scheduled]:
+    """Step until one of the operations has something to move (or, sometimes, regardless); that step."""
+    least = draw.weighted(((0, 3), (1, 2), (3, 2), (5, 1)))
+    indifferent = draw.boolean(0.05)
+    last: list[Scheduled] = []
+    for number in range(MOST_STEPS):
+        while arrivals and arrivals[0][0] <= number:
+            simulator.waiting.append(arrivals.pop(0)[1])
+        if simulator.running and draw.boolean(0.05):
+            simulator.preempt(simulator.running[-1])
+        step = simulator.step()
+        if step:
+            last = step
+            if number >= least and (indifferent or any(_moves(row, names, block_size) for row in step)):
+                break
+        elif not arrivals and not simulator.waiting and not simulator.running:
+            break
+    return last
+
+
+def _moves(row: Scheduled, names: Sequence[OperationName], block_size: int) -> bool:
+    if "precopy" in names and row.precopies:
+        return True
+    if "postprocess" not in names or row.draft == 0:
+        return False
+    running = row.computed + row.scheduled - row.draft
+    aligned = (running + row.accepted - 1) // block_size * block_size
+    return aligned > running or (aligned == running and aligned // block_size - 1 != row.column)
+
+
+def _precopy(runner: Runner, step: Sequence[Scheduled]) -> Operation:
+    """V1 stages source and bias for the rows that move alone; V2 hands over those of every row."""
+    return Precopy(
+        runner=runner,
+        rows=tuple(
+            PrecopyRow(
+                slot=row.slot,
+                source_column=row.previous_column if runner == "V2" or row.precopies else FRESH,
+                destination_column=row.column,
+                bias=row.bias if runner == "V2" or row.precopies else 0,
+            )
+            for row in step
+        ),
+    )
+
+
+def _postprocess(draw: Draw, runner: Runner, step: Sequence[Scheduled]) -> Operation:
+    """V2 may filter rows out of its mapping (pipeline stages do)."""
+    filtering = runner == "V2" and draw.boolean(0.15)
+    return Postprocess(
+        runner=runner,
+        rows=tuple(
+            PostprocessRow(
+                slot=SKIP_ROW if filtering and draw.boolean(0.3) else row.slot,
+                scheduled=row.scheduled,
+                computed=row.computed,
+                draft=row.draft,
+                accepted=row.accepted,
+                state_column=row.column,
+            )
+            for row in step
+        ),
+    )
+
+
+def _tables(rows: dict[int, list[Cell]], groups: int) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    height = max(rows, default=-1) + 1
+    return tuple(
+        tuple(tuple(cell[group] for cell in rows.get(slot, ())) for slot in range(height)) for group in range(groups)
+    )

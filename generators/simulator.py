@@ -1,0 +1,336 @@
+"""A simulator runs a few scheduler steps of imagined requests, so that what it hands out is what production can meet.
+
+It models what decides columns and block ids in vLLM's align mode (docs/domain.md, sections 4, 6 and 8): chunked
+prefill that ends on block boundaries, decode with drafts and partial acceptance, prefix hits that share a source
+block, retirement of old columns, relocation of speculative blocks, preemption and resumption, rows of the
+persistent batch (V1) or request slots (V2). Tokens have no values: a prefix is known by its name and length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+from harness.case import FRESH, Runner
+from harness.generators.block_pool import BlockPool, Cell
+from harness.generators.draw import Draw
+
+
+class Traffic(NamedTuple):
+    """What the simulated deployment is like."""
+
+    runner: Runner
+    block_size: int
+    num_spec: int
+    groups: int
+    columns: int
+    """Columns of a block-table row."""
+    slots: tuple[int, ...]
+    """Request slots (V2) in the order in which they are given out; V1 uses only their number."""
+    chunk: int
+    """Most tokens of one prefill chunk."""
+    drop_last_boundary: bool
+    """The prefix cache gives up its last block (drafters that need it), so prefill stops one block earlier."""
+    dense: bool
+    """Every block boundary stays in the prefix cache, not only the last one of a prompt."""
+
+
+class Scheduled(NamedTuple):
+    """One request's part in a step; counts in tokens, `accepted` is the result of the step."""
+
+    slot: int
+    computed: int
+    scheduled: int
+    draft: int
+    accepted: int
+    previous_column: int
+    """Column of the running state before the step, or FRESH."""
+    column: int
+    bias: int
+    """Accepted tokens of the step before, less one: what precopy has to shift by."""
+
+    @property
+    def precopies(self) -> bool:
+        return self.previous_column not in (FRESH, self.column)
+
+
+class Request:
+    """One imagined request. `stream` names the text that its first `shared` tokens come from."""
+
+    def __init__(self, name: int, stream: int, shared: int, prompt: int, limit: int, junction: int) -> None:
+        self.name = name
+        self.stream = stream
+        self.shared = shared
+        self.prompt = prompt
+        self.limit = limit
+        self.junction = junction
+        self.tokens = prompt
+        self.slot = -1
+        self.forget()
+
+    def forget(self) -> None:
+        """Lose all computed state, as preemption does."""
+        self.computed = 0
+        self.accepted = 1
+        self.column: int | None = None
+        self.cells: list[Cell] = []
+        self.worker: list[Cell] = []
+        self.started = False
+        self.last_column: int | None = None
+        self.registered = 0
+
+    def key(self, blocks: int, block_size: int) -> Hashable:
+        """Name of the state after the first `blocks` blocks of tokens."""
+        return (self.stream if blocks * block_size <= self.shared else ~self.name, blocks)
+
+
+class Simulator:
+    """Requests, a block pool and worker tables. `rows[slot]` are the cells the kernels would see in that row."""
+
+    def __init__(self, draw: Draw, traffic: Traffic, pool: BlockPool) -> None:
+        self._draw = draw
+        self._traffic = traffic
+        self._null: Cell = (0,) * traffic.groups
+        self.pool = pool
+        self.waiting: list[Request] = []
+        self.running: list[Request] = []
+        self.rows: dict[int, list[Cell]] = {}
+        self._batch: list[Request | None] = []
+        self._free_slots = list(traffic.slots)
+        self._preempted = False
+
+    def step(self) -> list[Scheduled]:
+        """Schedule, run and commit one step; its requests in batch order. Empty if nothing could be scheduled."""
+        chosen: list[tuple[Request, int, int]] = []
+        self._schedule_running(chosen)
+        if not self._preempted:  # what was taken from one request is not given to another in the same step
+            self._schedule_waiting(chosen)
+        self._preempted = False
+        self._place_rows([request for request, _, _ in chosen])
+        order = {id(request): row for row, request in enumerate(self._batch)}
+        chosen.sort(key=lambda item: order[id(item[0])])
+        return [self._run(*item) for item in chosen]
+
+    def preempt(self, request: Request) -> None:
+        """Take everything away from a running request; it waits, first in line, and starts again later."""
+        self.running.remove(request)
+        self._leave(request)
+        request.forget()
+        self.waiting.insert(0, request)
+        self._preempted = True
+
+    # Scheduling
+
+    def _schedule_running(self, chosen: list[tuple[Request, int, int]]) -> None:
+        i = 0
+        while i < len(self.running):
+            request = self.running[i]
+            scheduled, draft = self._wanted(request)
+            if scheduled:
+                while not self._allocate(request, request.computed + scheduled):
+                    victim = self.running[-1]
+                    self.preempt(victim)
+                    if victim is request:
+                        return
+                chosen.append((request, scheduled, draft))
+            i += 1
+
+    def _schedule_waiting(self, chosen: list[tuple[Request, int, int]]) -> None:
+        while self.waiting and self._free_slots:
+            request = self.waiting[0]
+            hit = self._hit(request)
+            scheduled, draft = self._wanted(request)
+            if not scheduled or not self._allocate(request, request.computed + scheduled):
+                if hit is not None:
+                    self.pool.release(hit)
+                request.forget()
+                return
+            self.waiting.pop(0)
+            self.running.append(request)
+            request.slot = self._free_slots.pop(0)
+            chosen.append((request, scheduled, draft))
+
+    def _hit(self, request: Request) -> Cell | None:
+        """Start a request from the longest cached prefix: null columns, then the shared block, for reading only."""
+        size = self._traffic.block_size
+        for blocks in range((request.tokens - 1) // size, 0, -1):
+            cell = self.pool.find(request.key(blocks, size))
+            if cell is not None:
+                self.pool.hold(cell)
+                request.cells = [self._null] * (blocks - 1) + [cell]
+                request.computed = blocks * size
+                request.registered = blocks
+                return cell
+        return None
+
+    def _wanted(self, request: Request) -> tuple[int, int]:
+        """Tokens to schedule and how many of them are drafts."""
+        end = max(request.prompt, request.tokens - 1)
+        if request.computed < end:
+            return self._chunk(request, end), 0
+        if not request.started:  # resumed: drafts do not survive preemption
+            return 1, 0
+        draft = self._draw.weighted(((self._traffic.num_spec, 3), (-1, 1), (0, 1)))
+        if draft < 0:
+            draft = self._draw.integer(0, self._traffic.num_spec)
+        return 1 + draft, draft
+
+    def _chunk(self, request: Request, prefill_end: int) -> int:
+        """Length of a prefill chunk (docs/domain.md, section 6): it ends on a block boundary, with exceptions."""
+        traffic, size, start = self._traffic, self._traffic.block_size, request.computed
+        most = traffic.chunk
+        if start and self._draw.boolean(0.2):  # other requests have used up a part of the step's tokens
+            most = self._draw.integer(1, most)
+        end = min(request.tokens, start + most)
+        if end < prefill_end and (end // size * size > start or size <= traffic.chunk):
+            end = end // size * size
+        last = (request.tokens - 1) // size * size - (size if traffic.drop_last_boundary else 0)
+        stops = [last, start + (request.junction - start) // size * size]
+        if start % size:
+            stops.append(start - start % size + size)
+        return max(0, min([stop for stop in stops if start < stop < end], default=end) - start)
+
+    # Blocks
+
+    def _allocate(self, request: Request, total: int) -> bool:
+        """Give a request the columns for `total` tokens and its speculative ones. False: there are too few blocks."""
+        size, spec = self._traffic.block_size, self._traffic.num_spec
+        self._retire(request)
+        cells = request.cells
+        before = len(cells)
+        needed = -(-total // size) + spec
+        if needed > before:
+            running = needed - spec - 1
+            moving = range(before - spec, min(before, running)) if request.started else range(0)
+            new = needed - max(before, running) - len(moving)
+            if not self.pool.can_take(new):
+                return False
+            if request.started:
+                request.last_column = before - 1 - spec
+            elif before:
+                request.last_column = before - 1
+            cells.extend([self._null] * (running - before))
+            for column in moving:  # scratch that the jump leaves behind goes to the right
+                cells.append(cells[column])
+                cells[column] = self._null
+            cells.extend(self.pool.take(new))
+        request.started = True
+        # The worker only ever appends: columns retired or relocated above keep their old ids there.
+        request.worker.extend(cells[len(request.worker) :])
+        return True
+
+    def _retire(self, request: Request) -> None:
+        """Give back the columns before the running state, and the one that the last move read from."""
+        size = self._traffic.block_size
+        cells, null = request.cells, self._null
+        for column in range(min(max(0, request.computed - 1) // size, len(cells)) - 1, -1, -1):
+            self._drop(cells, column, null)
+        last = request.last_column
+        if last is not None and last < -(-request.computed // size) - 1:
+            self._drop(cells, last, null)
+
+    def _drop(self, cells: list[Cell], column: int, null: Cell) -> None:
+        if cells[column] is not null:
+            self.pool.release(cells[column])
+            cells[column] = null
+
+    def _leave(self, request: Request) -> None:
+        for cell in reversed(request.cells):
+            self.pool.release(cell)
+        self._free_slots.insert(0, request.slot)
+
+    # Rows of the worker's tables
+
+    def _place_rows(self, requests: list[Request]) -> None:
+        """Bring the batch into order and write the rows of its requests; older cells further right stay."""
+        if self._traffic.runner == "V1":
+            self._condense(requests)
+            for row, request in enumerate(requests):
+                request.slot = row
+        elif self._draw.boolean(0.5):
+            requests = self._draw.permutation(requests)
+            self._batch = list(requests)
+        else:
+            self._batch = list(requests)
+        for request in requests:
+            cells = self.rows.setdefault(request.slot, [])
+            cells[: len(request.worker)] = request.worker
+
+    def _condense(self, requests: list[Request]) -> None:
+        """V1: rows of requests that are not scheduled are given away; the last rows close gaps that remain.
+
+        Leaves the batch in `_batch` and puts `requests` into the same order.
+        """
+        members = {id(request) for request in requests}
+        batch = [request if id(request) in members else None for request in self._batch]
+        known = {id(request) for request in batch}
+        arriving = [request for request in requests if id(request) not in known]
+        for row, held in enumerate(batch):
+            if held is None and arriving:
+                batch[row] = arriving.pop(0)
+        batch.extend(arriving)
+        for row in range(len(batch)):
+            while batch and batch[-1] is None:
+                batch.pop()
+            if row < len(batch) and batch[row] is None:
+                batch[row] = batch.pop()
+        if len(batch) > 1 and self._draw.boolean(0.3):  # decodes are brought to the front
+            i = self._draw.integer(1, len(batch) - 1)
+            batch[0], batch[i] = batch[i], batch[0]
+        self._batch = batch
+        requests[:] = [request for request in batch if request is not None]
+
+    # Running
+
+    def _run(self, request: Request, scheduled: int, draft: int) -> Scheduled:
+        size = self._traffic.block_size
+        computed = request.computed
+        previous = (computed - 1) // size if request.column is None else request.column
+        column = -(-(computed + scheduled) // size) - 1
+        step = Scheduled(
+            slot=request.slot,
+            computed=computed,
+            scheduled=scheduled,
+            draft=draft,
+            accepted=self._accept(computed, draft),
+            previous_column=previous,
+            column=column,
+            bias=request.accepted - 1,
+        )
+        request.column = column
+        request.accepted = step.accepted
+        running = computed + scheduled - draft
+        request.computed = running + step.accepted - 1
+        aligned = request.computed // size * size
+        if aligned >= running and aligned // size - 1 == column:
+            request.accepted = 1  # the postprocess of this step leaves the state at the block's end
+        if request.computed >= request.tokens:
+            request.tokens = request.computed + 1
+        self._register(request)
+        if request.computed >= request.limit:
+            self.running.remove(request)
+            self._leave(request)
+        return step
+
+    def _accept(self, computed: int, draft: int) -> int:
+        """Tokens kept. Often all, none of the drafts, or just enough to reach or pass a block boundary."""
+        how = self._draw.integer(0, 5)
+        if how == 0 or draft == 0:
+            return 1
+        if how == 1:
+            return draft + 1
+        to_boundary = -computed % self._traffic.block_size or self._traffic.block_size
+        if how < 5 and to_boundary <= draft + 1:
+            return self._draw.integer(to_boundary, draft + 1) if how == 4 else to_boundary
+        return self._draw.integer(1, draft + 1)
+
+    def _register(self, request: Request) -> None:
+        """Put the states at block boundaries reached by now into the prefix cache."""
+        size = self._traffic.block_size
+        for blocks in range(request.registered + 1, request.computed // size + 1):
+            cell = request.cells[blocks - 1]
+            if cell is not self._null and (
+                self._traffic.dense or blocks == (request.prompt - 1) // size or blocks == request.junction // size
+            ):
+                self.pool.register(request.key(blocks, size), cell)
+        request.registered = max(request.registered, request.computed // size)
