@@ -60,6 +60,7 @@ class FusedContext:
             raise ValueError(f"{len(states)} groups of states and {len(tables)} block tables")
         if not any(states):
             raise ValueError("there are no states to move")
+        self._bound = states, tables  # the kernels know their addresses alone: keep them alive
         self._device = tables[0].device
         self._table_stride = _common_row_stride(tables, self._device)
         self._table_rows = min(table.size(0) for table in tables)
