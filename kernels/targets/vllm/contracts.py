@@ -1,0 +1,43 @@
+"""Contracts: what a version of vLLM documents that it does not take. Such a case is skipped, never judged.
+
+Every contract rests on an assertion, a raised error or a docstring of that version, which its message names. What a
+version merely gets wrong is no contract.
+"""
+
+from __future__ import annotations
+
+from harness.case import ConvState, Layout
+from harness.kernels.targets.base import LayoutTensors, OutsideContract
+from harness.kernels.targets.vllm.features import Features
+from harness.kernels.targets.vllm.runner import Runner, mamba_specs
+
+
+def check_layout(features: Features, refuses_dim_first: str | None, layout: Layout, tensors: LayoutTensors) -> None:
+    """Raise OutsideContract if this version does not take such memory.
+
+    `refuses_dim_first` are the words with which its own copy function refuses DS states, if it does.
+    """
+    has_conv = any(isinstance(state, ConvState) for _, state in layout.states())
+    if layout.conv_layout == "DS" and has_conv and not features.dim_first:
+        raise OutsideContract(f"get_conv_copy_spec: {refuses_dim_first or 'no DS layout in the fused kernels'}")
+    required = features.temporal_alignment
+    if required == 1:
+        return
+    for (g, l, s), state in layout.states():  # noqa: E741 - l is the layer throughout
+        if isinstance(state, ConvState):
+            continue
+        tensor = tensors.states[g][l][s]
+        if tensor.data_ptr() % required or state.block_stride % required:
+            raise OutsideContract(
+                f"initialize_from_forward_context asserts that addresses and block strides of temporal states are "
+                f"multiples of {required}: group {g} layer {l} state {s}"
+            )
+
+
+def check_groups(features: Features, runner: Runner) -> None:
+    """Raise OutsideContract if this version needs all Mamba groups alike and they are not."""
+    if features.states_per_layer:
+        return
+    specs = mamba_specs(runner.config)
+    if any(spec != specs[0] for spec in specs):
+        raise OutsideContract("get_mamba_groups asserts that all Mamba groups have the same spec")

@@ -1,0 +1,99 @@
+"""The vLLM family of targets: `vllm==X` (a release), `vllm` (the installed one), `path:DIR` (a checkout).
+
+This module is what the registry of targets talks to; it imports neither torch nor triton until one is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from harness.kernels.targets.base import Target, UnknownTarget
+from harness.kernels.targets.family import KnownTarget
+from harness.kernels.targets.releases import (
+    OFFLINE_VARIABLE,
+    Announce,
+    check_version,
+    listed,
+    offline,
+    package_installer,
+)
+from harness.kernels.targets.vllm.sources import (
+    VLLM,
+    SourceTree,
+    checkout_tree,
+    installed_tree,
+    release_tree,
+)
+
+if TYPE_CHECKING:
+    from harness.kernels.executors.base import Executor
+    from harness.kernels.mutations.mutation import Mutation
+
+RELEASES = (
+    *("0.22.0", "0.22.1", "0.23.0", "0.24.0", "0.25.0", "0.25.1", "0.26.0", "0.27.0", "0.27.1", "0.28.0"),
+    *("0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0"),
+)
+"""Releases with fused kernels that the harness was tried on. Others are tried when they are asked for."""
+
+_RELEASE = "vllm=="
+_PATH = "path:"
+
+
+class VllmFamily:
+    """See harness.kernels.targets.family.TargetFamily."""
+
+    forms = ("vllm==VERSION", "vllm", "path:DIRECTORY")
+
+    def claims(self, name: str) -> bool:
+        return name == "vllm" or name.startswith((_RELEASE, _PATH))
+
+    def check(self, name: str) -> None:
+        if name.startswith(_RELEASE):
+            check_version(VLLM, name.removeprefix(_RELEASE))
+        elif name.startswith(_PATH):
+            checkout_tree(name.removeprefix(_PATH))
+        else:
+            installed_tree()
+
+    def prepare(self, name: str, announce: Announce | None) -> None:
+        _tree(name, announce)
+
+    def known(self) -> Iterator[KnownTarget]:
+        for version in reversed(RELEASES):
+            if listed(VLLM, version) is not None:
+                summary, why_not = "release of vLLM; its sources are in the cache", None
+            else:
+                summary, why_not = "release of vLLM; its sources are downloaded once", _cannot_download()
+            yield KnownTarget(f"{_RELEASE}{version}", summary, why_not)
+        yield KnownTarget("vllm", "the vLLM installed beside the harness", _reason(installed_tree))
+        yield KnownTarget("path:DIRECTORY", "a checkout of vLLM's repository", None)
+
+    def load(self, name: str, mutations: Sequence[Mutation], executor: Executor) -> Target:
+        from harness.kernels.targets.vllm.target import VllmTarget
+
+        full_name = "+".join([name, *(mutation.name for mutation in mutations)])
+        return VllmTarget(full_name, _tree(name, None), executor, mutations)
+
+
+def _tree(name: str, announce: Announce | None) -> SourceTree:
+    if name.startswith(_RELEASE):
+        return release_tree(name.removeprefix(_RELEASE), announce)
+    if name.startswith(_PATH):
+        return checkout_tree(name.removeprefix(_PATH))
+    return installed_tree()
+
+
+def _cannot_download() -> str | None:
+    if offline():
+        return f"{OFFLINE_VARIABLE} is set"
+    return None if package_installer() else "this Python has no pip"
+
+
+def _reason(locate: object) -> str | None:
+    assert callable(locate)
+    try:
+        locate()
+    except UnknownTarget as error:
+        return str(error)
+    return None

@@ -1,0 +1,162 @@
+"""Features say how one version of vLLM differs from the others where the harness has to know it.
+
+They are read from the syntax trees of the version's own sources, not looked up by version: so an edited checkout
+and a release that nobody has seen yet work as well, or are refused with the name of what changed. Only what the
+callers of the kernels see is looked at, never how a kernel goes about its work: a fault in there must not pass for
+a feature.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from harness.kernels.targets.base import UnknownTarget
+from harness.kernels.targets.vllm.sources import INPUT_BATCH, LAYERS, WORKER, SourceTree
+
+CONTEXT = "MambaSpecDecodeGPUContext"
+
+RowsBy = Literal["slot", "batch"]
+
+
+@dataclass(frozen=True)
+class Features:
+    """One field per change that the adapter follows; the release that brought it is in its comment."""
+
+    dim_first: bool
+    """0.24.0: the fused kernels take conv states in DS layout."""
+    v2: bool
+    """0.25.0: `run_fused_postprocess_align` and `run_fused_precopy` with an index mapping."""
+    v1_precopy: bool
+    """0.27.0: `run_fused_precopy` without a mapping."""
+    temporal_alignment: int
+    """Bytes that temporal states' addresses and block strides are asserted to be multiples of: 8 in 0.26 and
+    0.27, else 1."""
+    states_per_layer: bool
+    """0.29.0: each layer has its own list of states, and copy functions are given by the layer's type. Before,
+    one tuple of copy functions serves every layer, and all Mamba groups must have one spec."""
+    rows_by: RowsBy
+    """0.32.0: table rows are request slots. Before, they are batch rows, gathered by the runner each step."""
+    mapping_bits: Literal[32, 64]
+    """Bits of an index mapping's entries; they changed back and forth (0.28.0, 0.31.0, 0.32.0)."""
+
+
+def features(tree: SourceTree) -> Features:
+    """Inspect `tree`. Raises UnknownTarget if it lacks the fused kernels or calls them in a way not known here."""
+    module = ast.parse(tree.text(WORKER))
+    functions = {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
+    context = next((n for n in module.body if isinstance(n, ast.ClassDef) and n.name == CONTEXT), None)
+    if context is None:
+        raise UnknownTarget(f"{tree.origin} has no fused postprocess ({CONTEXT}): it came with vllm 0.22.0")
+    methods = {node.name: node for node in context.body if isinstance(node, ast.FunctionDef)}
+    for name, forms in _KNOWN_FORMS.items():
+        if name in methods:
+            _check_form(tree, name, _parameters(methods[name]), forms)
+        elif name in _REQUIRED:
+            raise UnknownTarget(f"{tree.origin} has no {CONTEXT}.{name}")
+    v2 = "run_fused_postprocess_align" in methods and "run_fused_precopy" in methods
+    return Features(
+        dim_first="CONV_STATE_DIM_FIRST" in _parameters(_kernel(tree, functions, "postprocess_mamba_fused_kernel")),
+        v2=v2,
+        v1_precopy=v2
+        and "HAS_IDX_MAPPING" in _parameters(_kernel(tree, functions, "precopy_mamba_align_fused_kernel")),
+        temporal_alignment=_asserted_alignment(context),
+        states_per_layer="copy_funcs" in _parameters(methods["create"]),
+        rows_by=(
+            "slot"
+            if "aligned_index_block_tables" in _parameters(methods["initialize_from_forward_context"])
+            else "batch"
+        ),
+        mapping_bits=_mapping_bits(tree) if v2 else 32,
+    )
+
+
+def dim_first_contract(tree: SourceTree) -> str | None:
+    """The words with which this version's own copy function refuses DS conv states, if it does."""
+    for node in ast.walk(ast.parse(tree.text(LAYERS))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "does not yet support" in node.value:
+            return " ".join(node.value.split())
+    return None
+
+
+# The parameters of each method in every form known, without `self` and `cls`. What the adapter passes is decided by
+# the fields of Features; a form that is not listed is refused rather than guessed at.
+_KNOWN_FORMS: Mapping[str, Sequence[Sequence[str]]] = {
+    "create": [
+        ["max_num_reqs", "kv_cache_config", "num_state_types", "device", "make_buffer"],
+        ["max_num_reqs", "kv_cache_config", "copy_funcs", "device", "make_buffer"],
+    ],
+    "initialize_from_forward_context": [
+        ["kv_cache_config", "forward_context", "mamba_state_copy_funcs", "block_tables"],
+        [
+            *("kv_cache_config", "forward_context", "mamba_state_copy_funcs", "block_tables"),
+            "aligned_index_block_tables",
+        ],
+    ],
+    "run_fused_postprocess": [
+        [
+            *("num_reqs", "num_accepted_tokens_gpu", "mamba_state_idx_gpu"),
+            *("num_scheduled_tokens_gpu", "num_computed_tokens_gpu", "num_draft_tokens_gpu"),
+        ]
+    ],
+    "run_fused_postprocess_align": [
+        ["num_reqs", "num_accepted_tokens_gpu", "state_idx_gpu", "new_num_computed_tokens_gpu", "idx_mapping"]
+    ],
+    "run_fused_precopy": [["num_reqs", "state_idx_gpu", "src_col_gpu", "token_bias_gpu", "idx_mapping"]],
+}
+_REQUIRED = ("create", "initialize_from_forward_context", "run_fused_postprocess")
+
+
+def _check_form(tree: SourceTree, name: str, parameters: Sequence[str], forms: Sequence[Sequence[str]]) -> None:
+    if list(parameters) not in [list(form) for form in forms]:
+        got = ", ".join(parameters)
+        raise UnknownTarget(f"{tree.origin}: {CONTEXT}.{name} has parameters unknown to the harness: {got}")
+
+
+def _parameters(function: ast.FunctionDef) -> list[str]:
+    arguments = function.args
+    names = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
+    return [name for name in names if name not in ("self", "cls")]
+
+
+def _kernel(tree: SourceTree, functions: Mapping[str, ast.FunctionDef], name: str) -> ast.FunctionDef:
+    try:
+        return functions[name]
+    except KeyError:
+        raise UnknownTarget(f"{tree.origin}: {WORKER} has no function {name}") from None
+
+
+def _asserted_alignment(context: ast.ClassDef) -> int:
+    """The largest n in assertions of the form `... % n == 0`, or 1."""
+    found = 1
+    for node in ast.walk(context):
+        if isinstance(node, ast.Assert) and isinstance(node.test, ast.Compare):
+            left = node.test.left
+            if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mod) and isinstance(left.right, ast.Constant):
+                found = max(found, int(str(left.right.value)))
+    return found
+
+
+def _mapping_bits(tree: SourceTree) -> Literal[32, 64]:
+    """The integer type with which the V2 runner makes the mapping of its dummy batch, the same as in real ones."""
+    types = set(_mapping_types(ast.parse(tree.text(INPUT_BATCH))))
+    if types == {"int32"}:
+        return 32
+    if types == {"int64"}:
+        return 64
+    found = ", ".join(sorted(types)) or "none"
+    raise UnknownTarget(f"{tree.origin}: cannot tell the type of idx_mapping from {INPUT_BATCH} (found: {found})")
+
+
+def _mapping_types(module: ast.Module) -> Iterator[str]:
+    for node in ast.walk(module):
+        if (
+            isinstance(node, ast.Assign)
+            and [ast.unparse(target) for target in node.targets] == ["idx_mapping"]
+            and isinstance(node.value, ast.Call)
+        ):
+            for keyword in node.value.keywords:
+                if keyword.arg == "dtype":
+                    yield ast.unparse(keyword.value).removeprefix("torch.")

@@ -1,0 +1,99 @@
+"""Importing: in this process `vllm` means the few modules under test and stand-ins for everything around them.
+
+A finder in front of Python's own answers for every name under `vllm`. Modules under test come from the target's
+sources, rewritten if a fault is planted, and are executed by `load_module`, so that their kernels belong to the
+executor. All others are made up (replacements.py, placeholders.py): vLLM's dependencies need not be installed, and
+no GPU need be there. One process serves one target, so the finder is installed once and stays.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Container, Mapping, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from harness.kernels.executors.base import Executor
+from harness.kernels.targets.base import UnknownTarget
+from harness.kernels.targets.loading import load_module
+from harness.kernels.targets.vllm.placeholders import NotReplaced, PlaceholderModule
+
+
+def module_name(file: str) -> str:
+    """`vllm/v1/utils.py` -> `vllm.v1.utils`."""
+    return file.removesuffix(".py").replace("/", ".")
+
+
+class _Real(Loader):
+    """Loads one module under test."""
+
+    def __init__(self, source: str, executor: Executor, path: Path | None) -> None:
+        self._source, self._executor, self._path = source, executor, path
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return load_module(spec.name, self._source, self._executor, path=self._path)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing: load_module has executed it."""
+
+
+class _MadeUp(Loader):
+    """Makes one stand-in module."""
+
+    def __init__(self, names: Mapping[str, Any], known: Container[str]) -> None:
+        self._names, self._known = names, known
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return PlaceholderModule(spec.name, dict(self._names), self._known)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing: it is complete."""
+
+
+class Finder(MetaPathFinder):
+    """Answers for `vllm` and everything under it.
+
+    `sources` are the texts of the modules under test by file, `paths` those files on disk that hold exactly this
+    text and do not change, `made_up` the replacements by module.
+    """
+
+    def __init__(
+        self,
+        sources: Mapping[str, str],
+        paths: Mapping[str, Path],
+        made_up: Mapping[str, Mapping[str, Any]],
+        executor: Executor,
+    ) -> None:
+        self._loaders: dict[str, Loader] = {}
+        for name, names in made_up.items():
+            self._loaders[name] = _MadeUp(names, self._loaders.keys())
+        for file, source in sources.items():
+            self._loaders[module_name(file)] = _Real(source, executor, paths.get(file))
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname != "vllm" and not fullname.startswith("vllm."):
+            return None
+        loader = self._loaders.get(fullname) or _MadeUp({}, self._loaders.keys())
+        return ModuleSpec(fullname, loader, is_package=not isinstance(loader, _Real))
+
+
+def install(finder: Finder) -> None:
+    """Let `finder` answer from here on. Raises RuntimeError if another vLLM is in this process already."""
+    if any(name == "vllm" or name.startswith("vllm.") for name in sys.modules):
+        raise RuntimeError("this process has already loaded a vLLM; one process serves one target")
+    sys.meta_path.insert(0, finder)
+
+
+def import_under_test(origin: str, file: str) -> ModuleType:
+    """Import a module under test. Raises UnknownTarget if it does not load on the stand-ins."""
+    try:
+        return importlib.import_module(module_name(file))
+    except (NotReplaced, ImportError, SyntaxError, AttributeError, NameError, TypeError) as error:
+        reason = " ".join(str(error).split())
+        raise UnknownTarget(f"{origin}: {file} does not load: {reason}") from error

@@ -1,0 +1,86 @@
+"""A source tree is a directory with one version of vLLM's Python files, as `vllm/...`, wherever it came from.
+
+Three kinds of target differ in nothing else: a release (the cache of releases), the vLLM installed beside the
+harness, and a checkout somebody is working on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.kernels.targets.base import UnknownTarget
+from harness.kernels.targets.releases import Announce, Package, release
+
+WORKER = "vllm/v1/worker/mamba_utils.py"
+"""The fused kernels, their context, and the host code around them."""
+LAYERS = "vllm/model_executor/layers/mamba/mamba_utils.py"
+"""Copy functions, and the process's answer to whether conv states are SD or DS."""
+MATH = "vllm/utils/math_utils.py"
+INPUT_BATCH = "vllm/v1/worker/gpu/input_batch.py"
+"""The V2 runner's batch: says which integers its index mapping is made of."""
+
+VLLM = Package(
+    name="vllm",
+    # Scheduler and block manager are under v1: a simulated schedule is compared with them.
+    kept=("vllm/v1/", "vllm/model_executor/layers/mamba/", "vllm/utils/", "vllm/config/"),
+    needed=(WORKER, LAYERS, MATH, INPUT_BATCH),
+)
+
+
+@dataclass(frozen=True)
+class SourceTree:
+    """`directory` contains `vllm/`. `origin` names it in messages; a `stable` one never changes its files."""
+
+    directory: Path
+    origin: str
+    stable: bool
+
+    def path(self, file: str) -> Path:
+        """Where `file` (`vllm/...`) is."""
+        return self.directory / file
+
+    def text(self, file: str) -> str:
+        """The contents of `file`. Raises UnknownTarget if it is missing or is not text."""
+        try:
+            return self.path(file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            reason = getattr(error, "strerror", None) or "not UTF-8 text"
+            raise UnknownTarget(f"{self.origin}: cannot read {file}: {reason}") from error
+
+    def revision(self) -> str:
+        """A short checksum of the files under test: two trees with the same one run the same kernels."""
+        digest = hashlib.sha256()
+        for file in (WORKER, LAYERS):
+            digest.update(self.text(file).encode())
+        return digest.hexdigest()[:12]
+
+
+def release_tree(version: str, announce: Announce | None = None) -> SourceTree:
+    """The sources of a release, downloaded if need be. Raises UnknownTarget."""
+    return SourceTree(release(VLLM, version, announce).directory, f"vllm {version}", stable=True)
+
+
+def installed_tree() -> SourceTree:
+    """The sources of the vLLM that `import vllm` would find, without importing it. Raises UnknownTarget."""
+    try:
+        spec = importlib.util.find_spec("vllm")
+    except (ImportError, ValueError) as error:
+        raise UnknownTarget(f"the installed vllm cannot be located: {error}") from error
+    for location in (spec and spec.submodule_search_locations) or ():
+        directory = Path(location).parent
+        if (directory / WORKER).is_file():
+            return SourceTree(directory, "the installed vllm", stable=False)
+    raise UnknownTarget("vllm is not installed beside the harness; a release can be named instead: vllm==0.33.0")
+
+
+def checkout_tree(path: str) -> SourceTree:
+    """The sources in a checkout of vLLM's repository: the directory that contains `vllm/`. Raises UnknownTarget."""
+    directory = Path(path).expanduser().resolve()
+    if not directory.is_dir():
+        raise UnknownTarget(f"path:{path}: there is no such directory")
+    if not (directory / WORKER).is_file():
+        raise UnknownTarget(f"path:{path} is not a checkout of vLLM: it has no {WORKER}")
+    return SourceTree(directory, f"the checkout {directory}", stable=False)

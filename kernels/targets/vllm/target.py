@@ -1,0 +1,206 @@
+"""A vLLM target drives the fused kernels of one version of vLLM through that version's own entry points.
+
+The context is created, bound to the tensors, and called as the model runner does it; grids, tile counts and compile-
+time constants stay production's. What differs from version to version is in features.py.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from types import ModuleType
+from typing import Any
+
+import torch
+
+from harness.case import ConvLayout, Layout
+from harness.kernels.executors.base import Executor
+from harness.kernels.mutations.mutation import Mutation, mutate
+from harness.kernels.targets.base import (
+    Allocate,
+    Bound,
+    LayoutTensors,
+    PostprocessArrays,
+    PrecopyArrays,
+    Target,
+    TargetLacks,
+)
+from harness.kernels.targets.vllm.allocation import Allocations, attribute_names, on_device
+from harness.kernels.targets.vllm.contracts import check_groups, check_layout
+from harness.kernels.targets.vllm.features import CONTEXT, Features, dim_first_contract, features
+from harness.kernels.targets.vllm.importing import Finder, import_under_test, install
+from harness.kernels.targets.vllm.replacements import CONV_LAYOUT_VARIABLE, ENVS, replacements
+from harness.kernels.targets.vllm.runner import Kinds, Runner, runner
+from harness.kernels.targets.vllm.sources import LAYERS, MATH, WORKER, SourceTree
+
+UNDER_TEST = (MATH, LAYERS, WORKER)
+"""The files that run as they are. All else is replaced."""
+
+
+class VllmTarget(Target):
+    """One version of vLLM. `rows_by` says whether its table rows are request slots or batch rows."""
+
+    def __init__(self, name: str, tree: SourceTree, executor: Executor, mutations: Sequence[Mutation] = ()) -> None:
+        self.name = name
+        self.features: Features = features(tree)
+        self.mapping_bits = self.features.mapping_bits
+        self.rows_by = self.features.rows_by
+        self._refuses_dim_first = dim_first_contract(tree)
+        self.device = executor.device
+
+        original = {file: tree.text(file) for file in UNDER_TEST}
+        sources = mutate("vllm", original, mutations)
+        paths = {file: tree.path(file) for file in sources if tree.stable and sources[file] == original[file]}
+        made_up = replacements()
+        install(Finder(sources, paths, made_up, executor))
+        self._layers = import_under_test(tree.origin, LAYERS)
+        self._worker = import_under_test(tree.origin, WORKER)
+        self._environment = import_under_test(tree.origin, f"{ENVS.replace('.', '/')}.py")
+        self._conv_layout: ConvLayout | None = None
+        self._copy_functions = {
+            "conv": self._worker.get_conv_copy_spec,
+            "temporal": self._worker.get_temporal_copy_spec,
+        }
+        self._names: Sequence[str] | None = None
+
+    def bind(self, layout: Layout, tensors: LayoutTensors, allocate: Allocate) -> Bound:
+        """Create the version's context over these tensors. Raises OutsideContract."""
+        check_layout(self.features, self._refuses_dim_first, layout, tensors)
+        objects = runner(layout, tensors)
+        check_groups(self.features, objects)
+        self.use(layout.conv_layout)
+        context = self._context(layout, objects, tensors.tables, allocate)
+        if not self.features.v2 or self.features.rows_by == "slot":
+            return VllmBound(self, layout, tensors.tables, context, context, ())
+        gathered = [
+            allocate(f"batch-order table {g}", tuple(table.shape), torch.int32)
+            for g, table in enumerate(tensors.tables)
+        ]
+        for batch_order, table in zip(gathered, tensors.tables, strict=True):
+            batch_order.copy_(table)  # rows past the batch are stale, but in range
+        batch_context = self._context(layout, objects, gathered, allocate, prefix="batch-order ")
+        return VllmBound(self, layout, tensors.tables, context, batch_context, gathered)
+
+    def use(self, conv_layout: ConvLayout) -> None:
+        """Set SD or DS for the next call: one setting for the whole process, whose answer vLLM keeps."""
+        if conv_layout == self._conv_layout:
+            return
+        setattr(self._environment, CONV_LAYOUT_VARIABLE, conv_layout)
+        _forget_answers(self._layers)
+        self._conv_layout = conv_layout
+
+    def _context(
+        self,
+        layout: Layout,
+        objects: Runner,
+        tables: Sequence[torch.Tensor],
+        allocate: Allocate,
+        prefix: str = "",
+    ) -> Any:
+        if self._names is None:
+            rehearsal = Allocations(self.device, on_device(self.device))
+            self._names = attribute_names(self._create(layout, objects, tables, rehearsal), rehearsal.served)
+        return self._create(layout, objects, tables, Allocations(self.device, allocate, self._names, prefix))
+
+    def _create(self, layout: Layout, objects: Runner, tables: Sequence[torch.Tensor], allocations: Allocations) -> Any:
+        by_layer = {kinds: tuple(self._copy_functions[kind] for kind in kinds) for kinds in objects.layer_kinds}
+        one_for_all = by_layer[objects.layer_kinds[0]]
+        which: Mapping[str, Any] = (
+            {"copy_funcs": by_layer} if self.features.states_per_layer else {"num_state_types": len(one_for_all)}
+        )
+        functions: Mapping[Kinds, Any] | tuple[Any, ...] = by_layer if self.features.states_per_layer else one_for_all
+        with allocations:
+            context = getattr(self._worker, CONTEXT).create(
+                max_num_reqs=layout.table_rows,
+                kv_cache_config=objects.config,
+                device=self.device,
+                make_buffer=allocations.make_buffer,
+                **which,
+            )
+            context.initialize_from_forward_context(objects.config, objects.forward_context, functions, list(tables))
+        return context
+
+
+class VllmBound(Bound):
+    """A context, and where table rows are batch rows a second one over gathered tables, for the V2 runner.
+
+    V1 and V2 runners never share a process. There, the V2 runner gathers the table rows of each batch into tables of
+    its own before the step; here this happens before each call.
+    """
+
+    def __init__(
+        self,
+        target: VllmTarget,
+        layout: Layout,
+        tables: Sequence[torch.Tensor],
+        context: Any,
+        batch_context: Any,
+        gathered: Sequence[torch.Tensor],
+    ) -> None:
+        self._target = target
+        self._conv_layout = layout.conv_layout
+        self._context, self._batch_context = context, batch_context
+        self._gather: Sequence[tuple[torch.Tensor, torch.Tensor]] = list(zip(gathered, tables, strict=False))
+
+    @property
+    def accepted_out(self) -> torch.Tensor:
+        out: torch.Tensor = self._context.num_accepted_tokens_out
+        return out
+
+    def postprocess(self, arrays: PostprocessArrays) -> None:
+        self._target.use(self._conv_layout)
+        if arrays.runner == "V1":
+            self._context.run_fused_postprocess(
+                num_reqs=arrays.num_requests,
+                num_accepted_tokens_gpu=arrays.accepted,
+                mamba_state_idx_gpu=arrays.state_column,
+                num_scheduled_tokens_gpu=arrays.scheduled,
+                num_computed_tokens_gpu=arrays.computed,
+                num_draft_tokens_gpu=arrays.draft,
+            )
+            return
+        if not self._target.features.v2:
+            raise TargetLacks(f"{self._target.name} has no V2 postprocess: it came with vllm 0.25.0")
+        self._batch_context.run_fused_postprocess_align(
+            num_reqs=arrays.num_requests,
+            num_accepted_tokens_gpu=arrays.accepted,
+            state_idx_gpu=arrays.state_column,
+            new_num_computed_tokens_gpu=arrays.new_computed,
+            idx_mapping=self._in_batch_order(arrays.mapping),
+        )
+
+    def precopy(self, arrays: PrecopyArrays) -> None:
+        features = self._target.features
+        if arrays.runner == "V1" and not features.v1_precopy:
+            raise TargetLacks(f"{self._target.name} has no fused precopy for V1: it came with vllm 0.27.0")
+        if not features.v2:
+            raise TargetLacks(f"{self._target.name} has no fused precopy: it came with vllm 0.25.0")
+        self._target.use(self._conv_layout)
+        context = self._context if arrays.mapping is None else self._batch_context
+        context.run_fused_precopy(
+            num_reqs=arrays.num_requests,
+            state_idx_gpu=arrays.destination_column,
+            src_col_gpu=arrays.source_column,
+            token_bias_gpu=arrays.bias,
+            idx_mapping=None if arrays.mapping is None else self._in_batch_order(arrays.mapping),
+        )
+
+    def _in_batch_order(self, mapping: torch.Tensor | None) -> torch.Tensor:
+        """The mapping, after the rows it names were gathered where this version wants them by batch row."""
+        if mapping is None:
+            raise ValueError("a V2 call needs an index mapping")
+        if self._gather and mapping.numel():
+            rows = mapping.clamp(min=0)  # a skipped row gets some row: the kernel must not look at it
+            for batch_order, table in self._gather:
+                torch.index_select(table, 0, rows, out=batch_order[: mapping.numel()])
+        return mapping
+
+
+def _forget_answers(module: ModuleType) -> None:
+    """Clear the caches of all cached functions of a module under test."""
+    for value in vars(module).values():
+        if isinstance(value, _Cached) and value.__module__ == module.__name__:
+            value.cache_clear()
+
+
+_Cached = type(functools.lru_cache(_forget_answers))
