@@ -1,29 +1,35 @@
 """ds-as-sd: right only at bias 0 on dense rows, where both layouts are one run of bytes."""
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
+from harness.kernels.mutations.vllm_sources import COPY_BODY, MAMBA_UTILS, POSTPROCESS
 
 MUTATION = Mutation(
     name="ds-as-sd",
     summary="A DS conv window is copied as one contiguous run of bytes, as if it were in SD layout.",
     rewrites={
         "builtin": {
-            "fused/copy.py": [
-                [
-                    Rewrite("move_state", "unit, runs, run_stride, LANES)", "unit * runs, 1, 0, LANES)"),
-                ]
-            ],
+            "fused/copy.py": [[Rewrite("move_state", "unit, runs, run_stride, LANES)", "unit * runs, 1, 0, LANES)")]]
         },
         "vllm": {
-            "vllm/v1/worker/mamba_utils.py": [
+            MAMBA_UTILS: [
                 [
                     Rewrite(
-                        "_copy_mamba_state_block",
+                        COPY_BODY,
                         "if CONV_STATE_DIM_FIRST and is_conv_state:",
                         "if CONV_STATE_DIM_FIRST and is_conv_state:\n"
                         "        state_inner_size = tl.load(state_dim_row_count_ptr + state_idx).to(tl.int64)\n"
                         "    if CONV_STATE_DIM_FIRST and conv_width < 0:",
                     )
-                ]
+                ],
+                [
+                    Rewrite(
+                        POSTPROCESS,
+                        "if CONV_STATE_DIM_FIRST and is_conv_state:",
+                        "if CONV_STATE_DIM_FIRST and is_conv_state:\n"
+                        "        state_inner_size = tl.load(state_dim_row_count_ptr + state_idx).to(tl.int64)\n"
+                        "    if CONV_STATE_DIM_FIRST and conv_width < 0:",
+                    )
+                ],
             ]
         },
     },

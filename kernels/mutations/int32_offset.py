@@ -1,11 +1,14 @@
-"""int32-offset: small caches never notice; most real ones have blocks further than 2**31 bytes from their
-first.
+"""int32-offset: small caches never notice; most real ones have blocks past 2**31 bytes from their first.
 
 The offset loses its high bits without turning negative, so that a mutated target writes to a wrong block,
 inside the memory of its case, rather than crash.
 """
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
+from harness.kernels.mutations.vllm_sources import COPY_BODY, MAMBA_UTILS, POSTPROCESS
+
+DESTINATION = "dst_addr = state_base_addr + dest_block_id * state_block_stride"
+CUT = "dst_addr = state_base_addr + (dest_block_id * state_block_stride & 0x7FFFFFFF)"
 
 MUTATION = Mutation(
     name="int32-offset",
@@ -16,21 +19,21 @@ MUTATION = Mutation(
                 [
                     Rewrite(
                         "move_state",
-                        "destination = address + destination_block * block_stride",
-                        "destination = address + (destination_block * block_stride & 0x7FFFFFFF)",
-                    ),
-                ]
-            ],
-        },
-        "vllm": {
-            "vllm/v1/worker/mamba_utils.py": [
-                [
-                    Rewrite(
-                        "_copy_mamba_state_block",
-                        "dst_addr = state_base_addr + dest_block_id * state_block_stride",
-                        "dst_addr = state_base_addr + (dest_block_id * state_block_stride & 0x7FFFFFFF)",
+                        "destination_block * block_stride",
+                        "(destination_block * block_stride & 0x7FFFFFFF)",
                     )
                 ]
+            ]
+        },
+        "vllm": {
+            MAMBA_UTILS: [
+                [
+                    Rewrite(COPY_BODY, DESTINATION, CUT),
+                ],
+                [
+                    Rewrite(POSTPROCESS, f"{source}\n        {DESTINATION}", f"{source}\n        {CUT}")
+                    for source in ("+ src_offset", "+ actual_src_block_id * state_block_stride")
+                ],
             ]
         },
     },

@@ -1,23 +1,20 @@
 """lost-reset: nothing is wrong with the states; the next step reads them at the wrong offset."""
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
+from harness.kernels.mutations.vllm_sources import MAMBA_UTILS, POSTPROCESS
 
 MUTATION = Mutation(
     name="lost-reset",
     summary="Postprocess does not set the accepted count to 1 where the state moved inside its block.",
     rewrites={
         "builtin": {
-            "fused/postprocess.py": [
-                [
-                    Rewrite("postprocess_kernel", "tl.where(within_block, 1, count)", "count"),
-                ]
-            ],
+            "fused/postprocess.py": [[Rewrite("postprocess_kernel", "tl.where(within_block, 1, count)", "count")]]
         },
         "vllm": {
-            "vllm/v1/worker/mamba_utils.py": [
+            MAMBA_UTILS: [
                 [
                     Rewrite(
-                        "postprocess_mamba_fused_kernel",
+                        POSTPROCESS,
                         "tl.store(num_accepted_tokens_out_ptr + req_idx, 1)",
                         "tl.store(num_accepted_tokens_out_ptr + req_idx, num_accepted)",
                     )

@@ -1,6 +1,7 @@
 """temporal-size: a padded page holds other states behind the temporal one, and the copy drags them along."""
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
+from harness.kernels.mutations.vllm_sources import COPY_BODY, MAMBA_UTILS, POSTPROCESS
 
 MUTATION = Mutation(
     name="temporal-size",
@@ -13,19 +14,22 @@ MUTATION = Mutation(
                         "move_state",
                         "_copy_run(source, destination, unit,",
                         "_copy_run(source, destination, block_stride,",
-                    ),
-                ]
-            ],
-        },
-        "vllm": {
-            "vllm/v1/worker/mamba_utils.py": [
-                [
-                    Rewrite(
-                        "_copy_mamba_state_block",
-                        "copy_size = state_inner_size * state_elem_size",
-                        "copy_size = state_block_stride",
                     )
                 ]
+            ]
+        },
+        "vllm": {
+            MAMBA_UTILS: [
+                [
+                    Rewrite(
+                        COPY_BODY, "copy_size = state_inner_size * state_elem_size", "copy_size = state_block_stride"
+                    )
+                ],
+                [
+                    Rewrite(
+                        POSTPROCESS, "copy_size = state_inner_size * state_elem_size", "copy_size = state_block_stride"
+                    )
+                ],
             ]
         },
     },

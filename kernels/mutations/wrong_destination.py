@@ -1,6 +1,7 @@
 """wrong-destination: the state never leaves its column, whatever block it was meant for."""
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
+from harness.kernels.mutations.vllm_sources import COPY_BODY, MAMBA_UTILS, POSTPROCESS
 
 MUTATION = Mutation(
     name="wrong-destination",
@@ -8,24 +9,19 @@ MUTATION = Mutation(
     rewrites={
         "builtin": {
             "fused/copy.py": [
-                [
-                    Rewrite(
-                        "move_state",
-                        "destination_block = tl.load(table + destination_column)",
-                        "destination_block = tl.load(table + source_column)",
-                    ),
-                ]
-            ],
+                [Rewrite("move_state", "tl.load(table + destination_column)", "tl.load(table + source_column)")]
+            ]
         },
         "vllm": {
-            "vllm/v1/worker/mamba_utils.py": [
+            MAMBA_UTILS: [
+                [Rewrite(COPY_BODY, "tl.load(block_table_base + dst_col)", "tl.load(block_table_base + src_col)")],
                 [
                     Rewrite(
-                        "_copy_mamba_state_block",
-                        "dest_block_id = tl.load(block_table_base + dst_col)",
-                        "dest_block_id = tl.load(block_table_base + src_col)",
+                        POSTPROCESS,
+                        "tl.load(block_table_base + dest_block_idx)",
+                        "tl.load(block_table_base + src_block_idx)",
                     )
-                ]
+                ],
             ]
         },
     },

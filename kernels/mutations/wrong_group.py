@@ -1,27 +1,17 @@
 """wrong-group: the fault of an early version of these kernels, which knew one block table only."""
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
+from harness.kernels.mutations.vllm_sources import COPY_BODY, MAMBA_UTILS, POSTPROCESS
 
 MUTATION = Mutation(
     name="wrong-group",
     summary="Every group reads the block table of group 0.",
     rewrites={
-        "builtin": {
-            "fused/context.py": [
-                [
-                    Rewrite("FusedContext.__init__", "tables[group]", "tables[0]"),
-                ]
-            ],
-        },
+        "builtin": {"fused/context.py": [[Rewrite("FusedContext.__init__", "tables[group]", "tables[0]")]]},
         "vllm": {
-            "vllm/v1/worker/mamba_utils.py": [
-                [
-                    Rewrite(
-                        "_copy_mamba_state_block",
-                        "tl.load(block_table_ptrs_ptr + group_idx)",
-                        "tl.load(block_table_ptrs_ptr)",
-                    )
-                ]
+            MAMBA_UTILS: [
+                [Rewrite(COPY_BODY, "tl.load(block_table_ptrs_ptr + group_idx)", "tl.load(block_table_ptrs_ptr)")],
+                [Rewrite(POSTPROCESS, "tl.load(block_table_ptrs_ptr + group_idx)", "tl.load(block_table_ptrs_ptr)")],
             ]
         },
     },

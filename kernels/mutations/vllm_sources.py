@@ -1,0 +1,9 @@
+"""Where the releases of vLLM keep the code that mutations change."""
+
+from __future__ import annotations
+
+MAMBA_UTILS = "vllm/v1/worker/mamba_utils.py"
+COPY_BODY = "_copy_mamba_state_block"
+"""The function that moves one state, since 0.25.0."""
+POSTPROCESS = "postprocess_mamba_fused_kernel"
+"""The postprocess kernel; before 0.25.0 it also moved the states itself."""
