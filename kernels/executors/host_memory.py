@@ -1,7 +1,8 @@
-"""Host memory is the arena of executors that run on the CPU: one reserved mapping, of which only what is
-touched exists.
+"""Host memory holds arenas in the CPU's address space: one large reserved mapping each, whose pages cost nothing
+until they are touched.
 
-Reserving is free, so block strides and offsets of real deployments, past 2**32 bytes, need no scaling down.
+So a case may have real block strides and block ids, gigabytes apart, on a laptop. The executors that run kernels on
+the CPU share it.
 """
 
 from __future__ import annotations
@@ -14,40 +15,68 @@ import torch
 
 from harness.kernels.executors.base import Arena, ExecutorCannot
 
-_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0)
+# The Linux value, for Pythons whose mmap module does not name it.
+_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 
 class HostArena(Arena):
-    """An anonymous private mapping of `size` bytes, zero where nothing was written. Raises ExecutorCannot."""
+    """`size` bytes of private anonymous memory, zero at first, page aligned. Dropping it and its tensors frees it.
+
+    Raises ExecutorCannot if the address space has no room, ValueError if `size` is negative.
+    """
 
     def __init__(self, size: int) -> None:
+        if size < 0:
+            raise ValueError(f"an arena cannot have {size} bytes")
         try:
-            self._mapping = mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
+            self._mapping = mmap.mmap(
+                -1,
+                max(size, 1),
+                flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE,
+                prot=mmap.PROT_READ | mmap.PROT_WRITE,
+            )
         except (OSError, OverflowError) as error:
-            raise ExecutorCannot(f"cannot reserve {size} bytes of address space: {error}") from error
-        self._bytes = np.frombuffer(self._mapping, dtype=np.uint8)
+            raise ExecutorCannot(f"no room for an arena of {size} bytes: {error}") from error
+        # A huge page would be zeroed in full for the one byte that is touched in it.
+        if hasattr(mmap, "MADV_NOHUGEPAGE"):
+            try:
+                self._mapping.madvise(mmap.MADV_NOHUGEPAGE)
+            except OSError:
+                pass  # a kernel without huge pages has none to turn off
         self.size = size
-        self.address = self._bytes.ctypes.data
+        self._bytes = np.frombuffer(self._mapping, dtype=np.uint8, count=size)
+        self.address = np.frombuffer(self._mapping, dtype=np.uint8).ctypes.data
 
     def write(self, offset: int, data: np.ndarray) -> None:
-        self._check(offset, data.size)
-        self._bytes[offset : offset + data.size] = data
+        self._bytes[self._range(offset, len(data))] = data
 
     def read(self, offset: int, size: int) -> np.ndarray:
-        self._check(offset, size)
-        return self._bytes[offset : offset + size]
+        view = self._bytes[self._range(offset, size)]
+        view.flags.writeable = False
+        return view
 
     def tensor(
         self, offset: int, size: int, dtype: torch.dtype, shape: Sequence[int], strides: Sequence[int]
     ) -> torch.Tensor:
-        self._check(offset, size)
+        self._range(offset, size)
         empty = torch.empty(0, dtype=dtype)
         if size == 0:
-            return empty.as_strided(tuple(shape), tuple(strides))
-        # A storage of exactly these bytes: Triton's interpreter copies the whole storage of every argument.
+            return empty.new_empty_strided(tuple(shape), tuple(strides))
         storage = torch.frombuffer(self._mapping, dtype=torch.uint8, count=size, offset=offset).untyped_storage()
-        return empty.set_(storage, 0, tuple(shape), tuple(strides))
+        return empty.set_(storage, 0, tuple(shape), tuple(strides))  # type: ignore[call-overload, no-any-return]
 
-    def _check(self, offset: int, size: int) -> None:
+    def discard(self, offset: int, size: int) -> None:
+        """Make these bytes zero again. Whole pages are given back to the system, which costs next to nothing."""
+        self._range(offset, size)
+        end = offset + size
+        first = min(end, -(-offset // mmap.PAGESIZE) * mmap.PAGESIZE)
+        last = max(first, end // mmap.PAGESIZE * mmap.PAGESIZE)
+        self._bytes[offset:first] = 0
+        if last > first:
+            self._mapping.madvise(mmap.MADV_DONTNEED, first, last - first)
+        self._bytes[last:end] = 0
+
+    def _range(self, offset: int, size: int) -> slice:
         if not 0 <= offset <= offset + size <= self.size:
-            raise IndexError(f"bytes {offset} to {offset + size} of an arena of {self.size} bytes")
+            raise ValueError(f"bytes [{offset}, {offset + size}) are not in an arena of {self.size} bytes")
+        return slice(offset, offset + size)

@@ -1,0 +1,161 @@
+"""An access is one lane's load or store. Here they are written, each behind a test that it is allowed.
+
+The test is inlined: does the access lie in the span that its site hit last, and is it aligned for its width? If not,
+`check` (see runtime_ir) searches all spans and records a fault if there is none; the access is then left out.
+Compiled without checks, accesses are bare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from harness.kernels.executors.base import ExecutorCannot
+from harness.kernels.executors.native.abi import WORD
+from harness.kernels.executors.native.ir import Operation
+from harness.kernels.executors.native.lanes import Index, LaneBuilder, Lanes, Scalar, Value
+from harness.kernels.executors.native.source_lines import SourceLine
+from harness.kernels.executors.native.types import Element, Pointer, Tensor, stored_bytes, stored_llvm
+
+
+@dataclass(frozen=True)
+class AccessSite:
+    """A load or store of the kernel's text: where it stands and `width` bytes for each lane."""
+
+    line: SourceLine | None
+    is_store: bool
+    width: int
+
+
+class AccessWriter:
+    """Writes loads and stores, and numbers their sites."""
+
+    def __init__(self, builder: LaneBuilder, *, checks: bool) -> None:
+        self.sites: list[AccessSite] = []
+        self._builder = builder
+        self._checks = checks
+
+    def load(self, operation: Operation, operands: list[Value]) -> Value:
+        """`tt.load`: pointer, then perhaps a mask, then perhaps what masked-off lanes get (0 otherwise)."""
+        pointer, mask, other = _parts(operation, operands)
+        element = _pointee(pointer)
+        site = self._site(operation, element, is_store=False)
+        if isinstance(pointer, Scalar):
+            return Scalar(element, self._load_lane(element, site, pointer, mask, other, ()))
+        # All lanes load before anything else happens, as on a GPU.
+        builder = self._builder
+        buffer = builder.buffer(Tensor(pointer.shape, element))
+        builder.each_lane(
+            pointer.shape,
+            lambda index: builder.put(
+                buffer, index, self._load_lane(element, site, pointer, mask, other, index)
+            ),
+        )
+        return builder.kept(buffer)
+
+    def store(self, operation: Operation, operands: list[Value]) -> None:
+        """`tt.store`: pointer, value, then perhaps a mask."""
+        pointer, value, mask = _parts(operation, operands)
+        assert value is not None
+        element = _pointee(pointer)
+        site = self._site(operation, element, is_store=True)
+        shape = pointer.shape if isinstance(pointer, Lanes) else ()
+        self._builder.each_lane(shape, lambda index: self._store_lane(element, site, pointer, value, mask, index))
+
+    def _site(self, operation: Operation, element: Element, *, is_store: bool) -> int:
+        self.sites.append(AccessSite(operation.line, is_store, stored_bytes(element)))
+        return len(self.sites) - 1
+
+    def _load_lane(
+        self, element: Element, site: int, pointer: Value, mask: Value | None, other: Value | None, index: Index
+    ) -> str:
+        builder, llvm = self._builder, stored_llvm(element)
+        fallback = builder.to_stored(element, builder.lane(other, index)) if other is not None else "0"
+
+        def read(address: str) -> str:
+            return builder.value(f"load {llvm}, ptr {builder.value(f'inttoptr i64 {address} to ptr')}, align 1")
+
+        loaded = self._guarded(site, pointer, mask, index, read, llvm, fallback)
+        return builder.from_stored(element, loaded)
+
+    def _store_lane(
+        self, element: Element, site: int, pointer: Value, value: Value, mask: Value | None, index: Index
+    ) -> None:
+        builder, llvm = self._builder, stored_llvm(element)
+
+        def write(address: str) -> str:
+            operand = builder.to_stored(element, builder.lane(value, index))
+            place = builder.value(f"inttoptr i64 {address} to ptr")
+            builder.effect(f"store {llvm} {operand}, ptr {place}, align 1")
+            return ""
+
+        self._guarded(site, pointer, mask, index, write, None, "")
+
+    def _guarded(
+        self,
+        site: int,
+        pointer: Value,
+        mask: Value | None,
+        index: Index,
+        access: Callable[[str], str],
+        llvm: str | None,
+        fallback: str,
+    ) -> str:
+        """`access(address)` if the mask and the check allow it, else `fallback`: the operand of both (`llvm`)."""
+        builder = self._builder
+        done = builder.label("accessed")
+        incoming: list[tuple[str, str]] = []
+        if mask is not None:
+            allowed = builder.label("unmasked")
+            builder.branch(builder.lane(mask, index), allowed, done)
+            incoming.append((fallback, builder.block))
+            builder.start(allowed)
+        with builder.scope():
+            address = builder.lane(pointer, index)
+            if self._checks:
+                incoming.append((fallback, self._check(site, pointer, address, index, done)))
+            result = access(address)
+            incoming.append((result, builder.block))
+        if len(incoming) == 1:
+            return result
+        builder.jump(done)
+        builder.start(done)
+        return builder.phi(llvm, incoming) if llvm else ""
+
+    def _check(self, site: int, pointer: Value, address: str, index: Index, refused: str) -> str:
+        """Go on if the access may happen, jump to `refused` otherwise; the label of the block that does."""
+        builder, width = self._builder, self.sites[site].width
+        cache = builder.value(f"getelementptr i8, ptr %spans, i64 {2 * WORD * site}")
+        first = builder.value(f"load i64, ptr {cache}")
+        room = builder.value(f"load i64, ptr {builder.value(f'getelementptr i8, ptr {cache}, i64 {WORD}')}")
+        distance = builder.value(f"sub i64 {address}, {first}")
+        hit = builder.value(f"icmp ult i64 {distance}, {room}")
+        if width > 1:
+            aligned = builder.value(f"icmp eq i64 {builder.value(f'and i64 {address}, {width - 1}')}, 0")
+            hit = builder.value(f"and i1 {hit}, {aligned}")
+        legal, search = builder.label("legal"), builder.label("search")
+        builder.branch(hit, legal, search, likely=True)
+        builder.start(search)
+        with builder.scope():
+            number = builder.linear(pointer.shape, index) if isinstance(pointer, Lanes) else "0"
+            found = builder.value(
+                f"call i1 @check(ptr %launch, i64 {address}, i64 {width}, i64 {site}, i64 {number},"
+                f" i64 %program, ptr {cache})"
+            )
+            builder.branch(found, legal, refused, likely=True)
+        builder.start(legal)
+        return search
+
+
+def _parts(operation: Operation, operands: list[Value]) -> tuple[Value, Value | None, Value | None]:
+    if not 1 <= len(operands) <= 3:
+        raise ExecutorCannot(f"the native executor does not know {operation.name} of {len(operands)} operands")
+    padded = [*operands, None, None]
+    assert operands[0] is not None
+    return operands[0], padded[1], padded[2]
+
+
+def _pointee(pointer: Value) -> Element:
+    if not isinstance(pointer.element, Pointer):
+        raise ExecutorCannot("the native executor loads and stores through pointers alone")
+    return pointer.element.element

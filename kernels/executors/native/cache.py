@@ -1,0 +1,107 @@
+"""The variant cache keeps compiled variants on disk, so that a kernel is compiled once and not in every process.
+
+An entry is written under another name and then renamed, so readers see whole entries alone; a checksum tells a
+damaged one. A cache that cannot be written is no reason to stop: that is said once, and compiling goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import tempfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from harness.kernels.executors.native.accesses import AccessSite
+from harness.kernels.executors.native.source_lines import SourceLine
+
+ENTRY_LIMIT = 4096
+"""Entries kept; the oldest go first. One takes 10 to 40 KB."""
+
+_logger = logging.getLogger(__name__)
+_DIGEST_BYTES = 32
+_SUFFIX = ".variant"
+
+
+@dataclass(frozen=True)
+class CompiledVariant:
+    """What compiling a kernel for given constants and argument types gives: an object, and what its numbers mean."""
+
+    object: bytes
+    arguments: int
+    sites: tuple[AccessSite, ...]
+    blocks: tuple[tuple[SourceLine, ...], ...]
+
+
+class VariantCache:
+    """Compiled variants in `directory`, by key; in none at all if it is None."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self._directory = directory
+        self._written = 0
+
+    @staticmethod
+    def key(parts: Iterable[object]) -> str:
+        """A file name's worth of digest of everything that decides what compiling gives."""
+        return hashlib.sha256("\0".join(repr(part) for part in parts).encode()).hexdigest()
+
+    def path(self, key: str) -> Path | None:
+        """Where the entry lies, if it exists."""
+        return self._directory / f"{key}{_SUFFIX}" if self._directory else None
+
+    def read(self, key: str) -> CompiledVariant | None:
+        """The entry; None if there is none, or none that is intact."""
+        path = self.path(key)
+        if path is None:
+            return None
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._give_up(error)
+            return None
+        payload = content[_DIGEST_BYTES:]
+        if content[:_DIGEST_BYTES] != hashlib.sha256(payload).digest():
+            _logger.warning("the cached variant %s is damaged; compiling it again", path)
+            return None
+        return msgspec.msgpack.decode(payload, type=CompiledVariant)
+
+    def write(self, key: str, variant: CompiledVariant) -> None:
+        """Keep an entry."""
+        path = self.path(key)
+        if path is None:
+            return
+        payload = msgspec.msgpack.encode(variant)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if self._written == 0:
+                self._prune(path.parent)
+            descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(hashlib.sha256(payload).digest() + payload)
+                os.replace(temporary, path)
+            except BaseException:
+                Path(temporary).unlink(missing_ok=True)
+                raise
+            self._written += 1
+        except OSError as error:
+            self._give_up(error)
+
+    def _give_up(self, error: OSError) -> None:
+        _logger.warning("compiled kernels are not kept in %s: %s", self._directory, error)
+        self._directory = None
+
+    @staticmethod
+    def _prune(directory: Path) -> None:
+        entries = [entry for entry in os.scandir(directory) if entry.name.endswith(_SUFFIX)]
+        if len(entries) <= ENTRY_LIMIT:
+            return
+        entries.sort(key=lambda entry: entry.stat().st_mtime)
+        for entry in entries[: len(entries) - ENTRY_LIMIT // 2]:
+            Path(entry.path).unlink(missing_ok=True)

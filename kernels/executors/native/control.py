@@ -1,0 +1,305 @@
+"""Control flow of a kernel: blocks with jumps (early returns), and the structured if, for and while inside them.
+
+Scalars that cross it become phi nodes. Tensors that cross it are kept in memory: a buffer for each result of an if,
+each carried value of a loop, each tensor argument of a block. MLIR uses one SSA name again in sibling regions, so
+every region has its own copy of the names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from harness.kernels.executors.base import ExecutorCannot
+from harness.kernels.executors.native.builder import phi_pairs
+from harness.kernels.executors.native.ir import Argument, Block, Operation, Region, Successor
+from harness.kernels.executors.native.lanes import Buffer, LaneBuilder, Scalar, Value
+from harness.kernels.executors.native.types import Tensor, Type
+
+Environment = dict[str, Value]
+"""Values by SSA name."""
+
+_EXIT = "exit"
+
+
+class ControlWriter:
+    """Writes regions; `operation` writes what is not control flow, `enter` is told what a block holds."""
+
+    def __init__(
+        self,
+        builder: LaneBuilder,
+        operation: Callable[[Operation, Environment], None],
+        enter: Callable[[tuple[Operation, ...]], None],
+    ) -> None:
+        self._builder = builder
+        self._operation = operation
+        self._enter = enter
+        self._nested = {"scf.if": self._if, "scf.for": self._for, "scf.while": self._while}
+
+    def function(self, body: Region, values: Environment) -> None:
+        """Write a kernel's blocks and its return."""
+        _Blocks(self, self._builder, body, values).write()
+        self._builder.start(_EXIT)
+        self._builder.effect("ret void")
+
+    def block(self, block: Block, values: Environment) -> Operation:
+        """Write all operations but the last, which ends the block."""
+        if not block.operations:
+            return Operation("scf.yield", None)
+        self._enter(block.operations)
+        for operation in block.operations[:-1]:
+            write = self._nested.get(operation.name, self._operation)
+            write(operation, values)
+        last = block.operations[-1]
+        if last.name in ("tt.return", "cf.br", "cf.cond_br", "scf.yield", "scf.condition"):
+            return last
+        # A region without results is printed without its yield.
+        write = self._nested.get(last.name, self._operation)
+        write(last, values)
+        return Operation("scf.yield", None)
+
+    def _region(self, region: Region, values: Environment, end: str) -> list[Value]:
+        """Write a structured region, ending with `end`; the values that it hands over."""
+        scope = dict(values)
+        if len(region.blocks) != 1:
+            raise ExecutorCannot("the native executor has no jumps inside structured control flow")
+        last = self.block(region.blocks[0], scope)
+        if last.name != end:
+            raise ExecutorCannot(f"the native executor expects {end} where the kernel has {last.name}")
+        return [scope[name] for name in last.operands]
+
+    def _if(self, operation: Operation, values: Environment) -> None:
+        builder = self._builder
+        condition = builder.lane(values[operation.operands[0]], ())
+        labels = [builder.label("then"), builder.label("else")]
+        after = builder.label("endif")
+        buffers = {
+            number: builder.buffer(type_)
+            for number, type_ in enumerate(operation.types)
+            if isinstance(type_, Tensor)
+        }
+        incoming: list[list[tuple[str, str]]] = [[] for _ in operation.types]
+        regions = operation.regions
+        builder.branch(condition, labels[0], labels[1] if len(regions) > 1 else after)
+        for label, region in zip(labels, regions, strict=False):
+            builder.start(label)
+            yielded = self._region(region, values, "scf.yield")
+            for number, value in enumerate(yielded):
+                if number in buffers:
+                    builder.keep(buffers[number], value)
+            for number, value in enumerate(yielded):
+                if isinstance(value, Scalar):
+                    incoming[number].append((value.operand, builder.block))
+            builder.jump(after)
+        builder.start(after)
+        for number, (name, type_) in enumerate(zip(operation.results, operation.types, strict=True)):
+            if isinstance(type_, Tensor):
+                values[name] = builder.kept(buffers[number])
+            else:
+                values[name] = Scalar(type_, builder.phi(type_.llvm, incoming[number]))
+
+    def _for(self, operation: Operation, values: Environment) -> None:
+        builder = self._builder
+        start, stop, step = (builder.lane(values[name], ()) for name in operation.operands[:3])
+        induction, *carried = operation.arguments
+        assert not isinstance(induction.type, Tensor)
+        llvm = induction.type.llvm
+        loop = _Loop(builder, carried, [values[name] for name in operation.operands[3:]])
+        counter = Carried(builder, induction.type, start)
+        inside, after = builder.label("for_body"), builder.label("for_end")
+        loop.start([counter])
+        less = "ult" if operation.attributes["unsigned"] else "slt"
+        builder.branch(builder.value(f"icmp {less} {llvm} {counter.operand}, {stop}"), inside, after)
+        builder.start(inside)
+        scope = {**values, **loop.values, induction.name: Scalar(induction.type, counter.operand)}
+        yielded = self._region(operation.regions[0], scope, "scf.yield")
+        following = builder.value(f"add {llvm} {counter.operand}, {step}")
+        loop.repeat(yielded, [(counter, following)])
+        builder.start(after)
+        results = [loop.values[argument.name] for argument in carried]
+        values.update(zip(operation.results, results, strict=True))
+
+    def _while(self, operation: Operation, values: Environment) -> None:
+        builder = self._builder
+        loop = _Loop(builder, operation.arguments, [values[name] for name in operation.operands])
+        inside, after = builder.label("while_body"), builder.label("while_end")
+        loop.start([])
+        condition, *passed = self._region(operation.regions[0], {**values, **loop.values}, "scf.condition")
+        builder.branch(builder.lane(condition, ()), inside, after)
+        builder.start(inside)
+        names = [argument.name for argument in operation.regions[1].blocks[0].arguments]
+        scope = {**values, **dict(zip(names, passed, strict=True))}
+        loop.repeat(self._region(operation.regions[1], scope, "scf.yield"), [])
+        builder.start(after)
+        values.update(zip(operation.results, passed, strict=True))
+
+
+class Carried:
+    """A scalar that a loop's header receives: from before at first, then from the iteration before."""
+
+    def __init__(self, builder: LaneBuilder, type_: Type, initial: str) -> None:
+        assert not isinstance(type_, Tensor)
+        self.operand = builder.name()
+        self._builder = builder
+        self._llvm = type_.llvm
+        self._incoming = [(initial, builder.block)]
+        self._hole = -1
+
+    def start(self) -> None:
+        self._hole = self._builder.hole()
+
+    def repeat(self, operand: str) -> None:
+        self._incoming.append((operand, self._builder.block))
+
+    def finish(self) -> None:
+        self._builder.fill(self._hole, f"{self.operand} = phi {self._llvm} {phi_pairs(self._incoming)}")
+
+
+class _Loop:
+    """The carried values of one loop. `values` are they, inside the loop and after it."""
+
+    def __init__(self, builder: LaneBuilder, arguments: Sequence[Argument], initial: list[Value]) -> None:
+        self._builder = builder
+        self._header = builder.label("loop")
+        self._names = [argument.name for argument in arguments]
+        self._buffers: dict[str, Buffer] = {}
+        self._scalars: dict[str, Carried] = {}
+        self.values: Environment = {}
+        # Buffers first: filling one writes blocks, and scalars note the block they come from.
+        for argument, value in zip(arguments, initial, strict=True):
+            if isinstance(argument.type, Tensor):
+                buffer = builder.buffer(argument.type)
+                builder.keep(buffer, value)
+                self._buffers[argument.name] = buffer
+                self.values[argument.name] = builder.kept(buffer)
+        for argument, value in zip(arguments, initial, strict=True):
+            if not isinstance(argument.type, Tensor):
+                scalar = Carried(builder, argument.type, builder.lane(value, ()))
+                self._scalars[argument.name] = scalar
+                self.values[argument.name] = Scalar(argument.type, scalar.operand)
+
+    def start(self, counters: list[Carried]) -> None:
+        """Begin the header; `counters` are carried too."""
+        self._builder.jump(self._header)
+        self._builder.start(self._header)
+        for scalar in (*counters, *self._scalars.values()):
+            scalar.start()
+
+    def repeat(self, yielded: list[Value], counters: list[tuple[Carried, str]]) -> None:
+        """End an iteration that hands over `yielded`."""
+        pairs = list(zip(self._names, yielded, strict=True))
+        move(self._builder, [(self._buffers[name], value) for name, value in pairs if name in self._buffers])
+        for name, value in pairs:
+            if name in self._scalars:
+                self._scalars[name].repeat(self._builder.lane(value, ()))
+        for counter, operand in counters:
+            counter.repeat(operand)
+        self._builder.jump(self._header)
+        for scalar in (*self._scalars.values(), *(counter for counter, _ in counters)):
+            scalar.finish()
+
+
+def move(builder: LaneBuilder, pairs: list[tuple[Buffer, Value]]) -> None:
+    """Fill the buffers, all at once: a value may read lanes of any of them."""
+    copies = []
+    for buffer, value in pairs:
+        copy = builder.buffer(buffer.type)
+        builder.keep(copy, value)
+        copies.append((buffer, builder.kept(copy)))
+    for buffer, kept in copies:
+        builder.keep(buffer, kept)
+
+
+class _Blocks:
+    """The blocks of a function, joined by jumps."""
+
+    def __init__(
+        self, control: ControlWriter, builder: LaneBuilder, body: Region, values: Environment
+    ) -> None:
+        self._control = control
+        self._builder = builder
+        self._values = values
+        self._blocks = {block.label: block for block in body.blocks}
+        self._entry = body.blocks[0].label
+        self._labels = {label: builder.label("block") for label in self._blocks}
+        self._buffers: dict[tuple[str, int], Buffer] = {
+            (block.label, number): builder.buffer(argument.type)
+            for block in body.blocks
+            for number, argument in enumerate(block.arguments)
+            if isinstance(argument.type, Tensor)
+        }
+        self._incoming: dict[tuple[str, int], list[tuple[str, str]]] = {
+            (block.label, number): []
+            for block in body.blocks
+            for number, argument in enumerate(block.arguments)
+            if not isinstance(argument.type, Tensor)
+        }
+
+    def write(self) -> None:
+        builder = self._builder
+        builder.jump(self._labels[self._entry])
+        holes: list[tuple[int, str, str, tuple[str, int]]] = []
+        for label in self._order():
+            block = self._blocks[label]
+            builder.start(self._labels[label])
+            for number, argument in enumerate(block.arguments):
+                key = (label, number)
+                if isinstance(argument.type, Tensor):
+                    self._values[argument.name] = builder.kept(self._buffers[key])
+                else:
+                    name = builder.name()
+                    holes.append((builder.hole(), name, argument.type.llvm, key))
+                    self._values[argument.name] = Scalar(argument.type, name)
+            self._leave(self._control.block(block, self._values))
+        for hole, name, llvm, key in holes:
+            builder.fill(hole, f"{name} = phi {llvm} {phi_pairs(self._incoming[key])}")
+
+    def _order(self) -> list[str]:
+        """Reachable blocks, each after those that dominate it: reverse postorder."""
+        order: list[str] = []
+        seen: set[str] = set()
+
+        def visit(label: str) -> None:
+            if label in seen:
+                return
+            seen.add(label)
+            operations = self._blocks[label].operations
+            for successor in reversed(operations[-1].successors if operations else ()):
+                visit(successor.label)
+            order.append(label)
+
+        visit(self._entry)
+        return order[::-1]
+
+    def _leave(self, last: Operation) -> None:
+        builder = self._builder
+        if last.name == "tt.return":
+            if last.operands:
+                raise ExecutorCannot("the native executor runs kernels, which return nothing")
+            builder.jump(_EXIT)
+        elif last.name == "cf.br":
+            self._jump(last.successors[0])
+        elif last.name == "cf.cond_br":
+            condition = builder.lane(self._values[last.operands[0]], ())
+            # Each edge gets a block of its own, for the arguments it hands over.
+            edges = [builder.label("edge") for _ in last.successors]
+            builder.branch(condition, *edges)
+            for edge, successor in zip(edges, last.successors, strict=True):
+                builder.start(edge)
+                self._jump(successor)
+        else:
+            raise ExecutorCannot(f"the native executor does not know {last.name} at the end of a kernel's block")
+
+    def _jump(self, successor: Successor) -> None:
+        builder = self._builder
+        handed = [(number, self._values[name]) for number, name in enumerate(successor.operands)]
+        keys = {number: (successor.label, number) for number, _ in handed}
+        move(
+            builder,
+            [(self._buffers[keys[n]], value) for n, value in handed if keys[n] in self._buffers],
+        )
+        for number, value in handed:
+            if keys[number] in self._incoming:
+                self._incoming[keys[number]].append((builder.lane(value, ()), builder.block))
+        builder.jump(self._labels[successor.label])
+
+

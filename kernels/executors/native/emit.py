@@ -1,0 +1,261 @@
+"""The emitter turns a parsed kernel into LLVM IR: one function that runs one program.
+
+Operations on values are here; control flow is in control, loads and stores in accesses, what is the same for every
+kernel (the loop over programs, the search for a span) in runtime_ir.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from harness.kernels.executors.base import ExecutorCannot
+from harness.kernels.executors.native import arithmetic, runtime_ir
+from harness.kernels.executors.native.abi import ARGUMENTS, GRID, LINES, SPAN_CACHE, WORD
+from harness.kernels.executors.native.accesses import AccessSite, AccessWriter
+from harness.kernels.executors.native.builder import literal
+from harness.kernels.executors.native.control import ControlWriter, Environment
+from harness.kernels.executors.native.ir import Function, Operation
+from harness.kernels.executors.native.lanes import Index, LaneBuilder, Lanes, Scalar, Value
+from harness.kernels.executors.native.source_lines import SourceLine
+from harness.kernels.executors.native.ttir import BINARY, CASTS
+from harness.kernels.executors.native.types import (
+    Integer,
+    Tensor,
+    element_of,
+    shape_of,
+    stored_llvm,
+)
+
+EMITTER_VERSION = 1
+"""Part of the key of cached variants: raise it when the emitted code or its records change."""
+
+
+@dataclass(frozen=True)
+class EmitOptions:
+    """What is compiled into a variant: access checks, and a byte set for each block that runs."""
+
+    checks: bool
+    lines: bool
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """LLVM IR and what its numbers mean: access sites by number, and the kernel lines of each recorded block."""
+
+    llvm: str
+    sites: tuple[AccessSite, ...]
+    blocks: tuple[tuple[SourceLine, ...], ...]
+
+
+def emit(function: Function, options: EmitOptions) -> Emitted:
+    """LLVM IR for the kernel. Raises ExecutorCannot, naming operation and line, for what it does not know."""
+    return _Emitter(function, options).emit()
+
+
+class _Emitter:
+    def __init__(self, function: Function, options: EmitOptions) -> None:
+        self._function = function
+        self._options = options
+        self._builder = LaneBuilder()
+        self._accesses = AccessWriter(self._builder, checks=options.checks)
+        self._blocks: list[tuple[SourceLine, ...]] = []
+
+    def emit(self) -> Emitted:
+        builder = self._builder
+        for name, word in (("%spans", SPAN_CACHE), ("%lines", LINES)):
+            place = builder.value(f"getelementptr i8, ptr %launch, i64 {WORD * word}")
+            builder.effect(f"{name} = load ptr, ptr {place}")
+        values: Environment = {}
+        for number, argument in enumerate(self._function.arguments):
+            element = element_of(argument.type)
+            place = builder.value(f"getelementptr i8, ptr %launch, i64 {WORD * (ARGUMENTS + number)}")
+            operand = builder.value(f"load {stored_llvm(element)}, ptr {place}")
+            values[argument.name] = Scalar(element, builder.from_stored(element, operand))
+        ControlWriter(builder, self._operation, self._enter).function(self._function.body, values)
+        signature = "define internal void @program(ptr %launch, i32 %x, i32 %y, i32 %z, i64 %program)"
+        llvm = runtime_ir.module(builder.text(signature), checks=self._options.checks)
+        return Emitted(llvm, tuple(self._accesses.sites), tuple(self._blocks))
+
+    def _enter(self, operations: tuple[Operation, ...]) -> None:
+        """Note that a block runs, if any line is its own."""
+        # Constants are hoisted far from their lines, and all returns share one block.
+        own = dict.fromkeys(
+            operation.line
+            for operation in operations
+            if operation.line is not None and operation.name not in ("arith.constant", "tt.return")
+        )
+        if not own or not self._options.lines:
+            return
+        builder = self._builder
+        place = builder.value(f"getelementptr i8, ptr %lines, i64 {len(self._blocks)}")
+        builder.effect(f"store i8 1, ptr {place}")
+        self._blocks.append(tuple(own))
+
+    def _operation(self, operation: Operation, values: Environment) -> None:
+        """Write an operation that is not control flow; its result joins `values`."""
+        operands = [values[name] for name in operation.operands]
+        try:
+            result = self._result(operation, operands)
+        except ExecutorCannot as error:
+            line = operation.line
+            place = f"kernel line {line.file}:{line.line}, in {line.function}" if line else "kernel line unknown"
+            raise ExecutorCannot(f"{error} ({operation.name}, {place})") from error
+        if result is not None:
+            values[operation.results[0]] = result
+
+    def _result(self, operation: Operation, operands: list[Value]) -> Value | None:
+        name = operation.name
+        dialect, _, kind = name.partition(".")
+        if dialect == "arith" and kind in BINARY:
+            type_ = operation.types[0]
+            bits = arithmetic.integer_bits(element_of(type_), name)
+            return self._builder.elementwise(
+                type_, lambda a, b: arithmetic.binary(self._builder, kind, bits, a, b), *operands
+            )
+        if dialect == "arith" and kind in CASTS:
+            source, target = (element_of(type_) for type_ in operation.types)
+            return self._builder.elementwise(
+                operation.types[1],
+                lambda a: arithmetic.cast(self._builder, kind, source, target, a),
+                *operands,
+            )
+        if name == "tt.store":
+            self._accesses.store(operation, operands)
+            return None
+        if name == "barrier":
+            # Every lane is done with an operation before the next one starts: there is nothing to wait for.
+            return None
+        write = _WRITERS.get(name)
+        if write is None:
+            raise ExecutorCannot(f"the native executor does not know {name}")
+        return write(self, operation, operands)
+
+    def constant(self, operation: Operation, _: list[Value]) -> Value:
+        operand, type_ = str(operation.attributes["value"]), operation.types[0]
+        if isinstance(type_, Tensor):
+            return Lanes(type_.shape, type_.element, lambda _: operand)
+        return Scalar(type_, operand)
+
+    def compare(self, operation: Operation, operands: list[Value]) -> Value:
+        type_, predicate = operation.types[0], operation.attributes["predicate"]
+        llvm = f"i{arithmetic.integer_bits(element_of(type_), operation.name)}"
+        result = Tensor(type_.shape, Integer(1)) if isinstance(type_, Tensor) else Integer(1)
+        return self._builder.elementwise(
+            result, lambda a, b: self._builder.value(f"icmp {predicate} {llvm} {a}, {b}"), *operands
+        )
+
+    def select(self, operation: Operation, operands: list[Value]) -> Value:
+        type_ = operation.types[-1]
+        llvm = element_of(type_).llvm
+        return self._builder.elementwise(
+            type_, lambda c, a, b: self._builder.value(f"select i1 {c}, {llvm} {a}, {llvm} {b}"), *operands
+        )
+
+    def absolute(self, operation: Operation, operands: list[Value]) -> Value:
+        type_ = operation.types[0]
+        bits = arithmetic.integer_bits(element_of(type_), operation.name)
+        return self._builder.elementwise(
+            type_, lambda a: arithmetic.absolute(self._builder, bits, a), *operands
+        )
+
+    def program_id(self, operation: Operation, _: list[Value]) -> Value:
+        return Scalar(Integer(32), ("%x", "%y", "%z")[int(operation.attributes["axis"])])
+
+    def num_programs(self, operation: Operation, _: list[Value]) -> Value:
+        word = GRID + int(operation.attributes["axis"])
+        place = self._builder.value(f"getelementptr i8, ptr %launch, i64 {WORD * word}")
+        return Scalar(Integer(32), self._builder.value(f"load i32, ptr {place}"))
+
+    def add_pointer(self, operation: Operation, operands: list[Value]) -> Value:
+        type_, offset_type = operation.types
+        step = arithmetic.pointer_step(element_of(type_))
+        bits = arithmetic.integer_bits(element_of(offset_type), operation.name)
+        return self._builder.elementwise(
+            type_, lambda a, b: arithmetic.add_pointer(self._builder, step, bits, a, b), *operands
+        )
+
+    def make_range(self, operation: Operation, _: list[Value]) -> Value:
+        start = int(operation.attributes["start"])
+
+        def compute(index: Index) -> str:
+            (position,) = index
+            known = literal(position)
+            if known is not None:
+                return str(known + start)
+            narrow = self._builder.value(f"trunc i64 {position} to i32")
+            return self._builder.value(f"add i32 {narrow}, {start}") if start else narrow
+
+        return self._builder.lazy(operation.types[0], compute)
+
+    def same_bits(self, operation: Operation, operands: list[Value]) -> Value:
+        """Casts between pointers and integers of 64 bits, or of one width."""
+        source, target = (element_of(type_) for type_ in operation.types)
+        if source.llvm != target.llvm:
+            raise ExecutorCannot(f"the native executor does not cast {source.llvm} to {target.llvm} here")
+        return self._builder.elementwise(operation.types[1], lambda a: a, *operands)
+
+    def splat(self, operation: Operation, operands: list[Value]) -> Value:
+        return self._rearranged(operation, operands, lambda _: ())
+
+    def broadcast(self, operation: Operation, operands: list[Value]) -> Value:
+        shape = shape_of(operation.types[0]) or ()
+        return self._rearranged(
+            operation,
+            operands,
+            lambda index: tuple(
+                "0" if size == 1 else position for size, position in zip(shape, index, strict=True)
+            ),
+        )
+
+    def expand_dims(self, operation: Operation, operands: list[Value]) -> Value:
+        axis = int(operation.attributes["axis"])
+        return self._rearranged(operation, operands, lambda index: index[:axis] + index[axis + 1 :])
+
+    def transpose(self, operation: Operation, operands: list[Value]) -> Value:
+        order = [int(axis) for axis in str(operation.attributes["order"]).split(",")]
+        return self._rearranged(
+            operation, operands, lambda index: tuple(index[order.index(axis)] for axis in range(len(order)))
+        )
+
+    def reshape(self, operation: Operation, operands: list[Value]) -> Value:
+        before, after = (shape_of(type_) or () for type_ in operation.types)
+        builder = self._builder
+        return self._rearranged(
+            operation,
+            operands,
+            lambda index: builder.from_linear(before, builder.linear(after, index)),
+        )
+
+    def load(self, operation: Operation, operands: list[Value]) -> Value:
+        return self._accesses.load(operation, operands)
+
+    def _rearranged(
+        self, operation: Operation, operands: list[Value], source: Callable[[Index], Index]
+    ) -> Value:
+        """The tensor whose lane at `index` is the operand's at `source(index)`."""
+        (operand,) = operands
+        return self._builder.lazy(
+            operation.types[1], lambda index: self._builder.lane(operand, source(index)), operand
+        )
+
+
+_WRITERS: dict[str, Callable[[_Emitter, Operation, list[Value]], Value]] = {
+    "arith.constant": _Emitter.constant,
+    "arith.cmpi": _Emitter.compare,
+    "arith.select": _Emitter.select,
+    "math.absi": _Emitter.absolute,
+    "tt.get_program_id": _Emitter.program_id,
+    "tt.get_num_programs": _Emitter.num_programs,
+    "tt.addptr": _Emitter.add_pointer,
+    "tt.make_range": _Emitter.make_range,
+    "tt.int_to_ptr": _Emitter.same_bits,
+    "tt.ptr_to_int": _Emitter.same_bits,
+    "tt.bitcast": _Emitter.same_bits,
+    "tt.splat": _Emitter.splat,
+    "tt.broadcast": _Emitter.broadcast,
+    "tt.expand_dims": _Emitter.expand_dims,
+    "tt.trans": _Emitter.transpose,
+    "tt.reshape": _Emitter.reshape,
+    "tt.load": _Emitter.load,
+}

@@ -1,0 +1,158 @@
+"""The native executor compiles kernels for the CPU and watches every access.
+
+It needs no GPU, runs a kernel thousands of times faster than Triton's interpreter, and says which access of which
+line left the memory it may touch. Programs run one after the other in a chosen order.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import struct
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+
+from harness.kernels.cache_directory import cache_directory
+from harness.kernels.executors.base import AccessFault, AccessSpan, Arena, Executor
+from harness.kernels.executors.host_memory import HostArena
+from harness.kernels.executors.native.program_order import ProgramOrder, check_order, program_ids
+
+if TYPE_CHECKING:
+    from harness.kernels.executors.native.source_lines import SourceLine
+    from harness.kernels.executors.native.variant import Variant
+
+VARIANT_LIMIT = 512
+"""Variants kept in memory. When there are more, all are dropped; those still used come back from the disk cache."""
+
+
+class NativeExecutor(Executor):
+    """Runs kernels compiled for the CPU.
+
+    `checks`: test every access against the spans given to `begin`; without, a stray access does what it does.
+    `lines`: note which kernel lines run (default: with checks). `program_order`: see the module of that name.
+    `cache`: where compiled variants are kept; None for nowhere, by default in the harness's cache directory.
+    """
+
+    name: ClassVar[str] = "native"
+
+    def __init__(
+        self,
+        *,
+        checks: bool = True,
+        lines: bool | None = None,
+        program_order: ProgramOrder = "natural",
+        cache: Path | None | str = "",
+    ) -> None:
+        from harness.kernels.executors.native.cache import VariantCache
+        from harness.kernels.executors.native.emit import EmitOptions
+        from harness.kernels.executors.native.runtime import Watch
+
+        self.device = torch.device("cpu")
+        self.program_order = check_order(program_order)
+        self._options = EmitOptions(checks=checks, lines=checks if lines is None else lines)
+        directory = cache_directory() / "native" if cache == "" else cache
+        self._cache = VariantCache(Path(directory) if directory is not None else None)
+        self._watch = Watch()
+        self._arena: Arena | None = None
+        self._epoch = 0
+        self._kernels: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._loaded: list[Variant] = []
+        self._executed: set[SourceLine] = set()
+        self._known: set[SourceLine] = set()
+        self._lock = threading.Lock()
+
+    @classmethod
+    def unavailable(cls) -> str | None:
+        if sys.byteorder != "little" or struct.calcsize("P") != 8:
+            return "the native executor needs a little-endian 64-bit processor"
+        for module in ("triton", "llvmlite"):
+            if importlib.util.find_spec(module) is None:
+                return f"the native executor needs {module}, which is not installed"
+        if os.environ.get("TRITON_INTERPRET", "0").lower() in ("1", "true", "yes", "on"):
+            return "Triton's interpreter is on in this process (TRITON_INTERPRET), which rules out compiling"
+        return None
+
+    def allocate(self, size: int) -> Arena:
+        return HostArena(size)
+
+    def jit(self, function: Callable[..., Any], **options: Any) -> Any:
+        from harness.kernels.executors.native.kernel import NativeKernel
+
+        kernel = NativeKernel(self, function, **options)
+        self._kernels.add(kernel)
+        return kernel
+
+    def begin(self, arena: Arena, spans: Sequence[AccessSpan]) -> None:
+        super().begin(arena, spans)
+        self._arena = arena
+        self._epoch += 1
+        self._watch.begin(arena.address, spans)
+
+    def faults(self) -> tuple[AccessFault, ...]:
+        return self._watch.faults()
+
+    @property
+    def fault_count(self) -> int:
+        """Faults since `begin`, those that are no longer kept included."""
+        return self._watch.count
+
+    def executed_lines(self) -> set[SourceLine]:
+        """Kernel lines that have run since `forget_lines`, as (file, function, line).
+
+        A line counts if anything of it ran: for a masked load, that some program came by. Constants have no line.
+        """
+        return self._executed.union(*(variant.executed_lines() for variant in self._loaded))
+
+    def known_lines(self) -> set[SourceLine]:
+        """All lines of the variants launched so far: what `executed_lines` can at most hold."""
+        return self._known.union(*(variant.all_lines() for variant in self._loaded))
+
+    def forget_lines(self) -> None:
+        """Start `executed_lines` anew."""
+        self._executed = set()
+        for variant in self._loaded:
+            variant.forget_lines()
+
+    def load(self, kernel: Any, signature: Mapping[str, str], constants: Mapping[str, Any]) -> Variant:
+        """Compile a variant of a kernel made by `jit`, or find it in the cache."""
+        from harness.kernels.executors.native.variant import load_variant
+
+        if len(self._loaded) >= VARIANT_LIMIT:
+            self._drop_variants()
+        variant = load_variant(kernel, signature, constants, self._options, self._cache)
+        self._loaded.append(variant)
+        return variant
+
+    def launch(self, variant: Variant, grid: tuple[int, int, int], arguments: list[int]) -> None:
+        """Run a variant over a grid; as in Triton, nothing is launched over an empty one.
+
+        Raises RuntimeError if accesses are checked and `begin` has not said which are allowed.
+        """
+        programs = grid[0] * grid[1] * grid[2]
+        if programs == 0:
+            return
+        if self._arena is None and self._options.checks:
+            raise RuntimeError("the native executor checks accesses: call begin(arena, spans) before a launch")
+        with self._lock:
+            if variant.epoch != self._epoch:
+                variant.forget_spans()
+                variant.epoch = self._epoch
+            order = program_ids(self.program_order, self.launches, programs)
+            address = 0 if order is None else int(order.ctypes.data)
+            count = variant.launch(grid, address, self._watch.address, arguments)
+            self.launches += 1
+            if count != self._watch.count:
+                self._watch.collect(count, variant.name, variant.sites, grid)
+
+    def _drop_variants(self) -> None:
+        self._executed = self.executed_lines()
+        self._known = self.known_lines()
+        for kernel in self._kernels:
+            kernel.variants.clear()
+        self._loaded = []

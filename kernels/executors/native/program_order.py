@@ -1,0 +1,49 @@
+"""A program order is the order in which the programs of a launch run, one after the other.
+
+A correct kernel does not notice it. Orders are deterministic: natural (x fastest), reversed, or shuffled by a seed.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Literal
+
+import numpy as np
+
+ProgramOrder = Literal["natural", "reversed"] | tuple[Literal["random"], int]
+
+
+def check_order(order: ProgramOrder) -> ProgramOrder:
+    """`order` itself. Raises ValueError for what is not one."""
+    if order in ("natural", "reversed"):
+        return order
+    if isinstance(order, tuple) and len(order) == 2 and order[0] == "random" and isinstance(order[1], int):
+        return order
+    raise ValueError(f"a program order is 'natural', 'reversed' or ('random', seed), not {order!r}")
+
+
+def program_ids(order: ProgramOrder, launch: int, programs: int) -> np.ndarray | None:
+    """The linear ids of `programs` programs in the order to run them (int64); None for the natural order.
+
+    `launch` counts the launches of a case: each gets its own shuffle.
+    """
+    if order == "natural":
+        return None
+    if order == "reversed":
+        return _reversed(programs)
+    return _shuffled(order[1], launch, programs)
+
+
+@functools.lru_cache(maxsize=64)
+def _reversed(programs: int) -> np.ndarray:
+    return np.arange(programs - 1, -1, -1, dtype=np.int64)
+
+
+@functools.lru_cache(maxsize=64)
+def _shuffled(seed: int, launch: int, programs: int) -> np.ndarray:
+    """Ids sorted by a hash of (seed, launch, id): the same on every machine, with every numpy."""
+    state = (seed * 0x9E3779B97F4A7C15 + launch * 0xD1342543DE82EF95) & 0xFFFFFFFFFFFFFFFF
+    keys = np.arange(programs, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(state)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        keys = (keys ^ (keys >> np.uint64(shift))) * np.uint64(factor)
+    return np.argsort(keys ^ (keys >> np.uint64(31)), kind="stable").astype(np.int64)

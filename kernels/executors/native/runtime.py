@@ -1,0 +1,91 @@
+"""The watch is what compiled code consults and reports to: which memory may be touched, and what was refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from harness.kernels.executors.base import AccessFault, AccessSpan
+from harness.kernels.executors.native import abi
+from harness.kernels.executors.native.accesses import AccessSite
+
+FAULT_CAPACITY = 64
+"""Faults kept of one case; the others are only counted."""
+
+_WORD_MASK = (1 << 64) - 1
+
+
+class Watch:
+    """The watch record of one executor, and the arrays it points to."""
+
+    def __init__(self) -> None:
+        self._faults = np.zeros((FAULT_CAPACITY, abi.FAULT_WORDS), dtype=np.uint64)
+        self._record = np.zeros(abi.WATCH_WORDS, dtype=np.uint64)
+        self._record[abi.FAULT_CAPACITY] = FAULT_CAPACITY
+        self._record[abi.FAULTS] = self._faults.ctypes.data
+        self._base = 0
+        self._spans: tuple[AccessSpan, ...] | None = None
+        self._starts = self._sizes = np.zeros(0, dtype=np.uint64)
+        self._recorded: list[AccessFault] = []
+        self.count = 0
+        """Faults seen since `begin`, kept or not."""
+        self.address = self._record.ctypes.data
+
+    def begin(self, base: int, spans: Sequence[AccessSpan]) -> None:
+        """Forget faults; from here on, `spans` of the arena at address `base` may be touched."""
+        self._recorded = []
+        self.count = 0
+        self._record[abi.FAULT_COUNT] = 0
+        kept = spans if isinstance(spans, tuple) else None
+        if kept is not None and kept is self._spans and base == self._base:
+            return
+        self._spans, self._base = kept, base
+        starts, sizes = merged([(span.start, span.size) for span in spans])
+        self._starts, self._sizes = starts + np.uint64(base), sizes
+        self._record[abi.SPAN_COUNT] = len(starts)
+        self._record[abi.SPAN_STARTS] = self._starts.ctypes.data
+        self._record[abi.SPAN_SIZES] = self._sizes.ctypes.data
+
+    def collect(self, count: int, kernel: str, sites: Sequence[AccessSite], grid: tuple[int, int, int]) -> None:
+        """Keep the faults that one launch added; `count` is the record's count after it."""
+        for words in self._faults[min(self.count, FAULT_CAPACITY) : min(count, FAULT_CAPACITY)].tolist():
+            site, program = sites[words[abi.FAULT_SITE]], words[abi.FAULT_PROGRAM]
+            # An address may lie below the arena, or be any 64 bits: the offset is signed.
+            offset = (words[abi.FAULT_ADDRESS] - self._base + (1 << 63) & _WORD_MASK) - (1 << 63)
+            self._recorded.append(
+                AccessFault(
+                    violation="misaligned" if words[abi.FAULT_INSIDE] else "out-of-bounds",
+                    is_store=site.is_store,
+                    offset=offset,
+                    width=site.width,
+                    kernel=kernel,
+                    source=site.line.function if site.line else "",
+                    line=site.line.line if site.line else 0,
+                    program=(program % grid[0], program // grid[0] % grid[1], program // grid[0] // grid[1]),
+                    lane=words[abi.FAULT_LANE],
+                )
+            )
+        self.count = count
+
+    def faults(self) -> tuple[AccessFault, ...]:
+        """The first faults since `begin`, at most FAULT_CAPACITY, in the order they happened."""
+        return tuple(self._recorded)
+
+
+def merged(spans: Sequence[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Starts and sizes (uint64, sorted, apart) of spans given as (start, size).
+
+    Spans that overlap are views of one object and become one. Spans that merely touch are two objects: an access
+    across their border is out of bounds.
+    """
+    table = np.array([span for span in spans if span[1] > 0], dtype=np.int64).reshape(-1, 2)
+    table = table[np.argsort(table[:, 0], kind="stable")]
+    starts, ends = table[:, 0], table[:, 0] + table[:, 1]
+    reach = np.maximum.accumulate(ends)
+    first = np.ones(len(starts), dtype=bool)
+    first[1:] = starts[1:] >= reach[:-1]
+    last = np.ones(len(starts), dtype=bool)
+    last[:-1] = first[1:]
+    lows = starts[first].astype(np.uint64)
+    return lows, reach[last].astype(np.uint64) - lows

@@ -1,0 +1,110 @@
+"""A variant is a kernel compiled for given compile-time constants and argument types, ready to be launched."""
+
+from __future__ import annotations
+
+import struct
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import llvmlite
+import numpy as np
+import triton
+
+from harness.kernels.executors.native import jit
+from harness.kernels.executors.native.abi import ARGUMENTS
+from harness.kernels.executors.native.cache import CompiledVariant, VariantCache
+from harness.kernels.executors.native.emit import EMITTER_VERSION, EmitOptions, emit
+from harness.kernels.executors.native.frontend import translate
+from harness.kernels.executors.native.source_lines import SourceLine
+from harness.kernels.executors.native.ttir import parse
+
+
+class Variant:
+    """Compiled code in this process with the arrays it writes to. `name` is the kernel's."""
+
+    def __init__(self, name: str, compiled: CompiledVariant) -> None:
+        self.name = name
+        self.sites = compiled.sites
+        self.epoch = -1
+        """The `begin` that the span cache belongs to."""
+        self._blocks = compiled.blocks
+        self._code = jit.LoadedCode(compiled.object)
+        self.run = self._code.run
+        self._layout = struct.Struct(f"{ARGUMENTS + compiled.arguments}Q")
+        self._record = bytearray(self._layout.size)
+        self._record_view = np.frombuffer(self._record, dtype=np.uint8)
+        self._record_address = int(self._record_view.ctypes.data)
+        self._spans = np.zeros(2 * max(1, len(compiled.sites)), dtype=np.uint64)
+        self._lines = np.zeros(max(1, len(compiled.blocks)), dtype=np.uint8)
+        self._arrays = (int(self._spans.ctypes.data), int(self._lines.ctypes.data))
+
+    def launch(self, grid: tuple[int, int, int], order: int, watch: int, arguments: list[int]) -> int:
+        """Run all programs; the watch record's fault count after that. `arguments` are 64-bit words."""
+        x, y, z = grid
+        self._layout.pack_into(self._record, 0, x, y, z, x * y * z, order, watch, *self._arrays, *arguments)
+        return self.run(self._record_address)
+
+    def forget_spans(self) -> None:
+        """Empty the span cache: the spans have changed."""
+        self._spans.fill(0)
+
+    def executed_lines(self) -> set[SourceLine]:
+        """Lines of the blocks that have run."""
+        return {line for block in np.flatnonzero(self._lines) for line in self._block(int(block))}
+
+    def all_lines(self) -> set[SourceLine]:
+        """Lines of all recorded blocks."""
+        return {line for block in self._blocks for line in block}
+
+    def forget_lines(self) -> None:
+        """Nothing has run yet."""
+        self._lines.fill(0)
+
+    def _block(self, number: int) -> tuple[SourceLine, ...]:
+        return self._blocks[number] if number < len(self._blocks) else ()
+
+
+def load_variant(
+    kernel: Any,
+    signature: Mapping[str, str],
+    constants: Mapping[str, Any],
+    options: EmitOptions,
+    cache: VariantCache,
+) -> Variant:
+    """The variant, from the disk cache if it is there. Raises ExecutorCannot for what cannot be compiled."""
+    name = kernel.fn.__name__
+    key = cache.key(
+        (
+            # Triton's key covers the source of the kernel and of all it calls, with their lines and globals.
+            kernel.cache_key,
+            kernel.fn.__code__.co_filename,
+            tuple(signature.items()),
+            tuple((parameter, _spelled(value)) for parameter, value in constants.items()),
+            options,
+            EMITTER_VERSION,
+            triton.__version__,
+            llvmlite.__version__,
+            sys.byteorder,
+            jit.host(),
+        )
+    )
+    compiled = cache.read(key)
+    if compiled is None:
+        function = parse(translate(kernel, signature, constants))
+        emitted = emit(function, options)
+        compiled = CompiledVariant(
+            jit.compile_object(emitted.llvm, verify=True),
+            len(function.arguments),
+            emitted.sites,
+            emitted.blocks,
+        )
+        cache.write(key, compiled)
+    return Variant(name, compiled)
+
+
+def _spelled(value: Any) -> tuple[str, str]:
+    """A constant for a cache key: functions by what they say, anything else by type and value."""
+    if hasattr(value, "cache_key"):
+        return ("function", value.cache_key)
+    return (type(value).__name__, repr(value))
