@@ -23,7 +23,9 @@ from harness.case.operations import (
     PostprocessRow,
     Precopy,
     PrecopyRow,
+    Row,
     Runner,
+    rows_of,
 )
 from harness.case.problem import InvalidCase
 
@@ -46,10 +48,12 @@ __all__ = [
     "PostprocessRow",
     "Precopy",
     "PrecopyRow",
+    "Row",
     "Runner",
     "State",
     "TemporalState",
     "decode_case",
     "encode_case",
+    "rows_of",
     "state_extent",
 ]

@@ -81,6 +81,12 @@ class Precopy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 Operation = Postprocess | Precopy
+Row = PostprocessRow | PrecopyRow
+
+
+def rows_of(operation: Operation) -> tuple[Row, ...]:
+    """The batch rows of an operation, whichever it is."""
+    return operation.rows
 
 
 def _check_slots(runner: Runner, slots: Sequence[int]) -> None:

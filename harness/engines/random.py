@@ -7,18 +7,14 @@ number of workers, and which of them draws a case, changes nothing.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Literal
 
 import msgspec
 
 from harness.case import Case, Domain
-from harness.generators.cases import GENERATOR_VERSION, LayoutPlan, draw_case, draw_layout
+from harness.generators.cases import GENERATOR_VERSION, LayoutPlan, OperationName, Scale, draw_case, draw_layout
 from harness.generators.draw import RandomDraw
 
 CASES_PER_LAYOUT = 16
-
-Scale = Literal["small", "full"]
 
 
 class Recipe(msgspec.Struct, frozen=True):
@@ -29,7 +25,7 @@ class Recipe(msgspec.Struct, frozen=True):
 
     seed: int
     domains: tuple[Domain, ...]
-    operations: tuple[str, ...]
+    operations: tuple[OperationName, ...]
     scale: Scale
 
     def domain(self, index: int) -> Domain:
@@ -42,8 +38,7 @@ def case_at(recipe: Recipe, index: int) -> Case:
     block = index // CASES_PER_LAYOUT
     plan = _layout(recipe.seed, block, domain, recipe.scale)
     draw = RandomDraw(f"{recipe.seed}/case/{index}")
-    operations: Sequence[str] = recipe.operations
-    return draw_case(draw, plan, domain, operations, recipe.scale)
+    return draw_case(draw, plan, domain, recipe.operations, recipe.scale)
 
 
 @functools.lru_cache(maxsize=4)

@@ -22,12 +22,11 @@ from harness.case import (
     Layout,
     Operation,
     PostprocessRow,
-    PrecopyRow,
+    Row,
     State,
     state_extent,
 )
 
-Row = PostprocessRow | PrecopyRow
 Where = tuple[int, int, int]
 
 replace = msgspec.structs.replace

@@ -16,11 +16,13 @@ from harness.case import (
     InvalidCase,
     PostprocessRow,
     PrecopyRow,
+    Row,
     State,
     TemporalState,
+    rows_of,
 )
 from harness.shrink import edits
-from harness.shrink.edits import Row, Where, replace
+from harness.shrink.edits import Where, replace
 
 Proposal = Callable[[], Case]
 """Makes a candidate; raises InvalidCase if there is none after all."""
@@ -119,9 +121,8 @@ def fewer_blocks(case: Case) -> Iterator[Proposal]:
 
 def lower_columns(case: Case) -> Iterator[Proposal]:
     """Move requests to the first columns of their table rows."""
-    row: Row
     for index, operation in enumerate(case.program):
-        for at, row in enumerate(operation.rows):
+        for at, row in enumerate(rows_of(operation)):
             if row.slot == SKIP_ROW:
                 continue
             if isinstance(row, PostprocessRow):
@@ -144,8 +145,7 @@ def _with_block_size(case: Case, size: int) -> Case:
     program = []
     for operation in case.program:
         rows: list[Row] = []
-        row: Row
-        for row in operation.rows:
+        for row in rows_of(operation):
             if isinstance(row, PostprocessRow) and row.slot != SKIP_ROW:
                 aligned = row.new_computed // old * old
                 bias = aligned - row.running
@@ -164,9 +164,8 @@ def _with_block_size(case: Case, size: int) -> Case:
 
 def smaller_numbers(case: Case) -> Iterator[Proposal]:
     """Each number of each row toward its least, keeping what hangs together."""
-    row: Row
     for index, operation in enumerate(case.program):
-        for at, row in enumerate(operation.rows):
+        for at, row in enumerate(rows_of(operation)):
             if row.slot == SKIP_ROW:
                 continue
             candidates = _postprocess_rows(row) if isinstance(row, PostprocessRow) else _precopy_rows(row)

@@ -1,0 +1,294 @@
+"""A campaign is one `harness run`: cases handed to workers in blocks, findings saved, shrunk and counted.
+
+Which cases run depends on the seed and the number of cases alone; with a time budget, on how far it reaches. Findings
+are told apart by signature, and the case with the lowest index stands for each.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from multiprocessing.connection import wait
+from pathlib import Path
+from typing import cast
+
+import msgspec
+
+from harness import __version__
+from harness.campaign.events import (
+    CampaignFinished,
+    CampaignStarted,
+    CaseJudged,
+    Event,
+    Finding,
+    FindingFound,
+    FindingShrunk,
+    Notice,
+    Summary,
+)
+from harness.case import Case, decode_case
+from harness.check.outcome import Outcome, Signature
+from harness.check.worker import OUTCOMES
+from harness.check.worker_process import WorkerError, WorkerLost, WorkerProcess
+from harness.engines.random import CASES_PER_LAYOUT, GENERATOR_VERSION, Recipe, case_at
+from harness.regimes import REGIMES, regimes_of
+from harness.repro import Origin, Repro, ShrinkRecord, repro_name, write_repro
+from harness.shrink.shrinker import shrink
+
+WORKER_LOSSES_LIMIT = 200
+"""A campaign in which every case takes its worker down ends after so many losses, not after its budget."""
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a campaign is asked to do. One of `cases` and `budget_seconds` is set; `require` names regimes."""
+
+    target: str
+    executor: str
+    recipe: Recipe
+    out: Path
+    cases: int | None = None
+    budget_seconds: float | None = None
+    workers: int = 1
+    case_seconds: float = 120.0
+    require: tuple[str, ...] = ()
+    fail_fast: bool = False
+    shrink: bool = True
+    shrink_executions: int = 1000
+
+
+class _Found(msgspec.Struct):
+    """A signature's first case so far."""
+
+    index: int
+    case: Case
+    outcome: Outcome
+    path: Path
+    cases: int = 1
+    repro: Repro | None = None
+
+
+class Campaign:
+    """Runs once. `run` yields events as they happen and ends with CampaignFinished."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._notices: list[str] = []
+        self._found: dict[Signature, _Found] = {}
+        self._judged: Counter[str] = Counter()
+        self._skipped: Counter[str] = Counter()
+        self._regimes: Counter[str] = Counter()
+        self._launches = 0
+        self._done = 0
+        self._losses = 0
+        self._next = 0
+
+    def run(self) -> Iterator[Event]:
+        """Raises WorkerRefused if the target or executor cannot be had, WorkerError if the harness fails."""
+        settings = self._settings
+        workers = [self._new_worker() for _ in range(settings.workers)]
+        try:
+            for worker in workers:
+                worker.wait_ready()
+            yield CampaignStarted(
+                settings.target,
+                settings.executor,
+                settings.recipe,
+                settings.cases,
+                settings.budget_seconds,
+                settings.workers,
+            )
+            self._start = time.monotonic()
+            yield from self._judge_all(workers)
+            seconds = time.monotonic() - self._start
+            if settings.shrink:
+                yield from self._shrink_all(workers[0])
+            yield from self._pass_on_notices()
+        finally:
+            for worker in workers:
+                worker.close()
+        yield CampaignFinished(self._summary(seconds))
+
+    def _new_worker(self) -> WorkerProcess:
+        settings = self._settings
+        return WorkerProcess(
+            settings.target, settings.executor, limit=settings.case_seconds, on_notice=self._notices.append
+        )
+
+    def _pass_on_notices(self) -> Iterator[Event]:
+        for text in dict.fromkeys(self._notices):
+            yield Notice(text)
+        self._notices.clear()
+
+    # Judging: each worker has a block of cases, or the rest of one after a loss.
+
+    def _judge_all(self, workers: list[WorkerProcess]) -> Iterator[Event]:
+        busy: dict[WorkerProcess, int] = {}  # to the end of its block
+        for worker in workers:
+            self._hand_out(worker, busy)
+        while busy:
+            ready = wait([worker.connection for worker in busy], timeout=1.0)
+            for worker in list(busy):
+                try:
+                    if worker.connection in ready:
+                        yield from self._hear(worker, busy)
+                    elif worker.overdue():
+                        raise worker.kill_hung()
+                except WorkerLost as lost:
+                    yield from self._record_loss(worker, lost, busy)
+            yield from self._pass_on_notices()
+
+    def _hand_out(self, worker: WorkerProcess, busy: dict[WorkerProcess, int], start: int | None = None) -> None:
+        """Give a worker the next block, or the rest of the one it lost; nothing if the campaign is over."""
+        end = busy.pop(worker, 0)
+        if start is None or start >= end:
+            start = self._next
+            end = self._next = min(start + CASES_PER_LAYOUT, self._settings.cases or start + CASES_PER_LAYOUT)
+        over = start >= end or time.monotonic() >= self._deadline or (self._settings.fail_fast and self._found)
+        if not over:
+            worker.send_range(self._settings.recipe, start, end, self._deadline)
+            busy[worker] = end
+
+    @property
+    def _deadline(self) -> float:
+        budget = self._settings.budget_seconds
+        return float("inf") if budget is None else self._start + budget
+
+    def _hear(self, worker: WorkerProcess, busy: dict[WorkerProcess, int]) -> Iterator[Event]:
+        kind, content = worker.receive()
+        if kind == "done":
+            self._hand_out(worker, busy)
+            return
+        index, outcome_bytes, regimes, _, text = content
+        outcome = OUTCOMES.decode(outcome_bytes)
+        yield from self._record(index, outcome, regimes, None if text is None else decode_case(text))
+
+    def _record_loss(self, worker: WorkerProcess, lost: WorkerLost, busy: dict[WorkerProcess, int]) -> Iterator[Event]:
+        if lost.operation in ("draw", "start"):
+            raise WorkerError(f"a worker was lost outside any case ({lost.violation}): {lost.detail}")
+        self._losses += 1
+        case = case_at(self._settings.recipe, lost.index)
+        yield from self._record(lost.index, lost.outcome(), tuple(regimes_of(case)), case)
+        if self._losses >= WORKER_LOSSES_LIMIT:
+            self._notices.append(f"the campaign ends early: {self._losses} cases took their worker down")
+            self._next = 2**62
+            busy.pop(worker)
+            return
+        worker.restart()
+        self._hand_out(worker, busy, lost.index + 1)
+
+    def _record(self, index: int, outcome: Outcome, regimes: tuple[str, ...], failed: Case | None) -> Iterator[Event]:
+        self._done += 1
+        self._regimes.update(regimes)
+        for verdict in outcome.verdicts:
+            self._launches += verdict.launches
+            if verdict.status == "skip":
+                self._skipped[cast(str, verdict.reason)] += 1
+            else:
+                self._judged[verdict.operation] += 1
+        yield CaseJudged(index, outcome, self._done, time.monotonic() - self._start)
+        if failed is not None:
+            yield from self._record_failure(index, failed, outcome)
+
+    def _record_failure(self, index: int, case: Case, outcome: Outcome) -> Iterator[Event]:
+        signature = outcome.signature
+        assert signature is not None
+        known = self._found.get(signature)
+        if known is not None and known.index < index:
+            known.cases += 1
+            return
+        repro = self._repro(case, outcome, index, None)
+        path = self._settings.out / "as-drawn" / repro_name(repro)
+        write_repro(path, repro)
+        self._found[signature] = _Found(index, case, outcome, path, 1 if known is None else known.cases + 1, repro)
+        if known is None:
+            yield FindingFound(signature, repro, path)
+        elif known.path != path:
+            known.path.unlink(missing_ok=True)
+
+    def _repro(self, case: Case, outcome: Outcome, index: int | None, record: ShrinkRecord | None) -> Repro:
+        failure = outcome.failure
+        assert failure is not None
+        assert failure.signature is not None
+        assert failure.evidence is not None
+        settings = self._settings
+        return Repro(
+            signature=failure.signature,
+            evidence=failure.evidence,
+            origin=Origin(
+                target=settings.target,
+                executor=settings.executor,
+                harness_version=__version__,
+                generator_version=GENERATOR_VERSION,
+                seed=settings.recipe.seed,
+                index=index,
+            ),
+            shrink=record,
+            case=case,
+        )
+
+    # Shrinking, after the last case: findings are safe by then.
+
+    def _shrink_all(self, worker: WorkerProcess) -> Iterator[Event]:
+        def judge(case: Case) -> Outcome:
+            if not worker.alive:
+                worker.restart()
+            return worker.check(case)
+
+        met: dict[Signature, tuple[Case, Outcome, int]] = {}
+        for signature, found in sorted(self._found.items(), key=lambda item: item[1].index):
+            shrunk = shrink(found.case, found.outcome, judge, self._settings.shrink_executions)
+            record = ShrinkRecord(
+                executions=shrunk.executions, seconds=round(shrunk.seconds, 3), complete=shrunk.complete
+            )
+            found.repro = self._repro(shrunk.case, shrunk.outcome, found.index, record)
+            found.path = self._settings.out / repro_name(found.repro)
+            write_repro(found.path, found.repro)
+            yield FindingShrunk(signature, found.repro, found.path)
+            for case, outcome in shrunk.others:
+                if outcome.signature is not None and outcome.signature not in self._found:
+                    met.setdefault(outcome.signature, (case, outcome, found.index))
+        for signature, (case, outcome, index) in met.items():
+            repro = self._repro(case, outcome, None, None)
+            path = self._settings.out / "met-while-shrinking" / repro_name(repro)
+            write_repro(path, repro)
+            self._found[signature] = _Found(index, case, outcome, path, 0, repro)
+            yield FindingFound(signature, repro, path)
+
+    def _summary(self, seconds: float) -> Summary:
+        settings = self._settings
+        findings = []
+        for signature, found in sorted(self._found.items(), key=lambda item: (item[1].index, str(item[0]))):
+            assert found.repro is not None
+            record = found.repro.shrink
+            findings.append(
+                Finding(
+                    str(signature),
+                    found.repro.evidence.summary,
+                    found.case.domain,
+                    found.index,
+                    found.cases,
+                    str(found.path),
+                    None if record is None else msgspec.structs.asdict(record),
+                )
+            )
+        missing = [f"regime {name}" for name in settings.require if not self._regimes[name]]
+        missing += [f"operation {name}" for name in settings.recipe.operations if not self._judged[name]]
+        domains = settings.recipe.domains
+        return Summary(
+            seed=settings.recipe.seed,
+            target=settings.target,
+            executor=settings.executor,
+            engine="random",
+            domain=domains[0] if len(domains) == 1 else "both",
+            cases=self._done,
+            judged={name: self._judged[name] for name in settings.recipe.operations},
+            skipped=dict(sorted(self._skipped.items())),
+            launches=self._launches,
+            seconds=round(seconds, 3),
+            cases_per_second=round(self._done / seconds, 2) if seconds > 0 else 0.0,
+            regimes={name: self._regimes[name] for name in sorted(REGIMES)},
+            findings=findings,
+            exit_status=1 if findings else 3 if missing else 0,
+            missing=missing,
+        )

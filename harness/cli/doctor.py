@@ -1,0 +1,52 @@
+"""`harness doctor`: what this machine can do."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import sys
+
+import msgspec
+import typer
+
+from harness import __version__
+from harness.cli.options import JsonOption
+
+PACKAGES = ("torch", "triton", "llvmlite", "numpy", "msgspec", "hypothesis", "vllm")
+
+
+def doctor(json: JsonOption = False) -> None:
+    """Say what this machine can do: versions, executors and why not, the cache. Status 2 if no executor runs."""
+    from harness.kernels.cache_directory import cache_directory
+    from harness.kernels.executors.registry import executor_class, executor_names
+
+    packages = {name: _version(name) for name in PACKAGES}
+    executors = {name: executor_class(name).unavailable() for name in executor_names()}
+    report = {
+        "harness": __version__,
+        "python": platform.python_version(),
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "packages": packages,
+        "executors": executors,
+        "cache": str(cache_directory()),
+    }
+    if json:
+        print(msgspec.json.encode(report).decode())
+    else:
+        print(f"harness {__version__}, Python {report['python']}, {report['machine']}")
+        for name, version in packages.items():
+            print(f"  {name:12} {version or 'not installed'}")
+        for name, reason in executors.items():
+            print(f"  executor {name:12} {'ready' if reason is None else f'not here: {reason}'}")
+        print(f"  cache        {report['cache']}")
+    if all(reason is not None for reason in executors.values()):
+        typer.echo("harness: no executor runs on this machine", err=True)
+        sys.exit(2)
+
+
+def _version(name: str) -> str | None:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,68 @@
+"""The command line: thin commands over the rooms. Nothing here imports torch or triton; workers do.
+
+Exit statuses: 0 nothing found / FIXED, 1 findings / FAILED, 2 bad usage or invalid input, 3 a required regime was
+never reached or an operation asked for judged no case, 4 the harness itself failed, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from harness import __version__
+from harness.case import InvalidCase
+from harness.check.worker_process import WorkerError, WorkerRefused
+from harness.cli import demo, doctor, replay, run, show, shrink, targets
+from harness.kernels.executors.registry import UnavailableExecutor
+from harness.kernels.targets.base import UnknownTarget
+
+BAD_INPUT, HARNESS_FAILED, INTERRUPTED = 2, 4, 130
+
+app = typer.Typer(
+    name="harness",
+    help="Find wrong bytes, stray accesses and races in the fused Triton kernels that move Mamba state between "
+    "cache blocks, and turn each finding into the smallest file that still shows it.",
+    epilog="Exit status: 0 nothing found or FIXED; 1 findings or FAILED; 2 bad usage or invalid input; 3 a required "
+    "regime was never reached, or an operation judged no case; 4 the harness itself failed.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+@app.callback(invoke_without_command=True)
+def _version(version: bool = typer.Option(False, "--version", help="Print the version and stop.")) -> None:
+    if version:
+        print(__version__)
+        raise typer.Exit
+
+
+app.command("run")(run.run)
+app.command("replay")(replay.replay)
+app.command("shrink")(shrink.shrink)
+app.command("show")(show.show)
+app.command("targets")(targets.targets)
+app.command("doctor")(doctor.doctor)
+app.command("demo")(demo.demo)
+
+
+def main() -> None:
+    """Entry point of the `harness` command: one clear line for whatever a user can mend."""
+    try:
+        app()
+    except (InvalidCase, UnknownTarget, UnavailableExecutor, WorkerRefused) as error:
+        sys.exit(_complain(str(error), BAD_INPUT))
+    except OSError as error:
+        sys.exit(_complain(f"{error.filename or ''}: {error.strerror or error}".lstrip(": "), BAD_INPUT))
+    except WorkerError as error:
+        print(error, file=sys.stderr)
+        sys.exit(_complain("the harness itself failed; the lines above say where", HARNESS_FAILED))
+    except KeyboardInterrupt:
+        sys.exit(_complain("interrupted", INTERRUPTED))
+
+
+def _complain(text: str, status: int) -> int:
+    print(f"harness: {' '.join(text.split())}", file=sys.stderr)
+    return status

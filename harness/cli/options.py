@@ -1,0 +1,85 @@
+"""Options that several commands share, and how their texts are read."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import Annotated, Any, cast
+
+import typer
+
+from harness.case import Domain
+
+OPERATIONS = ("postprocess", "precopy")
+
+TargetOption = Annotated[
+    str, typer.Option("--target", "-t", help="System under test: builtin, vllm==X, ...; +NAME plants a mutation.")
+]
+ExecutorOption = Annotated[
+    str | None,
+    typer.Option("--executor", "-e", help="How kernels run: cuda, native or interpreter. Default: the fastest here."),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")]
+
+
+def parse_seconds(text: str) -> float:
+    """Seconds of `90`, `60s`, `5m` or `2h`. Raises typer.BadParameter."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
+    if not match or float(match[1]) <= 0:
+        raise typer.BadParameter(f"{text!r} is no time: write 60s, 5m or 2h")
+    return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
+
+
+def parse_operations(text: str) -> tuple[str, ...]:
+    """Names of a comma-separated list, in the order of OPERATIONS. Raises typer.BadParameter."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    unknown = [name for name in names if name not in OPERATIONS]
+    if unknown or not names:
+        raise typer.BadParameter(f"unknown operation {', '.join(unknown) or text!r}; known: {', '.join(OPERATIONS)}")
+    return tuple(name for name in OPERATIONS if name in names)
+
+
+def parse_domain(text: str) -> tuple[Domain, ...]:
+    """`reachable`, `total`, or `both`. Raises typer.BadParameter."""
+    if text == "both":
+        return ("reachable", "total")
+    if text not in ("reachable", "total"):
+        raise typer.BadParameter(f"unknown domain {text!r}; known: reachable, total, both")
+    return (cast(Domain, text),)
+
+
+def parse_regimes(text: str) -> tuple[str, ...]:
+    """Names of a comma-separated list of regimes. Raises typer.BadParameter."""
+    from harness.regimes import REGIMES
+
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    unknown = [name for name in names if name not in REGIMES]
+    if unknown:
+        raise typer.BadParameter(f"unknown regime {', '.join(unknown)}; known: {', '.join(sorted(REGIMES))}")
+    return names
+
+
+def executor_or_default(name: str | None) -> str:
+    """The executor asked for, or the fastest that this machine has. Raises UnavailableExecutor."""
+    from harness.kernels.executors.registry import default_executor_name, executor_class
+
+    if name is None:
+        return default_executor_name()
+    executor_class(name)
+    return name
+
+
+def announce(text: str) -> None:
+    """Say on standard error what is about to take long."""
+    print(f"harness: {text}", file=sys.stderr, flush=True)
+
+
+def callback(parse: Any) -> Any:
+    """A typer callback that keeps the text but refuses what `parse` refuses."""
+
+    def check(text: str | None) -> str | None:
+        if text is not None:
+            parse(text)
+        return text
+
+    return check

@@ -1,0 +1,46 @@
+"""`harness replay`: is the finding still there?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+
+from harness.cli import options
+from harness.cli.options import ExecutorOption, JsonOption
+
+
+def replay(
+    file: Annotated[Path, typer.Argument(help="A repro file.")],
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", help="System under test. Default: the one the file names.")
+    ] = None,
+    executor: ExecutorOption = None,
+    case_limit: Annotated[
+        str,
+        typer.Option(
+            "--case-limit",
+            help="Longest time for one operation before it counts as a hang.",
+            callback=options.callback(options.parse_seconds),
+        ),
+    ] = "120s",
+    json: JsonOption = False,
+) -> None:
+    """Run a repro file's case again: FAILED (status 1), FIXED (0), or SKIPPED with its reason (3)."""
+    from harness.kernels.targets.registry import prepare
+    from harness.reports.replayed import print_replayed
+    from harness.repro import read_repro
+    from harness.repro import replay as replaying
+
+    repro = read_repro(file)
+    chosen = target if target is not None else replaying.recorded_target(repro)
+    prepare(chosen, options.announce)
+    result = replaying.replay(repro, chosen, options.executor_or_default(executor), options.parse_seconds(case_limit))
+    if json:
+        print(msgspec.json.encode({"file": str(file), **msgspec.to_builtins(result)}).decode())
+    else:
+        print_replayed(file, repro, result)
+    sys.exit(result.exit_status)

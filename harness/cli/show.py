@@ -1,0 +1,16 @@
+"""`harness show`: a repro in human words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def show(file: Annotated[Path, typer.Argument(help="A repro file.")]) -> None:
+    """Tell a repro file in human words: tables, requests, what moves where, expected against found."""
+    from harness.reports.shown import print_repro
+    from harness.repro import read_repro
+
+    print_repro(file, read_repro(file))

@@ -1,0 +1,194 @@
+"""Facts are what a case implies but does not say: which rows move, which blocks they read and write, how much.
+
+They restate docs/domain.md, sections 3 to 5, plainly and once per case, so that the many predicates over a case
+(`harness.regimes`) stay one line each and cheap.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import NamedTuple
+
+from harness.case import (
+    FRESH,
+    SKIP_ROW,
+    Case,
+    ConvState,
+    Layout,
+    Operation,
+    Postprocess,
+    PostprocessRow,
+    Precopy,
+    PrecopyRow,
+    State,
+    state_extent,
+)
+
+
+class Move(NamedTuple):
+    """One row that moves state: columns of its table row, and the accepted-token bias. `launch`: its operation."""
+
+    launch: int
+    slot: int
+    source: int
+    destination: int
+    bias: int
+
+
+class BlockMove(NamedTuple):
+    """A move in one group's physical blocks. `spec_block` is where temporal states come from."""
+
+    move: Move
+    group: int
+    source_block: int
+    spec_block: int
+    destination_block: int
+
+
+class Copy(NamedTuple):
+    """Bytes that one program moves: `rows` runs of `run` bytes, `shift` bytes to the left."""
+
+    block_move: BlockMove
+    state: State
+    run: int
+    rows: int
+    shift: int
+
+
+class LayoutFacts:
+    """Facts of a layout alone, kept while cases share it."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.states = [(group, state) for (group, _, _), state in layout.states()]
+        self.by_group = [
+            [state for layer in group.layers for state in layer.states] for group in layout.groups
+        ]
+        self.windows = [
+            min((state.window for state in states if isinstance(state, ConvState)), default=0)
+            for states in self.by_group
+        ]
+        self.has_temporal = [
+            any(not isinstance(state, ConvState) for state in states) for states in self.by_group
+        ]
+        self.pages = list(self._pages())
+
+    def _pages(self) -> list[tuple[int, int]]:
+        """Bytes used and bytes there, of every page: a block of one layer, or of all layers if they lie together."""
+        pages = []
+        for group in self.layout.groups:
+            first = [layer.states[0] for layer in group.layers]
+            together = len(first) > 1 and is_within_block(first[0], first[1])
+            parts = [[state for layer in group.layers for state in layer.states]] if together else None
+            for states in parts or [list(layer.states) for layer in group.layers]:
+                if len({state.buffer for state in states}) == 1:
+                    pages.append((sum(map(state_extent, states)), states[0].block_stride))
+        return pages
+
+
+def is_within_block(one: State, other: State) -> bool:
+    """Whether two states lie within one block stride of the same buffer."""
+    return one.buffer == other.buffer and abs(one.offset - other.offset) < one.block_stride
+
+
+_latest: LayoutFacts | None = None
+
+
+def layout_facts(layout: Layout) -> LayoutFacts:
+    """Facts of `layout`; those of the layout asked for last are remembered, since many cases in a row share one."""
+    global _latest  # noqa: PLW0603 - a cache of one entry, replaced as a whole
+    known = _latest
+    if known is None or known.layout is not layout:
+        known = _latest = LayoutFacts(layout)
+    return known
+
+
+class Facts:
+    """Facts of one case."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.layout = case.layout
+        self.of_layout = layout_facts(case.layout)
+        self.posts: list[PostprocessRow] = []
+        self.pres: list[PrecopyRow] = []
+        self.moves: list[Move] = []
+        self.resets: list[PostprocessRow] = []
+        self.still: list[PostprocessRow] = []
+        """Postprocess rows for which no copy is needed."""
+        for launch, operation in enumerate(case.program):
+            self._add(launch, operation)
+
+    def _add(self, launch: int, operation: Operation) -> None:
+        size = self.layout.block_size
+        if isinstance(operation, Precopy):
+            pres = [row for row in operation.rows if row.slot != SKIP_ROW]
+            self.pres.extend(pres)
+            self.moves.extend(
+                Move(launch, row.slot, row.source_column, row.destination_column, row.bias)
+                for row in pres
+                if row.source_column not in (FRESH, row.destination_column)
+            )
+            return
+        for row in operation.rows:
+            if row.slot == SKIP_ROW:
+                continue
+            self.posts.append(row)
+            running = row.computed + row.scheduled - row.draft
+            aligned = (running + row.accepted - 1) // size * size
+            if aligned < running:
+                self.still.append(row)
+                continue
+            destination = aligned // size - 1
+            if row.state_column == destination:
+                self.resets.append(row)
+                if aligned == running:
+                    continue
+            self.moves.append(Move(launch, row.slot, row.state_column, destination, aligned - running))
+
+    @cached_property
+    def block_moves(self) -> list[BlockMove]:
+        """Moves of every group whose cells the case says; stale cells are not known here."""
+        found = []
+        for group, table in enumerate(self.case.contents.tables):
+            for move in self.moves:
+                row = table[move.slot] if move.slot < len(table) else ()
+                if max(move.source + move.bias, move.destination) < len(row):
+                    found.append(
+                        BlockMove(
+                            move, group, row[move.source], row[move.source + move.bias], row[move.destination]
+                        )
+                    )
+        return found
+
+    @cached_property
+    def copies(self) -> list[Copy]:
+        """What every program that moves something moves."""
+        found = []
+        for block_move in self.block_moves:
+            bias = block_move.move.bias
+            for state in self.of_layout.by_group[block_move.group]:
+                if not isinstance(state, ConvState):
+                    found.append(Copy(block_move, state, state.natural_bytes, 1, 0))
+                elif bias < state.window:
+                    kept = state.window - bias
+                    if state.row_stride is None:
+                        token = state.dim * state.item_size
+                        found.append(Copy(block_move, state, kept * token, 1, bias * token))
+                    else:
+                        item = state.item_size
+                        found.append(Copy(block_move, state, kept * item, state.dim, bias * item))
+        return found
+
+    @cached_property
+    def mappings(self) -> list[list[int]]:
+        """Slots of each V2 operation, skipped rows left out."""
+        return [
+            [row.slot for row in operation.rows if row.slot != SKIP_ROW]
+            for operation in self.case.program
+            if operation.runner == "V2"
+        ]
+
+    def launches(self, kind: type[Postprocess] | type[Precopy], runner: str) -> bool:
+        """Whether the program has such an operation."""
+        return any(isinstance(item, kind) and item.runner == runner for item in self.case.program)

@@ -1,0 +1,15 @@
+"""The file that carries a finding: its format, and reading and writing it safely."""
+
+from harness.repro.format import REPRO_VERSION, Origin, Repro, ShrinkRecord
+from harness.repro.store import MAX_BYTES, read_repro, repro_name, write_repro
+
+__all__ = [
+    "MAX_BYTES",
+    "REPRO_VERSION",
+    "Origin",
+    "Repro",
+    "ShrinkRecord",
+    "read_repro",
+    "repro_name",
+    "write_repro",
+]

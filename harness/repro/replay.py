@@ -1,0 +1,55 @@
+"""Replaying is asking whether a finding is still there: FAILED, FIXED, or skipped with a reason."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from harness.case import InvalidCase
+from harness.check.outcome import Outcome
+from harness.check.worker_process import WorkerProcess
+from harness.repro.format import Repro
+
+Answer = Literal["FAILED", "FIXED", "SKIPPED"]
+
+
+class Replayed(msgspec.Struct, frozen=True):
+    """The answer and what it rests on; `same` says whether a failure has the recorded signature."""
+
+    answer: Answer
+    target: str
+    executor: str
+    same: bool
+    outcome: Outcome
+
+    @property
+    def exit_status(self) -> int:
+        return {"FIXED": 0, "FAILED": 1, "SKIPPED": 3}[self.answer]
+
+
+def recorded_target(repro: Repro) -> str:
+    """The target a repro names, if a file may choose it: our own or a release, never a path or a plug-in.
+
+    Raises InvalidCase otherwise.
+    """
+    name = repro.origin.target
+    base = name.split("+", 1)[0]
+    if base == "builtin" or base.startswith("vllm=="):
+        return name
+    raise InvalidCase(f"the file was recorded with target {name!r}; name a target with --target to replay it")
+
+
+def replay(repro: Repro, target: str, executor: str, limit: float) -> Replayed:
+    """Run a repro's case. Raises WorkerRefused, InvalidCase or WorkerError."""
+    with WorkerProcess(target, executor, limit=limit) as worker:
+        worker.wait_ready()
+        outcome = worker.check(repro.case)
+    answer: Answer
+    if outcome.failure is not None:
+        answer = "FAILED"
+    elif any(verdict.status == "skip" for verdict in outcome.verdicts):
+        answer = "SKIPPED"
+    else:
+        answer = "FIXED"
+    return Replayed(answer, target, executor, outcome.signature == repro.signature, outcome)

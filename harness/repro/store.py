@@ -1,0 +1,77 @@
+"""The store reads and writes repro files: whole or not at all, and never more than a bounded number of bytes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+import msgspec
+
+from harness.case import InvalidCase, encode_case
+from harness.repro.format import REPRO_VERSION, Repro
+
+MAX_BYTES = 64 << 20
+"""Most bytes of a repro file; the largest case the schema allows is smaller."""
+
+
+def repro_name(repro: Repro) -> str:
+    """A file name that says what was found; the digits tell findings of one signature apart."""
+    signature = repro.signature
+    parts = [signature.operation, signature.violation, signature.object]
+    if signature.conv_layout != "-":
+        parts.append(signature.conv_layout)
+    digest = hashlib.sha256(encode_case(repro.case)).hexdigest()[:8]
+    name = "-".join(parts).lower()
+    return "".join(c if c.isalnum() or c == "-" else "_" for c in name) + f"-{digest}.json"
+
+
+def write_repro(path: Path, repro: Repro) -> None:
+    """Write atomically: a killed process leaves the old file or the new one. Raises OSError."""
+    text = msgspec.json.format(msgspec.json.encode(repro), indent=1)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".partial")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(text + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def read_repro(path: Path) -> Repro:
+    """Read a repro file. Raises InvalidCase, with one line, for whatever is wrong with it."""
+    try:
+        if not path.is_file():
+            raise InvalidCase(f"{path}: no such file" if not path.exists() else f"{path}: not a file")
+        size = path.stat().st_size
+        if size > MAX_BYTES:
+            raise InvalidCase(f"{path}: {size} bytes, more than a repro file may have ({MAX_BYTES})")
+        text = path.read_bytes()
+    except OSError as error:
+        raise InvalidCase(f"{path}: cannot be read: {error.strerror or error}") from error
+    _check_version(path, text)
+    try:
+        return msgspec.json.decode(text, type=Repro)
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise InvalidCase(f"{path}: not a valid repro file: {error}") from error
+
+
+class _Header(msgspec.Struct):
+    harness_repro: int
+
+
+def _check_version(path: Path, text: bytes) -> None:
+    try:
+        header = msgspec.json.decode(text, type=_Header)
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise InvalidCase(f"{path}: not a repro file: {error}") from error
+    if header.harness_repro != REPRO_VERSION:
+        raise InvalidCase(
+            f"{path}: repro format {header.harness_repro}; this version of harness reads format {REPRO_VERSION}"
+        )

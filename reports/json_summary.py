@@ -1,0 +1,24 @@
+"""The JSON summary: one object on standard output when the campaign is over, for machines."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from harness.campaign.events import CampaignFinished, Event, Notice
+
+
+@contextmanager
+def json_report() -> Iterator[Callable[[Event], None]]:
+    """Notices go to standard error, so that standard output holds the object and nothing else."""
+
+    def handle(event: Event) -> None:
+        if isinstance(event, Notice):
+            print(f"harness: {event.text}", file=sys.stderr)
+        elif isinstance(event, CampaignFinished):
+            print(msgspec.json.encode(event.summary).decode(), flush=True)
+
+    yield handle

@@ -1,0 +1,31 @@
+"""The answer of a replay, for a person."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from harness.reports.shown import print_evidence
+from harness.repro import Repro
+from harness.repro.replay import Replayed
+
+_STYLE = {"FAILED": "bold red", "FIXED": "bold green", "SKIPPED": "bold yellow"}
+
+
+def print_replayed(file: Path, repro: Repro, result: Replayed) -> None:
+    """FAILED / FIXED / SKIPPED on the first line, then why."""
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(
+        Text.assemble((result.answer, _STYLE[result.answer]), f" {file} on {result.target} ({result.executor})")
+    )
+    for verdict in result.outcome.verdicts:
+        if verdict.status == "skip":
+            console.print(Text(f"{verdict.operation} skipped: {verdict.reason}: {verdict.detail}"))
+    failure = result.outcome.failure
+    if failure is None or failure.evidence is None:
+        return
+    if not result.same:
+        console.print(Text(f"not as recorded: {repro.signature} then, {failure.signature} now", style="yellow"))
+    print_evidence(console, failure.evidence)

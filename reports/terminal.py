@@ -1,0 +1,99 @@
+"""The terminal report: what a person at a keyboard reads while a campaign runs, and at its end.
+
+On a terminal a status line follows the campaign; piped, only lines that stay are printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.status import Status
+from rich.text import Text
+
+from harness.campaign.events import (
+    CampaignFinished,
+    CampaignStarted,
+    CaseJudged,
+    Event,
+    FindingFound,
+    FindingShrunk,
+    Notice,
+    Summary,
+)
+
+
+@contextmanager
+def terminal_report() -> Iterator[Callable[[Event], None]]:
+    """Print events on standard output."""
+    console = Console(highlight=False, soft_wrap=True)
+    with console.status("loading the target") as status:
+        yield _TerminalReport(console, status)
+
+
+class _TerminalReport:
+    def __init__(self, console: Console, status: Status) -> None:
+        self._console = console
+        self._status = status
+        self._found = 0
+
+    def __call__(self, event: Event) -> None:
+        match event:
+            case CampaignStarted():
+                self._start(event)
+            case CaseJudged():
+                rate = event.done / event.elapsed if event.elapsed > 0 else 0.0
+                self._status.update(f"{event.done} cases, {rate:.0f} a second, {self._found} findings")
+            case FindingFound():
+                self._found += 1
+                self._line("found", "bold red", f"{event.signature}, case {event.repro.origin.index}")
+                self._console.print(Text(f"      {event.repro.evidence.summary}"))
+                self._console.print(Text(f"      saved as drawn: {event.path}", style="dim"))
+                self._status.update("shrinking")
+            case FindingShrunk():
+                record = event.repro.shrink
+                took = f"{record.executions} executions, {record.seconds:.1f} s" if record else ""
+                self._line("shrunk", "bold yellow", f"{event.signature} ({took})")
+                self._console.print(Text(f"      {event.path}"))
+            case Notice():
+                self._line("note", "cyan", event.text)
+            case CampaignFinished():
+                self._status.stop()
+                self._finish(event.summary)
+
+    def _line(self, word: str, style: str, text: str) -> None:
+        self._console.print(Text.assemble((word, style), " ", text))
+
+    def _start(self, event: CampaignStarted) -> None:
+        recipe = event.recipe
+        limit = f"{event.cases} cases" if event.cases is not None else f"{event.budget_seconds:g} s"
+        self._console.print(
+            Text(
+                f"{event.target} on {event.executor}: seed {recipe.seed}, {' and '.join(recipe.domains)} domain, "
+                f"{', '.join(recipe.operations)}, {limit}, {event.workers} worker{'s' * (event.workers > 1)}"
+            )
+        )
+
+    def _finish(self, summary: Summary) -> None:
+        judged = ", ".join(f"{count} {name}" for name, count in summary.judged.items())
+        self._console.print(
+            Text(
+                f"{summary.cases} cases in {summary.seconds:.1f} s ({summary.cases_per_second:g} a second): "
+                f"judged {judged}; {summary.launches} launches"
+            )
+        )
+        reached = [name for name, count in summary.regimes.items() if count]
+        missed = [name for name, count in summary.regimes.items() if not count]
+        self._console.print(Text(f"regimes reached: {len(reached)} of {len(summary.regimes)}"))
+        if missed:
+            self._console.print(Text(f"  not reached: {', '.join(missed)}", style="dim"))
+        for reason, count in summary.skipped.items():
+            self._line("skipped", "yellow", f"{count}: {reason}")
+        for finding in summary.findings:
+            text = f"{finding.signature} ({finding.domain} domain, {finding.cases} cases): {finding.repro}"
+            self._line("finding", "bold red", text)
+        for name in summary.missing:
+            self._line("missing", "bold red", f"{name}: no case")
+        if not summary.findings and not summary.missing:
+            self._line("nothing found", "bold green", "")
