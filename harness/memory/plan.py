@@ -139,7 +139,9 @@ def plan_layout(layout: Layout) -> LayoutPlan:
         cursor = _align(cursor + table_bytes) + GUARD
     covered = _covered(layout, buffers, states, tables[0] if tables else cursor, cursor)
     # Metadata of every state, several arrays of one entry per slot, table addresses, and the fences between them.
-    private = _align(64 * 1024 + 256 * layout.num_states + 128 * layout.table_rows)
+    # For every group: the aligned indices of each row, and a table in batch order where a target gathers one.
+    per_group = 1024 + 4 * layout.table_rows * (1 + layout.num_spec) + table_bytes
+    private = _align(64 * 1024 + 256 * layout.num_states + 128 * layout.table_rows + len(layout.groups) * per_group)
     return LayoutPlan(layout, tuple(buffers), states, tuple(tables), covered, (cursor, private))
 
 
