@@ -12,7 +12,7 @@ from harness.generators.layouts import LayoutPlan
 from harness.generators.operations import OperationName, Parts
 from harness.generators.simulator import Request, Scheduled, Simulator, Traffic
 
-MOST_STEPS = 9
+MOST_STEPS = 14
 
 
 def draw_reachable(draw: Draw, plan: LayoutPlan, operations: Sequence[OperationName]) -> Parts:
@@ -51,9 +51,9 @@ def _draw_traffic(draw: Draw, plan: LayoutPlan) -> Traffic:
     if runner == "V2":
         reach = rows if draw.boolean(0.1) else min(rows, count + draw.integer(0, 4))
         slots = tuple(draw.sample(range(reach), count))
-    chunk = size * draw.weighted(((1, 2), (2, 4), (3, 3), (6, 2))) + draw.integer(0, size - 1)
+    chunk = size * draw.weighted(((1, 4), (2, 8), (3, 6), (6, 3), (24, 1))) + draw.integer(0, size - 1)
     if draw.boolean(0.15):  # a block wider than a chunk may be
-        chunk = draw.boundary(1, size)
+        chunk = draw.boundary(-(-size // 4), size)
     return Traffic(
         runner=runner,
         block_size=size,
@@ -83,10 +83,10 @@ def _draw_requests(draw: Draw, plan: LayoutPlan, traffic: Traffic) -> list[tuple
     size, spec = traffic.block_size, traffic.num_spec
     most = (traffic.columns - spec) * size - spec
     count = draw.boundary(1, len(traffic.slots))
-    deep = draw.boolean(0.05)
+    deep = draw.boolean(0.2 if traffic.chunk > 20 * size else 0.03)
     stem = size * draw.integer(1, 3) + draw.integer(0, 1)
     arrivals = []
-    for name in range(count + draw.integer(0, 1)):
+    for name in range(count + draw.integer(0, 3)):
         blocks = (
             draw.integer(1, traffic.columns - spec - 1) if deep else draw.weighted(((1, 4), (2, 4), (3, 2), (5, 1)))
         )
@@ -94,7 +94,7 @@ def _draw_requests(draw: Draw, plan: LayoutPlan, traffic: Traffic) -> list[tuple
         into = size - draw.integer(1, min(size, spec + 2)) if draw.boolean(0.75) else draw.boundary(0, size - 1)
         prompt = min(most - 1, max(1, (blocks - 1) * size + into))
         shared = min(stem, prompt) if draw.boolean(0.6) else 0
-        limit = min(most, prompt + draw.weighted(((size * 3, 4), (1, 1), (size * 8, 1))))
+        limit = min(most, prompt + draw.weighted(((min(size * 3, 4 * spec + 4), 5), (1, 1), (size * 3, 2))))
         junction = size * draw.integer(1, 3) if draw.boolean(0.1) else 0
         arrival = draw.weighted(((0, 5), (1, 2), (2, 2), (3, 1))) if name else 0
         arrivals.append((arrival, Request(name, 0, shared, prompt, limit, junction)))

@@ -6,6 +6,7 @@ They restate docs/domain.md, sections 3 to 5, plainly and once per case, so that
 
 from __future__ import annotations
 
+import itertools
 from functools import cached_property
 from typing import NamedTuple
 
@@ -61,16 +62,12 @@ class LayoutFacts:
     def __init__(self, layout: Layout) -> None:
         self.layout = layout
         self.states = [(group, state) for (group, _, _), state in layout.states()]
-        self.by_group = [
-            [state for layer in group.layers for state in layer.states] for group in layout.groups
-        ]
+        self.by_group = [[state for layer in group.layers for state in layer.states] for group in layout.groups]
         self.windows = [
             min((state.window for state in states if isinstance(state, ConvState)), default=0)
             for states in self.by_group
         ]
-        self.has_temporal = [
-            any(not isinstance(state, ConvState) for state in states) for states in self.by_group
-        ]
+        self.has_temporal = [any(not isinstance(state, ConvState) for state in states) for states in self.by_group]
         self.pages = list(self._pages())
 
     def _pages(self) -> list[tuple[int, int]]:
@@ -79,8 +76,8 @@ class LayoutFacts:
         for group in self.layout.groups:
             first = [layer.states[0] for layer in group.layers]
             together = len(first) > 1 and is_within_block(first[0], first[1])
-            parts = [[state for layer in group.layers for state in layer.states]] if together else None
-            for states in parts or [list(layer.states) for layer in group.layers]:
+            layers = [list(layer.states) for layer in group.layers]
+            for states in [list(itertools.chain(*layers))] if together else layers:
                 if len({state.buffer for state in states}) == 1:
                     pages.append((sum(map(state_extent, states)), states[0].block_stride))
         return pages
@@ -155,9 +152,7 @@ class Facts:
                 row = table[move.slot] if move.slot < len(table) else ()
                 if max(move.source + move.bias, move.destination) < len(row):
                     found.append(
-                        BlockMove(
-                            move, group, row[move.source], row[move.source + move.bias], row[move.destination]
-                        )
+                        BlockMove(move, group, row[move.source], row[move.source + move.bias], row[move.destination])
                     )
         return found
 
