@@ -1,4 +1,5 @@
-"""The builtin target is our own fused kernels (kernels/fused), loaded so that faults can be planted in them."""
+"""The builtin target is our own fused kernels (kernels/fused), loaded so that faults can be planted in
+them."""
 
 from __future__ import annotations
 
@@ -6,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from harness.case import ConvState
@@ -29,7 +31,20 @@ if TYPE_CHECKING:
 
 _PACKAGE = "harness.kernels.fused"
 _MODULES = ("record", "copy", "postprocess", "precopy", "context")
-"""The modules of the package, each after those it imports."""
+"""The modules of the package, each after those it imports; the last one has everything in its namespace."""
+
+
+def load_kernels(executor: Executor, mutations: Sequence[Mutation]) -> ModuleType:
+    """Load our fused kernels, mutated, and return their `context` module. Raises MutationMismatch."""
+    folder = Path(__file__).parent.parent / "fused"
+    paths = {f"fused/{module}.py": folder / f"{module}.py" for module in _MODULES}
+    sources = {file: path.read_text(encoding="utf-8") for file, path in paths.items()}
+    mutated = mutate("builtin", sources, mutations)
+    with _replacing(f"{_PACKAGE}.{module}" for module in _MODULES):
+        for file, path in paths.items():
+            unchanged = path if mutated[file] == sources[file] else None
+            loaded = load_module(f"{_PACKAGE}.{path.stem}", mutated[file], executor, path=unchanged)
+    return loaded
 
 
 class BuiltinTarget(Target):
@@ -39,16 +54,9 @@ class BuiltinTarget(Target):
 
     def __init__(self, executor: Executor, mutations: Sequence[Mutation] = ()) -> None:
         self.name = "+".join(["builtin", *(mutation.name for mutation in mutations)])
-        folder = Path(__file__).parent.parent / "fused"
-        paths = {f"fused/{module}.py": folder / f"{module}.py" for module in _MODULES}
-        sources = {file: path.read_text(encoding="utf-8") for file, path in paths.items()}
-        mutated = mutate("builtin", sources, mutations)
-        with _replacing(f"{_PACKAGE}.{module}" for module in _MODULES):
-            for file, path in paths.items():
-                unchanged = path if mutated[file] == sources[file] else None
-                loaded = load_module(f"{_PACKAGE}.{path.stem}", mutated[file], executor, path=unchanged)
-        self._context: type[FusedContext] = loaded.FusedContext
-        self._bound_state: type[BoundState] = loaded.BoundState
+        module = load_kernels(executor, mutations)
+        self._context: type[FusedContext] = module.FusedContext
+        self._bound_state: type[BoundState] = module.BoundState
 
     def bind(self, layout: Layout, tensors: LayoutTensors, allocate: Allocate) -> BoundBuiltin:
         states = [

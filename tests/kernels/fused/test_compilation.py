@@ -1,0 +1,130 @@
+"""Every variant of the fused kernels compiles for a GPU, mutated ones too, and asks it for nothing it cannot
+do.
+
+No GPU is needed for it. Triton compiles in a child process, this file as a script, because a test process may
+have imported it for the interpreter.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.kernels.executors.base import Arena, Executor
+from harness.kernels.mutations.registry import mutation, mutation_names
+
+ROOT = Path(__file__).parents[3]
+COUNTS = "*i32"
+VARIANTS: dict[str, tuple[str, dict[str, str], dict[str, object]]] = {
+    "postprocess V1": (
+        "postprocess_kernel",
+        {"scheduled": COUNTS, "draft": COUNTS},
+        {"mapping": None, "HAS_MAPPING": False, "COMPUTED_IS_NEW": False},
+    ),
+    **{
+        f"postprocess V2 {mapping}": (
+            "postprocess_kernel",
+            {"mapping": mapping},
+            {"scheduled": None, "draft": None, "HAS_MAPPING": True, "COMPUTED_IS_NEW": True},
+        )
+        for mapping in ("*i32", "*i64")
+    },
+    "precopy V1": ("precopy_kernel", {}, {"mapping": None, "HAS_MAPPING": False}),
+    **{
+        f"precopy V2 {mapping}": ("precopy_kernel", {"mapping": mapping}, {"HAS_MAPPING": True})
+        for mapping in ("*i32", "*i64")
+    },
+}
+TYPES = {"records": "*i64", "table_stride": "i64", "block_size": "i32"}
+MUTATED = [f"postprocess V1 of {name}" for name in mutation_names()]
+
+
+@pytest.fixture(scope="module")
+def assembly(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
+    environment = os.environ | {
+        "PYTHONPATH": str(ROOT),
+        "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton")),
+    }
+    environment.pop("TRITON_INTERPRET", None)
+    done = subprocess.run([sys.executable, __file__], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, dict[str, str]] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize("variant", [*VARIANTS, *MUTATED])
+def test_compiles_for_hopper(assembly: dict[str, dict[str, str]], variant: str) -> None:
+    assert re.search(r"\.target sm_90a?\b", assembly[variant]["ptx"])
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_no_access_is_wider_than_eight_bytes(assembly: dict[str, dict[str, str]], variant: str) -> None:
+    accesses = set(re.findall(r"\b(?:ld|st)\.global\S*", assembly[variant]["ptx"]))
+    assert any(access.endswith("b64") for access in accesses)
+    assert not [access for access in accesses if ".v2" in access or ".v4" in access or "b128" in access]
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_lane_stays_with_its_thread(assembly: dict[str, dict[str, str]], variant: str) -> None:
+    """A same-block shift is safe because one thread owns each column from load to store."""
+    assert "ttg.convert_layout" not in assembly[variant]["ttgir"]
+
+
+class CompilingExecutor(Executor):
+    """Makes kernels that can be compiled, and never launches one."""
+
+    name = "compiling"
+
+    @classmethod
+    def unavailable(cls) -> str | None:
+        return None
+
+    def allocate(self, size: int) -> Arena:
+        raise NotImplementedError
+
+    def jit(self, function: Callable[..., Any], **options: Any) -> Any:
+        from triton.runtime.jit import JITFunction
+
+        return JITFunction(function, **options)
+
+
+def compiled(kernel: Any, types: dict[str, str], constants: dict[str, object]) -> dict[str, str]:
+    from triton import compile as compile_kernel
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    constants = {**constants, "TILES": 16, "LANES": 1024}
+    types = {
+        name: "constexpr" if name in constants else types.get(name, TYPES.get(name, COUNTS))
+        for name in kernel.arg_names
+    }
+    result = compile_kernel(ASTSource(kernel, types, constants), target=GPUTarget("cuda", 90, 32))
+    return {"ptx": result.asm["ptx"], "ttgir": result.asm["ttgir"]}
+
+
+def main() -> None:
+    from harness.kernels.targets.builtin import load_kernels
+
+    executor = CompilingExecutor()
+    modules = load_kernels(executor, ())
+    found = {
+        variant: compiled(getattr(modules, kernel), types, constants)
+        for variant, (kernel, types, constants) in VARIANTS.items()
+    }
+    for name, variant in zip(mutation_names(), MUTATED, strict=True):
+        _, types, constants = VARIANTS["postprocess V1"]
+        mutated = load_kernels(executor, [mutation(name)])
+        found[variant] = compiled(mutated.postprocess_kernel, types, constants)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
