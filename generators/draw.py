@@ -32,7 +32,10 @@ class Draw(abc.ABC):
 
     def weighted(self, options: Sequence[tuple[T, int]]) -> T:
         """One of the first parts of `options`, as likely as its second part, a weight, says."""
-        ticket = self.integer(0, sum(weight for _, weight in options) - 1)
+        total = 0
+        for _, weight in options:
+            total += weight
+        ticket = self.integer(0, total - 1)
         for option, weight in options:
             if ticket < weight:
                 return option

@@ -92,7 +92,7 @@ def _draw_limits(draw: Draw, scale: Scale) -> _Limits:
     large = draw.boolean(0.02)
     roomy = large or draw.boolean(0.5)
     return _Limits(
-        states=draw.weighted(((4, 4), (2, 3), (8, 3), (12, 1), (1, 1))),
+        states=draw.weighted(((4, 4), (2, 2), (8, 5), (12, 2), (1, 1))),
         requests=draw.weighted(((4, 5), (2, 3), (8, 4), (1, 1), (16, 2), (64, 1))),
         budget=4 * 1024 * 1024 if large else 160 * 1024,
         roomy=roomy,

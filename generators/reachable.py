@@ -13,6 +13,8 @@ from harness.generators.operations import OperationName, Parts
 from harness.generators.simulator import Request, Scheduled, Simulator, Traffic
 
 MOST_STEPS = 14
+PATIENCE = 10
+"""Steps for which the more interesting moves are waited for."""
 
 
 def draw_reachable(draw: Draw, plan: LayoutPlan, operations: Sequence[OperationName]) -> Parts:
@@ -109,9 +111,13 @@ def _run(
     names: Sequence[OperationName],
     block_size: int,
 ) -> list[Scheduled]:
-    """Step until one of the operations has something to move (or, sometimes, regardless); that step."""
+    """Step until one of the operations has something to move (or, sometimes, regardless); that step.
+
+    Most first moves are those of prefill, which have no bias: often a move of a decode is waited for.
+    """
     least = draw.weighted(((0, 3), (1, 2), (3, 2), (5, 1)))
     indifferent = draw.boolean(0.05)
+    patience = PATIENCE if draw.boolean(0.4) else 0
     last: list[Scheduled] = []
     for number in range(MOST_STEPS):
         while arrivals and arrivals[0][0] <= number:
@@ -121,21 +127,25 @@ def _run(
         step = simulator.step()
         if step:
             last = step
-            if number >= least and (indifferent or any(_moves(row, names, block_size) for row in step)):
+            decoding = number < patience
+            if number >= least and (indifferent or any(_moves(row, names, block_size, decoding) for row in step)):
                 break
         elif not arrivals and not simulator.waiting and not simulator.running:
             break
     return last
 
 
-def _moves(row: Scheduled, names: Sequence[OperationName], block_size: int) -> bool:
-    if "precopy" in names and row.precopies:
+def _moves(row: Scheduled, names: Sequence[OperationName], block_size: int, decoding: bool) -> bool:
+    """Whether the row moves something; if `decoding`, by a bias or to the left."""
+    if "precopy" in names and row.precopies and (not decoding or row.bias > 0 or row.column < row.previous_column):
         return True
     if "postprocess" not in names or row.draft == 0:
         return False
     running = row.computed + row.scheduled - row.draft
     aligned = (running + row.accepted - 1) // block_size * block_size
-    return aligned > running or (aligned == running and aligned // block_size - 1 != row.column)
+    if aligned == running:
+        return not decoding and aligned // block_size - 1 != row.column
+    return aligned > running
 
 
 def _precopy(runner: Runner, step: Sequence[Scheduled]) -> Operation:

@@ -170,9 +170,10 @@ class Simulator:
             return self._chunk(request, end), 0
         if not request.started:  # resumed: drafts do not survive preemption
             return 1, 0
-        draft = self._draw.weighted(((self._traffic.num_spec, 3), (-1, 1), (0, 1)))
-        if draft < 0:
-            draft = self._draw.integer(0, self._traffic.num_spec)
+        draft = self._traffic.num_spec
+        if draft:
+            how = self._draw.integer(0, 4)
+            draft = draft if how < 3 else self._draw.integer(0, draft) if how == 3 else 0
         return 1 + draft, draft
 
     def _chunk(self, request: Request, prefill_end: int) -> int:

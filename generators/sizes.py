@@ -50,6 +50,7 @@ class TemporalTemplate:
 StateTemplate = ConvTemplate | TemporalTemplate
 LayerTemplate = tuple[StateTemplate, ...]
 
+_WINDOWS = ((4, 4), (3, 4), (5, 3), (6, 3), (8, 3), (10, 3), (2, 2), (9, 1), (7, 1), (1, 2))
 _REACHABLE_KINDS = ((("conv", "temporal"), 6), (("conv",), 2), (("temporal",), 1))
 _TOTAL_KINDS = (
     (("conv", "temporal"), 8),
@@ -105,7 +106,7 @@ def _total_conv(draw: Draw, conv_layout: str, roomy: bool) -> ConvTemplate:
             kept = draw.integer(1, window)
             dim = max(1, _around(draw, LOOP_BYTES) // (kept * item))
     else:
-        window = draw.boundary(1, 10 if not roomy else 18, (3, 4, 5, 6, 10))
+        window = draw.weighted(_WINDOWS if not roomy else (*_WINDOWS, (17, 3), (18, 3)))
         dim = draw.boundary(1, 40, (3, 7, 8, 9, 15, 16, 24))
     row = window * item
     if conv_layout == "DS" and draw.boolean(0.5):

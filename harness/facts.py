@@ -68,7 +68,9 @@ class LayoutFacts:
             for states in self.by_group
         ]
         self.has_temporal = [any(not isinstance(state, ConvState) for state in states) for states in self.by_group]
-        self.pages = list(self._pages())
+        self.pages = self._pages()
+        self.regimes: frozenset[str] | None = None
+        """Regimes that the layout alone decides, once somebody has asked for them."""
 
     def _pages(self) -> list[tuple[int, int]]:
         """Bytes used and bytes there, of every page: a block of one layer, or of all layers if they lie together."""
@@ -176,6 +178,11 @@ class Facts:
         return found
 
     @cached_property
+    def past_steps(self) -> set[int]:
+        """How far copies end after (before: negative) the nearest end of a loop step: bytes, or rows of DS copies."""
+        return {_past_step(size, step) for size, step in {_loop(copy) for copy in self.copies}}
+
+    @cached_property
     def mappings(self) -> list[list[int]]:
         """Slots of each V2 operation, skipped rows left out."""
         return [
@@ -187,3 +194,12 @@ class Facts:
     def launches(self, kind: type[Postprocess] | type[Precopy], runner: str) -> bool:
         """Whether the program has such an operation."""
         return any(isinstance(item, kind) and item.runner == runner for item in self.case.program)
+
+
+def _loop(copy: Copy) -> tuple[int, int]:
+    """What a kernel's loop runs over and how much a step takes: rows of a DS window, bytes of anything else."""
+    return (copy.run, 8192) if copy.rows == 1 else (copy.rows, 1024)
+
+
+def _past_step(size: int, step: int) -> int:
+    return size - max(1, round(size / step)) * step

@@ -17,12 +17,16 @@ Predicate = Callable[[Facts], bool]
 
 @dataclass(frozen=True)
 class Regime:
-    """`summary` completes the sentence "the case has ...". `reachable`: whether a scheduler can produce it."""
+    """`summary` completes the sentence "the case has ...".
+
+    `reachable`: whether a scheduler can produce it. `of_layout`: whether the layout alone decides.
+    """
 
     name: str
     summary: str
     predicate: Predicate
     reachable: bool = True
+    of_layout: bool = False
 
     def holds(self, case: Case) -> bool:
         """Whether `case` is in this regime."""
@@ -35,11 +39,24 @@ REGIMES: dict[str, Regime] = {}
 def regimes_of(case: Case) -> frozenset[str]:
     """Names of all regimes that `case` is in."""
     facts = Facts(case)
-    return frozenset([name for name, regime in REGIMES.items() if regime.predicate(facts)])
+    of_layout = facts.of_layout.regimes
+    if of_layout is None:
+        of_layout = frozenset([name for name, predicate in _OF_LAYOUT if predicate(facts)])
+        facts.of_layout.regimes = of_layout
+    return of_layout.union([name for name, predicate in _OF_CASE if predicate(facts)])
 
 
-def _add(name: str, summary: str, predicate: Predicate, *, reachable: bool = True) -> None:
-    REGIMES[name] = Regime(name, summary, predicate, reachable)
+_OF_LAYOUT: list[tuple[str, Predicate]] = []
+_OF_CASE: list[tuple[str, Predicate]] = []
+
+
+def _add(name: str, summary: str, predicate: Predicate, *, reachable: bool = True, of_layout: bool = False) -> None:
+    REGIMES[name] = Regime(name, summary, predicate, reachable, of_layout)
+    (_OF_LAYOUT if of_layout else _OF_CASE).append((name, predicate))
+
+
+def _add_of_layout(name: str, summary: str, predicate: Predicate, *, reachable: bool = True) -> None:
+    _add(name, summary, predicate, reachable=reachable, of_layout=True)
 
 
 # Parts of predicates that need more than one line.
@@ -117,13 +134,6 @@ def _address_distance(copy: Copy) -> int:
 
 def _ds_row_is_odd(copy: Copy) -> bool:
     return copy.rows > 1 and isinstance(copy.state, ConvState) and (copy.state.row_stride or 0) % 8 != 0
-
-
-def _past_step(copy: Copy) -> int:
-    """How far a copy ends after (before: negative) the nearest end of a loop step: in bytes, or rows of a DS copy."""
-    size, step = (copy.run, 8192) if copy.rows == 1 else (copy.rows, 1024)
-    steps = max(1, round(size / step))
-    return size - steps * step
 
 
 # What is called, and for whom.
@@ -281,20 +291,20 @@ _add("stale-id-of-live-block", "a destination block that another row still names
 _add("tables-differ", "groups with different blocks in the columns of a move", _tables_differ)
 
 # Memory.
-_add("layout-sd", "SD windows", lambda f: f.layout.conv_layout == "SD" and any(f.of_layout.windows))
-_add("layout-ds", "DS windows", lambda f: f.layout.conv_layout == "DS" and any(f.of_layout.windows))
-_add("several-groups", "more than one group", lambda f: len(f.layout.groups) > 1)
-_add(
+_add_of_layout("layout-sd", "SD windows", lambda f: f.layout.conv_layout == "SD" and any(f.of_layout.windows))
+_add_of_layout("layout-ds", "DS windows", lambda f: f.layout.conv_layout == "DS" and any(f.of_layout.windows))
+_add_of_layout("several-groups", "more than one group", lambda f: len(f.layout.groups) > 1)
+_add_of_layout(
     "state-counts-differ",
     "groups with different numbers of states",
     lambda f: len(set(map(len, f.of_layout.by_group))) > 1,
 )
-_add(
+_add_of_layout(
     "states-per-layer-differ",
     "layers with different numbers of states",
     lambda f: len({len(layer.states) for group in f.layout.groups for layer in group.layers}) > 1,
 )
-_add(
+_add_of_layout(
     "two-windows-in-layer",
     "a layer with two conv states",
     lambda f: any(
@@ -304,9 +314,11 @@ _add(
     ),
     reachable=False,
 )
-_add("padded-page", "a page larger than its states", lambda f: any(used < size for used, size in f.of_layout.pages))
-_add("tight-page", "a page without padding", lambda f: any(used == size for used, size in f.of_layout.pages))
-_add(
+_add_of_layout(
+    "padded-page", "a page larger than its states", lambda f: any(used < size for used, size in f.of_layout.pages)
+)
+_add_of_layout("tight-page", "a page without padding", lambda f: any(used == size for used, size in f.of_layout.pages))
+_add_of_layout(
     "groups-share-pages",
     "groups that alias one buffer",
     lambda f: (
@@ -314,14 +326,14 @@ _add(
         and len({(g, s.buffer) for g, s in f.of_layout.states}) > len({s.buffer for _, s in f.of_layout.states})
     ),
 )
-_add("layers-outermost", "layers of a group one after the other", lambda f: _layers(f, _one_after_the_other))
-_add("blocks-outermost", "layers of a group within every block", lambda f: _layers(f, is_within_block))
-_add(
+_add_of_layout("layers-outermost", "layers of a group one after the other", lambda f: _layers(f, _one_after_the_other))
+_add_of_layout("blocks-outermost", "layers of a group within every block", lambda f: _layers(f, is_within_block))
+_add_of_layout(
     "buffer-per-layer",
     "layers of a group in buffers of their own",
     lambda f: _layers(f, lambda a, b: a.buffer != b.buffer),
 )
-_add(
+_add_of_layout(
     "buffer-per-state",
     "states of a layer in buffers of their own",
     lambda f: any(
@@ -330,7 +342,7 @@ _add(
     reachable=False,
 )
 for _size in (1, 2, 4, 8):
-    _add(
+    _add_of_layout(
         f"item-size-{_size}",
         f"elements of {_size} bytes",
         lambda f, size=_size: any(state.item_size == size for _, state in f.of_layout.states),  # type: ignore[misc]
@@ -342,13 +354,13 @@ _add(
     lambda f: any(copy.run % 8 for copy in f.copies if copy.rows == 1),
     reachable=False,
 )
-_add(
+_add_of_layout(
     "misaligned-base-8",
     "a state whose base is not 8-byte aligned",
     lambda f: any((f.layout.buffers[s.buffer].misalignment + s.offset) % 8 for _, s in f.of_layout.states),
     reachable=False,
 )
-_add(
+_add_of_layout(
     "misaligned-stride-8",
     "a block stride that is no multiple of 8",
     lambda f: any(state.block_stride % 8 for _, state in f.of_layout.states),
@@ -360,7 +372,7 @@ _add(
     lambda f: any(_address_distance(copy) % 8 for copy in f.copies if copy.rows == 1),
     reachable=False,
 )
-_add(
+_add_of_layout(
     "ds-row-stride-padded",
     "DS rows with gaps between them",
     lambda f: any(
@@ -378,14 +390,14 @@ _add("ds-rows-over-1024", "a DS copy of more than 1024 rows", lambda f: any(copy
 _add(
     "copy-loop-boundary-below",
     "a copy that ends just before a loop step",
-    lambda f: any(-9 < _past_step(c) < 0 for c in f.copies),
+    lambda f: any(-9 < past < 0 for past in f.past_steps),
     reachable=False,  # real states come in multiples of 16 bytes and 64 rows
 )
-_add("copy-loop-boundary-at", "a copy of whole loop steps", lambda f: any(_past_step(copy) == 0 for copy in f.copies))
+_add("copy-loop-boundary-at", "a copy of whole loop steps", lambda f: 0 in f.past_steps)
 _add(
     "copy-loop-boundary-above",
     "a copy that ends just after a loop step",
-    lambda f: any(0 < _past_step(c) < 9 for c in f.copies),
+    lambda f: any(0 < past < 9 for past in f.past_steps),
 )
 _add(
     "several-temporal-tiles",
@@ -398,13 +410,13 @@ _add(
     lambda f: any(_is_temporal(copy) and copy.run > 15 * 8192 + 8 for copy in f.copies),
     reachable=False,
 )
-_add("no-spec-columns", "a model without drafts", lambda f: f.layout.num_spec == 0)
-_add("block-size-1", "blocks of one token", lambda f: f.layout.block_size == 1, reachable=False)
-_add(
+_add_of_layout("no-spec-columns", "a model without drafts", lambda f: f.layout.num_spec == 0)
+_add_of_layout("block-size-1", "blocks of one token", lambda f: f.layout.block_size == 1, reachable=False)
+_add_of_layout(
     "block-size-within-drafts",
     "blocks no larger than the drafts",
     lambda f: f.layout.block_size <= f.layout.num_spec,
     reachable=False,
 )
-_add("wide-table", "block tables of 300 columns or more", lambda f: f.layout.table_columns >= 300)
-_add("tall-table", "block tables of 256 rows or more", lambda f: f.layout.table_rows >= 256)
+_add_of_layout("wide-table", "block tables of 300 columns or more", lambda f: f.layout.table_columns >= 300)
+_add_of_layout("tall-table", "block tables of 256 rows or more", lambda f: f.layout.table_rows >= 256)
