@@ -33,18 +33,18 @@ class BlockPool:
 
     def take(self, cells: int) -> list[Cell]:
         """New cells, each block held once; cache entries of the blocks are lost."""
+        if not cells:
+            return []
+        free, keys, owners = self._free, self._keys, self.owners
         taken = []
         for group in range(len(self._cached)):
-            blocks = []
-            for _ in range(cells):
-                block = self._free.popleft()
-                key = self._keys[block]
-                if key is not None:
-                    del self._cached[self.owners[block]][key]
-                    self._keys[block] = None
+            blocks = [free.popleft() for _ in range(cells)]
+            for block in blocks:
+                if keys[block] is not None:
+                    del self._cached[owners[block]][keys[block]]
+                    keys[block] = None
                 self._references[block] = 1
-                self.owners[block] = group
-                blocks.append(block)
+                owners[block] = group
             taken.append(blocks)
         return list(zip(*taken, strict=True))
 

@@ -78,6 +78,7 @@ class Request:
         self.started = False
         self.last_column: int | None = None
         self.registered = 0
+        self.retired = 0
 
     def key(self, blocks: int, block_size: int) -> Hashable:
         """Name of the state after the first `blocks` blocks of tokens."""
@@ -224,8 +225,11 @@ class Simulator:
         """Give back the columns before the running state, and the one that the last move read from."""
         size = self._traffic.block_size
         cells, null = request.cells, self._null
-        for column in range(min(max(0, request.computed - 1) // size, len(cells)) - 1, -1, -1):
-            self._drop(cells, column, null)
+        end = min((request.computed - 1) // size, len(cells))
+        if end > request.retired:
+            for column in range(end - 1, request.retired - 1, -1):
+                self._drop(cells, column, null)
+            request.retired = end
         last = request.last_column
         if last is not None and last < -(-request.computed // size) - 1:
             self._drop(cells, last, null)
@@ -288,20 +292,14 @@ class Simulator:
         computed = request.computed
         previous = (computed - 1) // size if request.column is None else request.column
         column = -(-(computed + scheduled) // size) - 1
+        accepted = self._accept(computed, draft)
         step = Scheduled(
-            slot=request.slot,
-            computed=computed,
-            scheduled=scheduled,
-            draft=draft,
-            accepted=self._accept(computed, draft),
-            previous_column=previous,
-            column=column,
-            bias=request.accepted - 1,
+            request.slot, computed, scheduled, draft, accepted, previous, column, bias=request.accepted - 1
         )
         request.column = column
-        request.accepted = step.accepted
+        request.accepted = accepted
         running = computed + scheduled - draft
-        request.computed = running + step.accepted - 1
+        request.computed = running + accepted - 1
         aligned = request.computed // size * size
         if aligned >= running and aligned // size - 1 == column:
             request.accepted = 1  # the postprocess of this step leaves the state at the block's end
@@ -328,10 +326,12 @@ class Simulator:
     def _register(self, request: Request) -> None:
         """Put the states at block boundaries reached by now into the prefix cache."""
         size = self._traffic.block_size
+        if request.computed // size <= request.registered:
+            return
         for blocks in range(request.registered + 1, request.computed // size + 1):
             cell = request.cells[blocks - 1]
             if cell is not self._null and (
                 self._traffic.dense or blocks == (request.prompt - 1) // size or blocks == request.junction // size
             ):
                 self.pool.register(request.key(blocks, size), cell)
-        request.registered = max(request.registered, request.computed // size)
+        request.registered = request.computed // size

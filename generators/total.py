@@ -113,8 +113,8 @@ class _Rows:
     def _bias(self, most: int) -> int:
         if most < 1:
             return 0
-        if self._draw.boolean(0.6):
-            return self._draw.integer(1, min(most, self._most_bias))
+        if self._draw.boolean(0.75):  # something of the widest window is left
+            return self._draw.integer(1, max(1, min(most, self._most_bias - 3)))
         return self._draw.boundary(0, min(most, self._most_bias), self._biases)
 
     def _postprocess_move(self, slot: int) -> Move:
