@@ -7,6 +7,7 @@ the CPU share it.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 from collections.abc import Sequence
 
@@ -39,10 +40,8 @@ class HostArena(Arena):
             raise ExecutorCannot(f"no room for an arena of {size} bytes: {error}") from error
         # A huge page would be zeroed in full for the one byte that is touched in it.
         if hasattr(mmap, "MADV_NOHUGEPAGE"):
-            try:
+            with contextlib.suppress(OSError):  # a system without huge pages has none to turn off
                 self._mapping.madvise(mmap.MADV_NOHUGEPAGE)
-            except OSError:
-                pass  # a kernel without huge pages has none to turn off
         self.size = size
         self._bytes = np.frombuffer(self._mapping, dtype=np.uint8, count=size)
         self.address = np.frombuffer(self._mapping, dtype=np.uint8).ctypes.data
@@ -63,7 +62,7 @@ class HostArena(Arena):
         if size == 0:
             return empty.new_empty_strided(tuple(shape), tuple(strides))
         storage = torch.frombuffer(self._mapping, dtype=torch.uint8, count=size, offset=offset).untyped_storage()
-        return empty.set_(storage, 0, tuple(shape), tuple(strides))  # type: ignore[call-overload, no-any-return]
+        return empty.set_(storage, 0, tuple(shape), tuple(strides))
 
     def discard(self, offset: int, size: int) -> None:
         """Make these bytes zero again. Whole pages are given back to the system, which costs next to nothing."""

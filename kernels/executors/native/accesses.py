@@ -47,9 +47,7 @@ class AccessWriter:
         buffer = builder.buffer(Tensor(pointer.shape, element))
         builder.each_lane(
             pointer.shape,
-            lambda index: builder.put(
-                buffer, index, self._load_lane(element, site, pointer, mask, other, index)
-            ),
+            lambda index: builder.put(buffer, index, self._load_lane(element, site, pointer, mask, other, index)),
         )
         return builder.kept(buffer)
 

@@ -73,9 +73,7 @@ class ControlWriter:
         labels = [builder.label("then"), builder.label("else")]
         after = builder.label("endif")
         buffers = {
-            number: builder.buffer(type_)
-            for number, type_ in enumerate(operation.types)
-            if isinstance(type_, Tensor)
+            number: builder.buffer(type_) for number, type_ in enumerate(operation.types) if isinstance(type_, Tensor)
         }
         incoming: list[list[tuple[str, str]]] = [[] for _ in operation.types]
         regions = operation.regions
@@ -212,9 +210,7 @@ def move(builder: LaneBuilder, pairs: list[tuple[Buffer, Value]]) -> None:
 class _Blocks:
     """The blocks of a function, joined by jumps."""
 
-    def __init__(
-        self, control: ControlWriter, builder: LaneBuilder, body: Region, values: Environment
-    ) -> None:
+    def __init__(self, control: ControlWriter, builder: LaneBuilder, body: Region, values: Environment) -> None:
         self._control = control
         self._builder = builder
         self._values = values
@@ -301,5 +297,3 @@ class _Blocks:
             if keys[number] in self._incoming:
                 self._incoming[keys[number]].append((builder.lane(value, ()), builder.block))
         builder.jump(self._labels[successor.label])
-
-

@@ -155,9 +155,7 @@ class _Emitter:
     def absolute(self, operation: Operation, operands: list[Value]) -> Value:
         type_ = operation.types[0]
         bits = arithmetic.integer_bits(element_of(type_), operation.name)
-        return self._builder.elementwise(
-            type_, lambda a: arithmetic.absolute(self._builder, bits, a), *operands
-        )
+        return self._builder.elementwise(type_, lambda a: arithmetic.absolute(self._builder, bits, a), *operands)
 
     def program_id(self, operation: Operation, _: list[Value]) -> Value:
         return Scalar(Integer(32), ("%x", "%y", "%z")[int(operation.attributes["axis"])])
@@ -203,9 +201,7 @@ class _Emitter:
         return self._rearranged(
             operation,
             operands,
-            lambda index: tuple(
-                "0" if size == 1 else position for size, position in zip(shape, index, strict=True)
-            ),
+            lambda index: tuple("0" if size == 1 else position for size, position in zip(shape, index, strict=True)),
         )
 
     def expand_dims(self, operation: Operation, operands: list[Value]) -> Value:
@@ -230,14 +226,10 @@ class _Emitter:
     def load(self, operation: Operation, operands: list[Value]) -> Value:
         return self._accesses.load(operation, operands)
 
-    def _rearranged(
-        self, operation: Operation, operands: list[Value], source: Callable[[Index], Index]
-    ) -> Value:
+    def _rearranged(self, operation: Operation, operands: list[Value], source: Callable[[Index], Index]) -> Value:
         """The tensor whose lane at `index` is the operand's at `source(index)`."""
         (operand,) = operands
-        return self._builder.lazy(
-            operation.types[1], lambda index: self._builder.lane(operand, source(index)), operand
-        )
+        return self._builder.lazy(operation.types[1], lambda index: self._builder.lane(operand, source(index)), operand)
 
 
 _WRITERS: dict[str, Callable[[_Emitter, Operation, list[Value]], Value]] = {

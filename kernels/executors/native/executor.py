@@ -47,7 +47,7 @@ class NativeExecutor(Executor):
         checks: bool = True,
         lines: bool | None = None,
         program_order: ProgramOrder = "natural",
-        cache: Path | None | str = "",
+        cache: Path | str | None = "",
     ) -> None:
         from harness.kernels.executors.native.cache import VariantCache
         from harness.kernels.executors.native.emit import EmitOptions

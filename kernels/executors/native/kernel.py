@@ -47,7 +47,7 @@ _GRID_LIMITS = ((1 << 31) - 1, 65535, 65535)
 Binder = Callable[..., tuple[tuple[Any, ...], tuple[Any, ...], dict[str, Any]]]
 
 
-class NativeKernel(JITFunction[Any]):
+class NativeKernel(JITFunction[Any]):  # type: ignore[misc]
     """A Triton kernel or device function. `variants` are its compiled forms by argument types and constants."""
 
     def __init__(self, executor: NativeExecutor, function: Callable[..., Any], **options: Any) -> None:

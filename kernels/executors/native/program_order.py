@@ -10,6 +10,8 @@ from typing import Literal
 
 import numpy as np
 
+_MASK = (1 << 64) - 1
+
 ProgramOrder = Literal["natural", "reversed"] | tuple[Literal["random"], int]
 
 
@@ -42,8 +44,15 @@ def _reversed(programs: int) -> np.ndarray:
 @functools.lru_cache(maxsize=64)
 def _shuffled(seed: int, launch: int, programs: int) -> np.ndarray:
     """Ids sorted by a hash of (seed, launch, id): the same on every machine, with every numpy."""
-    state = (seed * 0x9E3779B97F4A7C15 + launch * 0xD1342543DE82EF95) & 0xFFFFFFFFFFFFFFFF
-    keys = np.arange(programs, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(state)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        keys = (keys ^ (keys >> np.uint64(shift))) * np.uint64(factor)
-    return np.argsort(keys ^ (keys >> np.uint64(31)), kind="stable").astype(np.int64)
+    state = _mixed(_mixed(np.array([seed & _MASK], dtype=np.uint64)) + np.uint64(launch))
+    keys = _mixed(_mixed(np.arange(programs, dtype=np.uint64)) ^ state)
+    order: np.ndarray = np.argsort(keys, kind="stable").astype(np.int64, copy=False)
+    return order
+
+
+def _mixed(words: np.ndarray) -> np.ndarray:
+    """The finaliser of splitmix64: a bijection of 64-bit words that leaves no pattern."""
+    words = words + np.uint64(0x9E3779B97F4A7C15)
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))

@@ -25,10 +25,24 @@ def _filled(text: str) -> str:
 
 _OFFSETS = [
     (name, getattr(abi, name))
-    for name in (
-        "GRID PROGRAMS ORDER WATCH SPAN_COUNT SPAN_STARTS SPAN_SIZES FAULT_COUNT FAULT_CAPACITY FAULTS "
-        "FAULT_SITE FAULT_ADDRESS FAULT_LANE FAULT_PROGRAM FAULT_INSIDE FAULT_WORDS"
-    ).split()
+    for name in [
+        "GRID",
+        "PROGRAMS",
+        "ORDER",
+        "WATCH",
+        "SPAN_COUNT",
+        "SPAN_STARTS",
+        "SPAN_SIZES",
+        "FAULT_COUNT",
+        "FAULT_CAPACITY",
+        "FAULTS",
+        "FAULT_SITE",
+        "FAULT_ADDRESS",
+        "FAULT_LANE",
+        "FAULT_PROGRAM",
+        "FAULT_INSIDE",
+        "FAULT_WORDS",
+    ]
 ]
 
 _HEADER = """

@@ -19,14 +19,33 @@ from harness.kernels.executors.native.source_lines import LocationTable, SourceL
 from harness.kernels.executors.native.types import parse_type
 
 BINARY = frozenset(
-    "addi subi muli divsi divui remsi remui andi ori xori shli shrsi shrui minsi maxsi minui maxui".split()
+    [
+        "addi",
+        "subi",
+        "muli",
+        "divsi",
+        "divui",
+        "remsi",
+        "remui",
+        "andi",
+        "ori",
+        "xori",
+        "shli",
+        "shrsi",
+        "shrui",
+        "minsi",
+        "maxsi",
+        "minui",
+        "maxui",
+    ]
 )
-CASTS = frozenset("extsi extui trunci index_cast bitcast".split())
-_RESHAPES = frozenset("tt.splat tt.broadcast tt.int_to_ptr tt.ptr_to_int tt.bitcast tt.reshape".split())
-_PREDICATES = frozenset("eq ne slt sle sgt sge ult ule ugt uge".split())
+CASTS = frozenset(["extsi", "extui", "trunci", "index_cast", "bitcast"])
+_RESHAPES = frozenset(["tt.splat", "tt.broadcast", "tt.int_to_ptr", "tt.ptr_to_int", "tt.bitcast", "tt.reshape"])
+_PREDICATES = frozenset(["eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"])
 
 _NAME = r"%[\w$.-]+(?:#\d+)?"
 _RESULT = re.compile(r"(%[\w$.-]+)(?::(\d+))? = (.*)")
+_OPERATION = re.compile(r'"?([\w.]+)"?')
 _BLOCK = re.compile(r"(\^bb\d+)(?:\((.*)\))?:")
 _FUNCTION = re.compile(r"tt\.func (public|private) @([\w$.]+)\((.*?)\)(?: -> \S+)? attributes \{(.*)\} \{")
 _SUCCESSOR = re.compile(r"(\^bb\d+)(?:\((.*) : (.*)\))?")
@@ -112,7 +131,7 @@ class _Parser:
         if match := _RESULT.fullmatch(body):
             base, count, body = match[1], int(match[2] or 0), match[3]
             results = tuple(f"{base}#{index}" for index in range(count)) if count else (base,)
-        name, _, rest = body.partition(" ")
+        name, rest = _head(body)
         reader = _READERS.get(name) or _NESTED.get(name)
         if reader is None:
             self._position = start
@@ -211,6 +230,12 @@ def _closing(text: str, start: int) -> int:
             if depth == 0:
                 return index
     raise ExecutorCannot(f"the native executor cannot read the location in {text!r}")
+
+
+def _head(body: str) -> tuple[str, str]:
+    """The operation's name, without the quotes of the generic form, and the rest of its line."""
+    match = _OPERATION.match(body)
+    return (match[1], body[match.end() :].lstrip()) if match else (body, "")
 
 
 def _split(text: str) -> list[str]:

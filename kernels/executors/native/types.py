@@ -108,8 +108,6 @@ def _parse_element(text: str) -> Element:
     raise ExecutorCannot(f"the native executor has no type {text}")
 
 
-
-
 def element_of(type_: Type) -> Element:
     """The type of one lane; of a scalar, the type itself."""
     return type_.element if isinstance(type_, Tensor) else type_

@@ -43,7 +43,8 @@ class Variant:
         """Run all programs; the watch record's fault count after that. `arguments` are 64-bit words."""
         x, y, z = grid
         self._layout.pack_into(self._record, 0, x, y, z, x * y * z, order, watch, *self._arrays, *arguments)
-        return self.run(self._record_address)
+        count: int = self.run(self._record_address)
+        return count
 
     def forget_spans(self) -> None:
         """Empty the span cache: the spans have changed."""
