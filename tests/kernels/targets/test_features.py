@@ -1,0 +1,94 @@
+"""Features are read from the sources, and what the harness does not know is refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.kernels.targets.base import UnknownTarget
+from harness.kernels.targets.vllm.features import Features, features
+from harness.kernels.targets.vllm.sources import INPUT_BATCH, LAYERS, WORKER, SourceTree
+
+OLDEST = """
+def postprocess_mamba_fused_kernel(accepted, num_reqs): ...
+
+class MambaSpecDecodeGPUContext:
+    def create(cls, max_num_reqs, kv_cache_config, num_state_types, device, make_buffer): ...
+    def initialize_from_forward_context(
+        self, kv_cache_config, forward_context, mamba_state_copy_funcs, block_tables
+    ): ...
+    def run_fused_postprocess(
+        self, num_reqs, num_accepted_tokens_gpu, mamba_state_idx_gpu,
+        num_scheduled_tokens_gpu, num_computed_tokens_gpu, num_draft_tokens_gpu,
+    ): ...
+"""
+NEWEST = """
+def postprocess_mamba_fused_kernel(accepted, num_reqs, CONV_STATE_DIM_FIRST): ...
+def precopy_mamba_align_fused_kernel(columns, num_reqs, HAS_IDX_MAPPING): ...
+
+class MambaSpecDecodeGPUContext:
+    def create(cls, max_num_reqs, kv_cache_config, copy_funcs, device, make_buffer): ...
+    def initialize_from_forward_context(
+        self, kv_cache_config, forward_context, mamba_state_copy_funcs, block_tables, aligned_index_block_tables=None
+    ): ...
+    def run_fused_postprocess(
+        self, num_reqs, num_accepted_tokens_gpu, mamba_state_idx_gpu,
+        num_scheduled_tokens_gpu, num_computed_tokens_gpu, num_draft_tokens_gpu,
+    ): ...
+    def run_fused_precopy(self, num_reqs, state_idx_gpu, src_col_gpu, token_bias_gpu, idx_mapping): ...
+    def run_fused_postprocess_align(
+        self, num_reqs, num_accepted_tokens_gpu, state_idx_gpu, new_num_computed_tokens_gpu, idx_mapping
+    ): ...
+"""
+
+
+def tree(directory: Path, worker: str, input_batch: str = "") -> SourceTree:
+    for file, text in {WORKER: worker, LAYERS: "", INPUT_BATCH: input_batch}.items():
+        path = directory / file
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    return SourceTree(directory, "the sample", stable=True)
+
+
+def test_the_oldest_form(tmp_path: Path) -> None:
+    assert features(tree(tmp_path, OLDEST)) == Features(
+        dim_first=False,
+        v2=False,
+        v1_precopy=False,
+        temporal_alignment=1,
+        states_per_layer=False,
+        rows_by="batch",
+        mapping_bits=32,
+    )
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_the_newest_form(tmp_path: Path, bits: int) -> None:
+    made = f"idx_mapping = torch.arange(num_reqs, dtype=torch.int{bits}, device=device)\n"
+    found = features(tree(tmp_path, NEWEST, made))
+    assert (found.dim_first, found.v2, found.v1_precopy, found.states_per_layer) == (True,) * 4
+    assert (found.rows_by, found.mapping_bits) == ("slot", bits)
+
+
+def test_an_alignment_that_is_asserted(tmp_path: Path) -> None:
+    worker = OLDEST + "    def populate(self, state):\n        assert state.data_ptr() % 8 == 0, 'not aligned'\n"
+    assert features(tree(tmp_path, worker)).temporal_alignment == 8
+    checked_only = OLDEST + "    def populate(self, state):\n        if state.data_ptr() % 8 != 0: warn()\n"
+    assert features(tree(tmp_path, checked_only)).temporal_alignment == 1
+
+
+def test_a_parameter_that_is_not_known(tmp_path: Path) -> None:
+    worker = NEWEST.replace("copy_funcs, device", "copy_funcs, stream, device")
+    with pytest.raises(UnknownTarget, match=r"the sample: MambaSpecDecodeGPUContext\.create has parameters unknown"):
+        features(tree(tmp_path, worker, "idx_mapping = torch.arange(3, dtype=torch.int32)\n"))
+
+
+def test_a_mapping_type_that_cannot_be_told(tmp_path: Path) -> None:
+    with pytest.raises(UnknownTarget, match="cannot tell the type of idx_mapping"):
+        features(tree(tmp_path, NEWEST, "idx_mapping = make()\n"))
+
+
+def test_sources_without_the_context(tmp_path: Path) -> None:
+    with pytest.raises(UnknownTarget, match=r"has no fused postprocess .* it came with vllm 0\.22\.0"):
+        features(tree(tmp_path, "def batch_memcpy(): ...\n"))

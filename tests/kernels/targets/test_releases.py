@@ -1,0 +1,190 @@
+"""The release cache, fed with made-up wheels from a directory instead of a package index."""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from harness.kernels import cache_directory
+from harness.kernels.targets import releases
+from harness.kernels.targets.base import UnknownTarget
+from harness.kernels.targets.releases import Package, cached, release
+
+ROOT = Path(__file__).parents[3]
+SAMPLE = Package("harness-sample", kept=("sample/kernels/", "sample/math.py"), needed=("sample/kernels/copy.py",))
+FILES = {
+    "sample/__init__.py": b"",
+    "sample/math.py": b"PI = 3\n",
+    "sample/kernels/copy.py": b"def copy(): pass\n",
+    "sample/kernels/copy.so": b"\0",
+    "sample/models/large.py": b"x = 1\n",
+}
+
+
+def build_wheel(directory: Path, version: str, files: dict[str, bytes]) -> Path:
+    info = f"harness_sample-{version}.dist-info"
+    wheel = directory / f"harness_sample-{version}-py3-none-any.whl"
+    directory.mkdir(exist_ok=True)
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: harness-sample\nVersion: {version}\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", "")
+    return wheel
+
+
+@pytest.fixture
+def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A directory with version 1.0, the only place where pip looks; and an empty cache."""
+    directory = tmp_path / "wheels"
+    build_wheel(directory, "1.0", FILES)
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(directory))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.delenv(releases.OFFLINE_VARIABLE, raising=False)
+    monkeypatch.setenv(cache_directory.ENVIRONMENT_VARIABLE, str(tmp_path / "cache"))
+    return directory
+
+
+def entries(tmp_path: Path) -> list[str]:
+    """What is in the cache of releases, lock files aside."""
+    folder = tmp_path / "cache" / "releases"
+    return sorted(path.name for path in folder.iterdir() if path.suffix != ".lock") if folder.exists() else []
+
+
+def test_keeps_the_files_that_matter_and_no_wheel(wheels: Path, tmp_path: Path) -> None:
+    said: list[str] = []
+    found = release(SAMPLE, "1.0", said.append)
+    assert set(found.manifest.files) == {"sample/math.py", "sample/kernels/copy.py"}
+    assert (found.directory / "sample/kernels/copy.py").read_bytes() == FILES["sample/kernels/copy.py"]
+    wheel = next(wheels.glob("*.whl"))
+    assert found.manifest.wheel.file == wheel.name
+    assert found.manifest.wheel.sha256 == hashlib.sha256(wheel.read_bytes()).hexdigest()
+    assert entries(tmp_path) == ["harness-sample-1.0"]
+    assert not list(found.directory.rglob("*.whl"))
+    assert said == ["downloading harness-sample 1.0 once, to keep its source files"]
+
+
+def test_offline_uses_the_cache_and_nothing_else(wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(releases.OFFLINE_VARIABLE, "1")
+    with pytest.raises(UnknownTarget, match=r"1\.0 is not in the cache, and HARNESS_OFFLINE is set"):
+        release(SAMPLE, "1.0")
+    monkeypatch.setenv(releases.OFFLINE_VARIABLE, "0")
+    release(SAMPLE, "1.0")
+    monkeypatch.setenv(releases.OFFLINE_VARIABLE, "1")
+    assert release(SAMPLE, "1.0").manifest.version == "1.0"
+
+
+@pytest.mark.parametrize("damage", ["changed file", "missing file", "half a manifest", "no manifest"])
+def test_a_damaged_entry_is_fetched_again(wheels: Path, tmp_path: Path, damage: str) -> None:
+    directory = release(SAMPLE, "1.0").directory
+    file, manifest = directory / "sample/math.py", directory / releases.MANIFEST
+    if damage == "changed file":
+        file.write_bytes(b"PI = 4\n")
+    elif damage == "missing file":
+        file.unlink()
+    elif damage == "half a manifest":
+        manifest.write_bytes(manifest.read_bytes()[:40])
+    else:
+        manifest.unlink()
+    assert cached(SAMPLE, "1.0") is None
+    assert (release(SAMPLE, "1.0").directory / "sample/math.py").read_bytes() == b"PI = 3\n"
+    assert entries(tmp_path) == ["harness-sample-1.0"]
+
+
+def test_a_version_that_does_not_exist_is_told_with_those_that_do(wheels: Path, tmp_path: Path) -> None:
+    with pytest.raises(
+        UnknownTarget, match=r"harness-sample 2\.0 was never released, or has no wheel; there are 1\.0$"
+    ):
+        release(SAMPLE, "2.0")
+    assert entries(tmp_path) == []
+
+
+def test_no_index_at_all(wheels: Path, tmp_path: Path) -> None:
+    next(wheels.glob("*.whl")).unlink()
+    with pytest.raises(UnknownTarget, match=r"1\.0 is not in the cache, and no package index could be reached"):
+        release(SAMPLE, "1.0")
+    assert entries(tmp_path) == []
+
+
+def test_a_wheel_without_the_needed_file(wheels: Path, tmp_path: Path) -> None:
+    build_wheel(wheels, "0.9", {"sample/math.py": b""})
+    with pytest.raises(UnknownTarget, match=r"0\.9 cannot be a target: its wheel has no sample/kernels/copy\.py"):
+        release(SAMPLE, "0.9")
+    assert entries(tmp_path) == []
+
+
+def test_a_full_disk(wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Path, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(UnknownTarget, match=r"^harness-sample 1\.0: the disk of the cache directory .* is full$"):
+        release(SAMPLE, "1.0")
+    assert entries(tmp_path) == []
+
+
+def test_an_interrupted_download_leaves_nothing(wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(releases, "_unpack", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            release(SAMPLE, "1.0")
+    assert entries(tmp_path) == []
+
+
+def test_what_a_killed_process_left_is_removed(wheels: Path, tmp_path: Path) -> None:
+    leftover = tmp_path / "cache" / "releases" / ".harness-sample-1.0-killed"
+    leftover.mkdir(parents=True)
+    (leftover / "half.whl").write_bytes(b"PK")
+    release(SAMPLE, "1.0")
+    assert entries(tmp_path) == ["harness-sample-1.0"]
+
+
+def test_two_processes_share_one_download(wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Each pip waits, so that the second process certainly arrives while the first one downloads.
+    slow = tmp_path / "slow"
+    slow.mkdir()
+    (slow / "sitecustomize.py").write_text(
+        "import sys, time\nif 'download' in sys.orig_argv:\n    time.sleep(2)\n", encoding="utf-8"
+    )
+    program = (
+        "from pathlib import Path\n"
+        "from harness.kernels.targets.releases import Package, release\n"
+        f"release({SAMPLE!r}, '1.0', print)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{slow}"}
+    processes = [
+        subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=environment)
+        for _ in range(2)
+    ]
+    said = [process.communicate(timeout=60)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert "".join(said).count("downloading") == 1
+    assert entries(tmp_path) == ["harness-sample-1.0"]
+
+
+@pytest.mark.parametrize("version", ["", "1.0/../../x", "1.0 ", "latest", "-1", "1..0"])
+def test_what_is_no_version_never_becomes_a_path(version: str) -> None:
+    with pytest.raises(UnknownTarget, match="is not a version of harness-sample"):
+        release(SAMPLE, version)
+
+
+def test_errors_do_not_say_where_packages_come_from() -> None:
+    said = "ERROR: HTTPSConnectionPool(host='files.example.org'): GET https://user:pw@files.example.org/x.whl failed"
+    line = releases._explain(SAMPLE, "1.0", said)
+    assert "example" not in line
+    assert "pw" not in line
+    assert line.startswith("harness-sample 1.0 could not be downloaded; pip says: ")
