@@ -45,7 +45,7 @@ class Features:
 
 def features(tree: SourceTree) -> Features:
     """Inspect `tree`. Raises UnknownTarget if it lacks the fused kernels or calls them in a way not known here."""
-    module = ast.parse(tree.text(WORKER))
+    module = _parse(tree, WORKER)
     functions = {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
     context = next((n for n in module.body if isinstance(n, ast.ClassDef) and n.name == CONTEXT), None)
     if context is None:
@@ -75,10 +75,17 @@ def features(tree: SourceTree) -> Features:
 
 def dim_first_contract(tree: SourceTree) -> str | None:
     """The words with which this version's own copy function refuses DS conv states, if it does."""
-    for node in ast.walk(ast.parse(tree.text(LAYERS))):
+    for node in ast.walk(_parse(tree, LAYERS)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and "does not yet support" in node.value:
             return " ".join(node.value.split())
     return None
+
+
+def _parse(tree: SourceTree, file: str) -> ast.Module:
+    try:
+        return ast.parse(tree.text(file))
+    except (SyntaxError, ValueError) as error:
+        raise UnknownTarget(f"{tree.origin}: {file} is not valid Python: {error}") from error
 
 
 # The parameters of each method in every form known, without `self` and `cls`. What the adapter passes is decided by
@@ -141,7 +148,7 @@ def _asserted_alignment(context: ast.ClassDef) -> int:
 
 def _mapping_bits(tree: SourceTree) -> Literal[32, 64]:
     """The integer type with which the V2 runner makes the mapping of its dummy batch, the same as in real ones."""
-    types = set(_mapping_types(ast.parse(tree.text(INPUT_BATCH))))
+    types = set(_mapping_types(_parse(tree, INPUT_BATCH)))
     if types == {"int32"}:
         return 32
     if types == {"int64"}:

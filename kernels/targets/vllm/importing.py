@@ -90,6 +90,13 @@ def install(finder: Finder) -> None:
     sys.meta_path.insert(0, finder)
 
 
+def uninstall(finder: Finder) -> None:
+    """Undo `install`, for a target that turned out not to load: the process is free for another."""
+    sys.meta_path.remove(finder)
+    for name in [name for name in sys.modules if name == "vllm" or name.startswith("vllm.")]:
+        del sys.modules[name]
+
+
 def import_under_test(origin: str, file: str) -> ModuleType:
     """Import a module under test. Raises UnknownTarget if it does not load on the stand-ins."""
     try:

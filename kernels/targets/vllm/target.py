@@ -7,6 +7,7 @@ time constants stay production's. What differs from version to version is in fea
 from __future__ import annotations
 
 import functools
+import importlib
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
@@ -28,7 +29,7 @@ from harness.kernels.targets.base import (
 from harness.kernels.targets.vllm.allocation import Allocations, attribute_names, on_device
 from harness.kernels.targets.vllm.contracts import check_groups, check_layout
 from harness.kernels.targets.vllm.features import CONTEXT, Features, dim_first_contract, features
-from harness.kernels.targets.vllm.importing import Finder, import_under_test, install
+from harness.kernels.targets.vllm.importing import Finder, import_under_test, install, uninstall
 from harness.kernels.targets.vllm.replacements import CONV_LAYOUT_VARIABLE, ENVS, replacements
 from harness.kernels.targets.vllm.runner import Kinds, Runner, runner
 from harness.kernels.targets.vllm.sources import LAYERS, MATH, WORKER, SourceTree
@@ -51,11 +52,15 @@ class VllmTarget(Target):
         original = {file: tree.text(file) for file in UNDER_TEST}
         sources = mutate("vllm", original, mutations)
         paths = {file: tree.path(file) for file in sources if tree.stable and sources[file] == original[file]}
-        made_up = replacements()
-        install(Finder(sources, paths, made_up, executor))
-        self._layers = import_under_test(tree.origin, LAYERS)
-        self._worker = import_under_test(tree.origin, WORKER)
-        self._environment = import_under_test(tree.origin, f"{ENVS.replace('.', '/')}.py")
+        finder = Finder(sources, paths, replacements(), executor)
+        install(finder)
+        try:
+            self._layers = import_under_test(tree.origin, LAYERS)
+            self._worker = import_under_test(tree.origin, WORKER)
+        except BaseException:
+            uninstall(finder)
+            raise
+        self._environment = importlib.import_module(ENVS)
         self._conv_layout: ConvLayout | None = None
         self._copy_functions = {
             "conv": self._worker.get_conv_copy_spec,

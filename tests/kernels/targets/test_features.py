@@ -92,3 +92,11 @@ def test_a_mapping_type_that_cannot_be_told(tmp_path: Path) -> None:
 def test_sources_without_the_context(tmp_path: Path) -> None:
     with pytest.raises(UnknownTarget, match=r"has no fused postprocess .* it came with vllm 0\.22\.0"):
         features(tree(tmp_path, "def batch_memcpy(): ...\n"))
+
+
+def test_sources_in_the_middle_of_an_edit(tmp_path: Path) -> None:
+    with pytest.raises(
+        UnknownTarget, match=r"^the sample: vllm/v1/worker/mamba_utils\.py is not valid Python: "
+    ) as caught:
+        features(tree(tmp_path, OLDEST + "def half("))
+    assert "\n" not in str(caught.value)

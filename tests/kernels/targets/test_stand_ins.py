@@ -12,7 +12,7 @@ import pytest
 
 from harness.kernels.executors.base import Arena, Executor
 from harness.kernels.targets.base import UnknownTarget
-from harness.kernels.targets.vllm.importing import Finder, import_under_test, install
+from harness.kernels.targets.vllm.importing import Finder, import_under_test, install, uninstall
 from harness.kernels.targets.vllm.placeholders import NotReplaced, placeholder
 
 ROOT = Path(__file__).parents[3]
@@ -105,6 +105,15 @@ def test_a_process_serves_one_target() -> None:
     load("")
     with pytest.raises(RuntimeError, match="one process serves one target"):
         load("")
+
+
+def test_a_target_that_did_not_load_leaves_the_process_free() -> None:
+    finder = Finder({WORKER: "import vllm.config\n"}, {}, {}, PlainExecutor())
+    install(finder)
+    import_under_test("the sample", WORKER)
+    uninstall(finder)
+    assert finder not in sys.meta_path
+    load("VALUE = 1\n")
 
 
 def test_device_memory_comes_from_the_allocator() -> None:
