@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from harness.kernels.executors.base import ExecutorCannot
 from harness.kernels.executors.native.abi import WORD
+from harness.kernels.executors.native.block_moves import is_block, load_block, store_block
 from harness.kernels.executors.native.ir import Operation
 from harness.kernels.executors.native.lanes import Index, LaneBuilder, Lanes, Scalar, Value
 from harness.kernels.executors.native.source_lines import SourceLine
@@ -44,6 +45,8 @@ class AccessWriter:
             return Scalar(element, self._load_lane(element, site, pointer, mask, other, ()))
         # All lanes load before anything else happens, as on a GPU.
         builder = self._builder
+        if is_block(pointer, element):
+            return builder.kept(load_block(builder, site, pointer, element, mask, other))
         buffer = builder.buffer(Tensor(pointer.shape, element))
         builder.each_lane(
             pointer.shape,
@@ -57,6 +60,9 @@ class AccessWriter:
         assert value is not None
         element = _pointee(pointer)
         site = self._site(operation, element, is_store=True)
+        if isinstance(pointer, Lanes) and is_block(pointer, element):
+            store_block(self._builder, site, pointer, element, value, mask)
+            return
         shape = pointer.shape if isinstance(pointer, Lanes) else ()
         self._builder.each_lane(shape, lambda index: self._store_lane(element, site, pointer, value, mask, index))
 

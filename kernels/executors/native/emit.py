@@ -17,6 +17,7 @@ from harness.kernels.executors.native.builder import literal
 from harness.kernels.executors.native.control import ControlWriter, Environment
 from harness.kernels.executors.native.ir import Function, Operation
 from harness.kernels.executors.native.lanes import Index, LaneBuilder, Lanes, Scalar, Value
+from harness.kernels.executors.native.recognition import recognised
 from harness.kernels.executors.native.source_lines import SourceLine
 from harness.kernels.executors.native.ttir import BINARY, CASTS
 from harness.kernels.executors.native.types import (
@@ -102,7 +103,7 @@ class _Emitter:
             place = f"kernel line {line.file}:{line.line}, in {line.function}" if line else "kernel line unknown"
             raise ExecutorCannot(f"{error} ({operation.name}, {place})") from error
         if result is not None:
-            values[operation.results[0]] = result
+            values[operation.results[0]] = recognised(self._builder, operation, operands, result)
 
     def _result(self, operation: Operation, operands: list[Value]) -> Value | None:
         name = operation.name
@@ -111,7 +112,10 @@ class _Emitter:
             type_ = operation.types[0]
             bits = arithmetic.integer_bits(element_of(type_), name)
             return self._builder.elementwise(
-                type_, lambda a, b: arithmetic.binary(self._builder, kind, bits, a, b), *operands
+                type_,
+                lambda a, b: arithmetic.binary(self._builder, kind, bits, a, b),
+                *operands,
+                cost=arithmetic.cost(kind),
             )
         if dialect == "arith" and kind in CASTS:
             source, target = (element_of(type_) for type_ in operation.types)

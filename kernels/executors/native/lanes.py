@@ -8,9 +8,10 @@ vector is ever 1024 wide, and the order of accesses stays that of the kernel.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.kernels.executors.native.builder import Builder, literal
+from harness.kernels.executors.native.progressions import Prefix, Progression
 from harness.kernels.executors.native.types import (
     Element,
     Integer,
@@ -20,6 +21,15 @@ from harness.kernels.executors.native.types import (
     shape_of,
     stored_llvm,
 )
+
+
+@dataclass(frozen=True, eq=False)
+class Buffer:
+    """Stack memory for a tensor."""
+
+    type: Tensor
+    pointer: str
+
 
 Index = tuple[str, ...]
 """One i64 operand for each dimension."""
@@ -38,23 +48,23 @@ class Scalar:
 
 @dataclass(frozen=True, eq=False)
 class Lanes:
-    """A tensor: `compute(index)` writes the code for one lane and gives its operand. `depth` counts nested ones."""
+    """A tensor: `compute(index)` writes the code for one lane and gives its operand.
+
+    `depth` counts how deep tensors are nested in it, `cost` the instructions of a lane. `buffer` is the memory it
+    lies in, if it does; `progression` and `prefix` are what is known of it.
+    """
 
     shape: tuple[int, ...]
     element: Element
     compute: Callable[[Index], str]
     depth: int = 0
+    cost: int = 0
+    buffer: Buffer | None = None
+    progression: Progression | None = None
+    prefix: Prefix | None = None
 
 
 Value = Scalar | Lanes
-
-
-@dataclass(frozen=True, eq=False)
-class Buffer:
-    """Stack memory for a tensor."""
-
-    type: Tensor
-    pointer: str
 
 
 class LaneBuilder(Builder):
@@ -66,22 +76,28 @@ class LaneBuilder(Builder):
             return value.operand
         return self.once((value, index), lambda: value.compute(index))
 
-    def elementwise(self, type_: Type, compute: Callable[..., str], *values: Value) -> Value:
-        """The value whose lanes are `compute(*lanes of values)`; of scalars, at once."""
+    def elementwise(self, type_: Type, compute: Callable[..., str], *values: Value, cost: int = 1) -> Value:
+        """The value whose lanes are `compute(*lanes of values)`, `cost` instructions; of scalars, at once."""
         if shape_of(type_) is None:
             return Scalar(element_of(type_), compute(*(self.lane(value, ()) for value in values)))
-        return self.lazy(type_, lambda index: compute(*(self.lane(value, index) for value in values)), *values)
+        return self.lazy(
+            type_, lambda index: compute(*(self.lane(value, index) for value in values)), *values, cost=cost
+        )
 
-    def lazy(self, type_: Type, compute: Callable[[Index], str], *sources: Value) -> Value:
+    def lazy(self, type_: Type, compute: Callable[[Index], str], *sources: Value, cost: int = 0) -> Lanes:
         """The tensor with lanes `compute(index)`, which reads lanes of `sources`."""
         assert isinstance(type_, Tensor)
-        depth = 1 + max((source.depth for source in sources if isinstance(source, Lanes)), default=0)
-        lanes = Lanes(type_.shape, type_.element, compute, depth)
-        if depth <= _DEPTH_LIMIT:
-            return lanes
-        buffer = self.buffer(type_)
+        tensors = [source for source in sources if isinstance(source, Lanes)]
+        depth = 1 + max((tensor.depth for tensor in tensors), default=0)
+        cost += sum(tensor.cost for tensor in tensors)
+        lanes = Lanes(type_.shape, type_.element, compute, depth, cost)
+        return lanes if depth <= _DEPTH_LIMIT else self.in_memory(lanes)
+
+    def in_memory(self, lanes: Lanes) -> Lanes:
+        """The same tensor, computed here and kept in memory."""
+        buffer = self.buffer(Tensor(lanes.shape, lanes.element))
         self.keep(buffer, lanes)
-        return self.kept(buffer)
+        return replace(self.kept(buffer), progression=lanes.progression, prefix=lanes.prefix)
 
     def each_lane(self, shape: tuple[int, ...], body: Callable[[Index], None]) -> None:
         """Run `body(index)` for every lane, the last dimension fastest."""
@@ -139,7 +155,7 @@ class LaneBuilder(Builder):
             operand = self.value(f"load {llvm}, ptr {self._place(buffer, index)}")
             return self.from_stored(element, operand)
 
-        return Lanes(buffer.type.shape, element, compute)
+        return Lanes(buffer.type.shape, element, compute, buffer=buffer)
 
     def keep(self, buffer: Buffer, value: Value) -> None:
         """Write all lanes of `value`."""

@@ -46,7 +46,7 @@ def _shuffled(seed: int, launch: int, programs: int) -> np.ndarray:
     """Ids sorted by a hash of (seed, launch, id): the same on every machine, with every numpy."""
     state = _mixed(_mixed(np.array([seed & _MASK], dtype=np.uint64)) + np.uint64(launch))
     keys = _mixed(_mixed(np.arange(programs, dtype=np.uint64)) ^ state)
-    order: np.ndarray = np.argsort(keys, kind="stable").astype(np.int64, copy=False)
+    order: np.ndarray = np.argsort(keys, kind="stable").astype(np.int64)
     return order
 
 
@@ -55,4 +55,5 @@ def _mixed(words: np.ndarray) -> np.ndarray:
     words = words + np.uint64(0x9E3779B97F4A7C15)
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31))
+    mixed: np.ndarray = words ^ (words >> np.uint64(31))
+    return mixed

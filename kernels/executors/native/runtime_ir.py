@@ -10,9 +10,7 @@ from harness.kernels.executors.native import abi
 
 def module(program: str, *, checks: bool) -> str:
     """A whole module around the function `program`; `run` in it is the entry point."""
-    parts = [_HEADER, _RUN]
-    if checks:
-        parts.append(_CHECK)
+    parts = [_HEADER, _RUN, _CHECK if checks else _NO_CHECK, _MOVE]
     return "\n".join([*(_filled(part) for part in parts), program])
 
 
@@ -36,6 +34,7 @@ _OFFSETS = [
         "FAULT_COUNT",
         "FAULT_CAPACITY",
         "FAULTS",
+        "SPAN_CACHE",
         "FAULT_SITE",
         "FAULT_ADDRESS",
         "FAULT_LANE",
@@ -46,6 +45,8 @@ _OFFSETS = [
 ]
 
 _HEADER = """
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 !0 = !{!"branch_weights", i32 2000, i32 1}
 """
 
@@ -118,11 +119,8 @@ finish:
 # Spans are sorted and do not overlap: the only one that can hold the access is the last that starts at or before it.
 # The site's cache gets the span's start and the number of places in it where an access of this width may start.
 _CHECK = """
-define internal i1 @check(ptr %launch, i64 %address, i64 %width, i64 %site, i64 %lane, i64 %program, ptr %cache) \
-noinline nounwind {
+define internal i1 @find(ptr %watch, i64 %address, i64 %width, ptr %cache) noinline nounwind {
 entry:
-  %watch.place = getelementptr i8, ptr %launch, i64 $WATCH$
-  %watch = load ptr, ptr %watch.place
   %count = load i64, ptr %watch
   %starts.place = getelementptr i8, ptr %watch, i64 $SPAN_STARTS$
   %starts = load ptr, ptr %starts.place
@@ -148,7 +146,7 @@ halve:
 
 found:
   %none = icmp eq i64 %low, 0
-  br i1 %none, label %refuse, label %measure
+  br i1 %none, label %outside, label %measure
 measure:
   %last = sub i64 %low, 1
   %start.place = getelementptr i64, ptr %starts, i64 %last
@@ -161,22 +159,33 @@ measure:
   %fits = icmp uge i64 %size, %width
   %room.less = sub i64 %size, %width
   %near = icmp ule i64 %distance, %room.less
-  %inside = and i1 %fits, %near
-  br i1 %inside, label %align, label %refuse
-align:
-  %mask = sub i64 %width, 1
-  %odd = and i64 %address, %mask
-  %aligned = icmp eq i64 %odd, 0
-  br i1 %aligned, label %accept, label %refuse
-accept:
+  %holds = and i1 %fits, %near
+  br i1 %holds, label %inside, label %outside
+inside:
   %room = add i64 %room.less, 1
   store i64 %start, ptr %cache
   %room.place = getelementptr i8, ptr %cache, i64 8
   store i64 %room, ptr %room.place
   ret i1 true
+outside:
+  ret i1 false
+}
+
+define internal i1 @check(ptr %launch, i64 %address, i64 %width, i64 %site, i64 %lane, i64 %program, ptr %cache) \
+noinline nounwind {
+entry:
+  %watch.place = getelementptr i8, ptr %launch, i64 $WATCH$
+  %watch = load ptr, ptr %watch.place
+  %inside = call i1 @find(ptr %watch, i64 %address, i64 %width, ptr %cache)
+  %mask = sub i64 %width, 1
+  %odd = and i64 %address, %mask
+  %aligned = icmp eq i64 %odd, 0
+  %legal = and i1 %inside, %aligned
+  br i1 %legal, label %accept, label %refuse
+accept:
+  ret i1 true
 
 refuse:
-  %held = phi i64 [ 0, %found ], [ 0, %measure ], [ 1, %align ]
   %count.place = getelementptr i8, ptr %watch, i64 $FAULT_COUNT$
   %number = load i64, ptr %count.place
   %number.next = add i64 %number, 1
@@ -199,9 +208,126 @@ record:
   %program.place = getelementptr i8, ptr %fault, i64 $FAULT_PROGRAM$
   store i64 %program, ptr %program.place
   %inside.place = getelementptr i8, ptr %fault, i64 $FAULT_INSIDE$
-  store i64 %held, ptr %inside.place
+  %inside.word = zext i1 %inside to i64
+  store i64 %inside.word, ptr %inside.place
   br label %refused
 refused:
   ret i1 false
+}
+
+define internal i1 @covers(ptr %launch, i64 %first, i64 %bytes, i64 %width, ptr %cache) nounwind {
+entry:
+  %mask = sub i64 %width, 1
+  %odd = and i64 %first, %mask
+  %aligned = icmp eq i64 %odd, 0
+  br i1 %aligned, label %look, label %no
+look:
+  %again = phi i1 [ true, %entry ], [ false, %refresh ]
+  %start = load i64, ptr %cache
+  %room.place = getelementptr i8, ptr %cache, i64 8
+  %room = load i64, ptr %room.place
+  %distance = sub i64 %first, %start
+  %starts.inside = icmp ult i64 %distance, %room
+  %length = sub i64 %bytes, %width
+  %rest = sub i64 %room, %distance
+  %ends.inside = icmp ult i64 %length, %rest
+  %inside = and i1 %starts.inside, %ends.inside
+  br i1 %inside, label %yes, label %miss
+miss:
+  %elsewhere = xor i1 %starts.inside, true
+  %retry = and i1 %again, %elsewhere
+  br i1 %retry, label %refresh, label %no
+refresh:
+  %watch.place = getelementptr i8, ptr %launch, i64 $WATCH$
+  %watch = load ptr, ptr %watch.place
+  %found = call i1 @find(ptr %watch, i64 %first, i64 %width, ptr %cache)
+  br i1 %found, label %look, label %no
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+"""
+
+_NO_CHECK = """
+define internal i1 @check(ptr %launch, i64 %address, i64 %width, i64 %site, i64 %lane, i64 %program, ptr %cache) \
+nounwind {
+  ret i1 true
+}
+define internal i1 @covers(ptr %launch, i64 %first, i64 %bytes, i64 %width, ptr %cache) nounwind {
+  ret i1 true
+}
+"""
+
+# Moves `count` elements of `width` bytes between `address` and `buffer`: at once if all may be touched, else one by
+# one. With a mask (a byte for each lane) `count` is all lanes. A load clears, if told to, lanes that get nothing.
+_MOVE = """
+define internal void @move(ptr %launch, i64 %program, i64 %site, i64 %width, i64 %address, i64 %count, ptr %mask, \
+i64 %lanes, i1 %is.store, i1 %clear, ptr %buffer) noinline nounwind {
+entry:
+  %memory = inttoptr i64 %address to ptr
+  %straight = icmp eq ptr %mask, null
+  %kept = select i1 %straight, i64 %count, i64 0
+  %idle = sub i64 %lanes, %kept
+  %some.idle = icmp ne i64 %idle, 0
+  %clears = and i1 %clear, %some.idle
+  br i1 %clears, label %clearing, label %cleared
+clearing:
+  %kept.bytes = mul i64 %kept, %width
+  %idle.bytes = mul i64 %idle, %width
+  %idle.place = getelementptr i8, ptr %buffer, i64 %kept.bytes
+  call void @llvm.memset.p0.i64(ptr %idle.place, i8 0, i64 %idle.bytes, i1 false)
+  br label %cleared
+cleared:
+  %empty = icmp eq i64 %count, 0
+  br i1 %empty, label %finish, label %start
+start:
+  %spans.place = getelementptr i8, ptr %launch, i64 $SPAN_CACHE$
+  %spans = load ptr, ptr %spans.place
+  %cache.offset = mul i64 %site, 16
+  %cache = getelementptr i8, ptr %spans, i64 %cache.offset
+  br i1 %straight, label %whole, label %lane
+whole:
+  %bytes = mul i64 %count, %width
+  %all = call i1 @covers(ptr %launch, i64 %address, i64 %bytes, i64 %width, ptr %cache)
+  br i1 %all, label %copy, label %lane
+copy:
+  %target = select i1 %is.store, ptr %memory, ptr %buffer
+  %source = select i1 %is.store, ptr %buffer, ptr %memory
+  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source, i64 %bytes, i1 false)
+  br label %finish
+
+lane:
+  %i = phi i64 [ 0, %start ], [ 0, %whole ], [ %i.next, %next ]
+  br i1 %straight, label %test, label %masked
+masked:
+  %mask.place = getelementptr i8, ptr %mask, i64 %i
+  %mask.byte = load i8, ptr %mask.place
+  %allowed = icmp ne i8 %mask.byte, 0
+  br i1 %allowed, label %test, label %next
+test:
+  %offset = mul i64 %i, %width
+  %lane.address = add i64 %address, %offset
+  %lane.buffer = getelementptr i8, ptr %buffer, i64 %offset
+  %legal = call i1 @check(ptr %launch, i64 %lane.address, i64 %width, i64 %site, i64 %i, i64 %program, ptr %cache)
+  br i1 %legal, label %move.lane, label %refused
+move.lane:
+  %lane.memory = inttoptr i64 %lane.address to ptr
+  %lane.target = select i1 %is.store, ptr %lane.memory, ptr %lane.buffer
+  %lane.source = select i1 %is.store, ptr %lane.buffer, ptr %lane.memory
+  call void @llvm.memcpy.p0.p0.i64(ptr %lane.target, ptr %lane.source, i64 %width, i1 false)
+  br label %next
+refused:
+  br i1 %clear, label %clear.lane, label %next
+clear.lane:
+  call void @llvm.memset.p0.i64(ptr %lane.buffer, i8 0, i64 %width, i1 false)
+  br label %next
+next:
+  %i.next = add i64 %i, 1
+  %more = icmp ult i64 %i.next, %count
+  br i1 %more, label %lane, label %finish
+
+finish:
+  ret void
 }
 """

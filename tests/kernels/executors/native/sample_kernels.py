@@ -100,6 +100,22 @@ def copy_words(addresses, count, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def window(x, out, start, n, BLOCK: tl.constexpr):
+    """Consecutive addresses under a mask whose offsets may wrap around."""
+    lanes = tl.arange(0, BLOCK)
+    tl.store(out + lanes, tl.load(x + lanes, mask=start + lanes < n, other=-1))
+
+
+@triton.jit
+def copy_unequal(x, y, out, n, BLOCK: tl.constexpr):
+    """Consecutive addresses under a mask that depends on data."""
+    lanes = tl.arange(0, BLOCK)
+    a = tl.load(x + lanes, mask=n > lanes, other=3)
+    b = tl.load(y + lanes)
+    tl.store(out + lanes, a, mask=a != b)
+
+
+@triton.jit
 def block_copy(base, stride: tl.int64, source_block, target_block, BLOCK: tl.constexpr):
     """Move one block of a strided buffer; the addresses need 64 bits."""
     lanes = tl.arange(0, BLOCK)

@@ -93,6 +93,20 @@ def test_out_of_bounds_comes_before_misaligned(bench: Any) -> None:
     assert fault.violation == "out-of-bounds"
 
 
+def test_refused_lanes_of_a_block_get_other_and_the_rest_goes_on(bench: Any) -> None:
+    x, y = bench.put([1, 2], torch.int32), bench.put([0, 0, 0], torch.int32)
+    out = bench.put([-1] * 2, torch.int32)
+    bench.kernels.copy_unequal[(1,)](x, y, out, 3, BLOCK=4)
+    assert out.tolist() == [1, 2]
+    # x[2] gets 3, y[3] gets 0, x[3] is masked off and gets 3: both stores are stray.
+    assert [(fault.is_store, fault.lane) for fault in taken_faults(bench)] == [
+        (False, 2),
+        (False, 3),
+        (True, 2),
+        (True, 3),
+    ]
+
+
 def test_spans_that_touch_are_two_objects_and_those_that_overlap_are_one(bench: Any) -> None:
     data = bench.put(list(range(16)), torch.uint8)
     target = bench.put([0] * 4, torch.int64)

@@ -43,6 +43,25 @@ def test_float_constant(bench: Any) -> None:
     assert target.tolist() == [1.0, -2.5, -2.5, -2.5]
 
 
+@pytest.mark.parametrize("n", [-(1 << 31), -3, 0, 5, (1 << 31) - 1])
+def test_a_mask_whose_offsets_wrap_around(bench: Any, n: int) -> None:
+    x = bench.put(list(range(8)), torch.int32)
+    for start in (-(1 << 31), -4, 0, 2, (1 << 31) - 8, (1 << 31) - 7, (1 << 31) - 1):
+        out = bench.put([9] * 8, torch.int32)
+        bench.kernels.window[(1,)](x, out, start, n, BLOCK=8)
+        offsets = (start + np.arange(8, dtype=np.int64)).astype(np.int32)
+        assert out.tolist() == np.where(offsets < n, np.arange(8), -1).tolist()
+
+
+def test_a_mask_that_depends_on_data(bench: Any) -> None:
+    x, y = bench.put([1, 2, 3, 4], torch.int32), bench.put([1, 5, 3, 3], torch.int32)
+    out = bench.put([-1] * 4, torch.int32)
+    bench.kernels.copy_unequal[(1,)](x, y, out, 3, BLOCK=4)
+    assert out.tolist() == [-1, 2, -1, -1]
+    bench.kernels.copy_unequal[(1,)](x, y, out, -1, BLOCK=4)
+    assert out.tolist() == [3, 3, -1, -1]
+
+
 @pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 100])
 def test_addresses_from_memory(bench: Any, size: int) -> None:
     source = bench.put(list(range(100)), torch.uint8)

@@ -1,0 +1,91 @@
+"""A block move is a load or store of consecutive elements, done at once where all of it is allowed.
+
+The compiled runtime (`move` in runtime_ir) tests the whole range and copies it; only where something of it is not
+allowed does it go lane by lane and record faults. Most accesses of copy kernels are such, and calls are much less
+code than loops.
+"""
+
+from __future__ import annotations
+
+from harness.kernels.executors.native.lanes import Buffer, LaneBuilder, Lanes, Value
+from harness.kernels.executors.native.types import Element, Integer, Tensor, stored_bytes
+
+
+def is_block(pointer: Lanes, element: Element) -> bool:
+    """Whether the pointers are those of elements side by side. A boolean is not moved as the byte it lies in."""
+    form = pointer.progression
+    return form is not None and form.step == stored_bytes(element) and element != Integer(1)
+
+
+def load_block(
+    builder: LaneBuilder, site: int, pointer: Lanes, element: Element, mask: Value | None, other: Value | None
+) -> Buffer:
+    """Load into a new buffer; masked-off and refused lanes get `other`, or 0."""
+    buffer = builder.buffer(Tensor(pointer.shape, element))
+    clear = other is None or _is_zero(other)
+    if other is not None and not clear:
+        builder.keep(buffer, other)
+    _move(builder, site, pointer, mask, buffer, is_store=False, clear=clear)
+    return buffer
+
+
+def store_block(
+    builder: LaneBuilder, site: int, pointer: Lanes, element: Element, value: Value, mask: Value | None
+) -> None:
+    """Store a tensor, from its buffer if it lies in one."""
+    buffer = value.buffer if isinstance(value, Lanes) else None
+    if buffer is None:
+        buffer = builder.buffer(Tensor(pointer.shape, element))
+        builder.keep(buffer, value)
+    _move(builder, site, pointer, mask, buffer, is_store=True, clear=False)
+
+
+def _move(
+    builder: LaneBuilder,
+    site: int,
+    pointer: Lanes,
+    mask: Value | None,
+    buffer: Buffer,
+    *,
+    is_store: bool,
+    clear: bool,
+) -> None:
+    assert pointer.progression is not None
+    lanes = pointer.shape[0]
+    count, bytes_ = str(lanes), "null"
+    prefix = mask.prefix if isinstance(mask, Lanes) else None
+    if prefix is not None and prefix.guard is None:
+        count = prefix.count()
+    elif prefix is not None and prefix.guard is not None:
+        # The mask is a prefix unless its offsets wrap around.
+        assert mask is not None
+        wrapping, ready = builder.label("wrapping"), builder.label("masked")
+        straight = prefix.count()
+        before = builder.block
+        builder.branch(prefix.guard(), ready, wrapping, likely=True)
+        builder.start(wrapping)
+        evaluated = _mask_bytes(builder, mask, lanes)
+        after = builder.block
+        builder.jump(ready)
+        builder.start(ready)
+        count = builder.phi("i64", [(straight, before), (str(lanes), after)])
+        bytes_ = builder.phi("ptr", [("null", before), (evaluated, after)])
+    elif mask is not None:
+        bytes_ = _mask_bytes(builder, mask, lanes)
+    width = stored_bytes(buffer.type.element)
+    builder.effect(
+        f"call void @move(ptr %launch, i64 %program, i64 {site}, i64 {width}, i64 {pointer.progression.first()},"
+        f" i64 {count}, ptr {bytes_}, i64 {lanes}, i1 {int(is_store)}, i1 {int(clear)}, ptr {buffer.pointer})"
+    )
+
+
+def _mask_bytes(builder: LaneBuilder, mask: Value, lanes: int) -> str:
+    """A pointer to one byte for each lane of the mask."""
+    buffer = builder.buffer(Tensor((lanes,), Integer(1)))
+    builder.keep(buffer, mask)
+    return buffer.pointer
+
+
+def _is_zero(other: Value) -> bool:
+    form = other.progression if isinstance(other, Lanes) else None
+    return form is not None and form.known == 0 == form.step
