@@ -1,4 +1,8 @@
-"""temporal-size: a padded page holds other states behind the temporal one, and the copy drags them along."""
+"""temporal-size: a padded page holds other states behind the temporal one, and the copy drags them along.
+
+Where blocks are gigabytes apart the surplus is limited to 4096 bytes, so that a mutated target does not run
+for minutes.
+"""
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
 from harness.kernels.mutations.vllm_sources import COPY_BODY, MAMBA_UTILS, POSTPROCESS
@@ -13,7 +17,7 @@ MUTATION = Mutation(
                     Rewrite(
                         "move_state",
                         "_copy_run(source, destination, unit,",
-                        "_copy_run(source, destination, block_stride,",
+                        "_copy_run(source, destination, tl.minimum(block_stride, unit + 4096),",
                     )
                 ]
             ]
@@ -22,12 +26,16 @@ MUTATION = Mutation(
             MAMBA_UTILS: [
                 [
                     Rewrite(
-                        COPY_BODY, "copy_size = state_inner_size * state_elem_size", "copy_size = state_block_stride"
+                        COPY_BODY,
+                        "copy_size = state_inner_size * state_elem_size",
+                        "copy_size = tl.minimum(state_block_stride, state_inner_size * state_elem_size + 4096)",
                     )
                 ],
                 [
                     Rewrite(
-                        POSTPROCESS, "copy_size = state_inner_size * state_elem_size", "copy_size = state_block_stride"
+                        POSTPROCESS,
+                        "copy_size = state_inner_size * state_elem_size",
+                        "copy_size = tl.minimum(state_block_stride, state_inner_size * state_elem_size + 4096)",
                     )
                 ],
             ]
