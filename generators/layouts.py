@@ -22,8 +22,12 @@ from harness.generators.sizes import (
     draw_reachable_layer,
     draw_total_layer,
 )
+from harness.generators.spread import spread
 
 Scale = Literal["small", "full"]
+
+SPREAD_SHARE = 0.08
+"""How many layouts have their blocks spread over gigabytes, where that is possible."""
 
 PADDINGS = (0.0, 0.0025, 0.087, 0.43, 3.0)
 """Padding of real pages, as a share of their natural bytes."""
@@ -76,6 +80,8 @@ def draw_layout(draw: Draw, domain: Domain, scale: Scale) -> LayoutPlan:
         table_rows=table_rows,
         table_columns=table_columns,
     )
+    if draw.boolean(SPREAD_SHARE):
+        layout = spread(draw, layout, domain)
     return LayoutPlan(layout=layout, requests=requests)
 
 

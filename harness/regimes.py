@@ -71,6 +71,12 @@ def _keeps_count(f: Facts) -> bool:
     return sum(row.accepted > 1 for row in f.posts) > sum(row.accepted > 1 for row in f.resets)
 
 
+def _reaches(f: Facts, distance: int) -> bool:
+    return any(
+        max(_origin(copy), copy.block_move.destination_block) * copy.state.block_stride >= distance for copy in f.copies
+    )
+
+
 def _is_temporal(copy: Copy) -> bool:
     return not isinstance(copy.state, ConvState)
 
@@ -399,6 +405,8 @@ _add(
     "a copy that ends just after a loop step",
     lambda f: any(0 < past < 9 for past in f.past_steps),
 )
+_add("offset-past-2-31", "a copy with an end past 2**31 bytes from its state's first", lambda f: _reaches(f, 1 << 31))
+_add("offset-past-2-32", "a copy with an end past 2**32 bytes from its state's first", lambda f: _reaches(f, 1 << 32))
 _add(
     "several-temporal-tiles",
     "a temporal copy that several programs share",

@@ -61,9 +61,10 @@ def expect(case: Case, plan: MemoryPlan, index: int, before: Image) -> Expected:
 
     after = before.copy()
     for copy in copies:
-        for i in range(copy.runs):
-            shift = i * copy.run_stride
-            after.view(copy.destination + shift, copy.run_bytes)[:] = before.view(copy.source + shift, copy.run_bytes)
+        source, destination = before.view(copy.source, copy.span), after.view(copy.destination, copy.span)
+        for run in range(copy.runs):
+            first = run * copy.run_stride
+            destination[first : first + copy.run_bytes] = source[first : first + copy.run_bytes]
 
     accepted_out = None
     resets = 0

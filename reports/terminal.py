@@ -88,6 +88,12 @@ class _TerminalReport:
         self._console.print(Text(f"regimes reached: {len(reached)} of {len(summary.regimes)}"))
         if missed:
             self._console.print(Text(f"  not reached: {', '.join(missed)}", style="dim"))
+        for covered in summary.kernel_lines:
+            missed = f"; not lines {', '.join(map(str, covered.missed))}" if covered.missed else ""
+            text = (
+                f"kernel {covered.function} ({covered.file}): {covered.executed} of {covered.lines} lines ran{missed}"
+            )
+            self._console.print(Text(text))
         for reason, count in summary.skipped.items():
             self._line("skipped", "yellow", f"{count}: {reason}")
         for finding in summary.findings:

@@ -24,13 +24,14 @@ from harness.campaign.events import (
     Finding,
     FindingFound,
     FindingShrunk,
+    LineCoverage,
     Notice,
     Summary,
 )
 from harness.case import Case, decode_case
 from harness.check.outcome import Outcome, Signature
 from harness.check.worker import OUTCOMES
-from harness.check.worker_process import WorkerError, WorkerLost, WorkerProcess
+from harness.check.worker_process import KernelLine, WorkerError, WorkerLost, WorkerProcess
 from harness.engines.random import CASES_PER_LAYOUT, GENERATOR_VERSION, Recipe, case_at
 from harness.regimes import REGIMES, regimes_of
 from harness.repro import Origin, Repro, ShrinkRecord, repro_name, write_repro
@@ -51,6 +52,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     budget_seconds: float | None = None
     workers: int = 1
     case_seconds: float = 120.0
+    checks: tuple[str, ...] = ("memory",)
     require: tuple[str, ...] = ()
     fail_fast: bool = False
     shrink: bool = True
@@ -82,6 +84,8 @@ class Campaign:
         self._done = 0
         self._losses = 0
         self._next = 0
+        self._executed: set[KernelLine] = set()
+        self._known: set[KernelLine] = set()
 
     def run(self) -> Iterator[Event]:
         """Raises WorkerRefused if the target or executor cannot be had, WorkerError if the harness fails."""
@@ -101,6 +105,7 @@ class Campaign:
             self._start = time.monotonic()
             yield from self._judge_all(workers)
             seconds = time.monotonic() - self._start
+            self._collect_lines(workers)
             if settings.shrink:
                 yield from self._shrink_all(workers[0])
             yield from self._pass_on_notices()
@@ -112,7 +117,11 @@ class Campaign:
     def _new_worker(self) -> WorkerProcess:
         settings = self._settings
         return WorkerProcess(
-            settings.target, settings.executor, limit=settings.case_seconds, on_notice=self._notices.append
+            settings.target,
+            settings.executor,
+            limit=settings.case_seconds,
+            checks=settings.checks,
+            on_notice=self._notices.append,
         )
 
     def _pass_on_notices(self) -> Iterator[Event]:
@@ -227,6 +236,14 @@ class Campaign:
             case=case,
         )
 
+    def _collect_lines(self, workers: list[WorkerProcess]) -> None:
+        """Which kernel lines ran, over all workers that are still there: the best proof that a run reached something."""
+        for worker in workers:
+            if worker.alive:
+                executed, known = worker.kernel_lines()
+                self._executed.update(executed)
+                self._known.update(known)
+
     # Shrinking, after the last case: findings are safe by then.
 
     def _shrink_all(self, worker: WorkerProcess) -> Iterator[Event]:
@@ -289,6 +306,19 @@ class Campaign:
             cases_per_second=round(self._done / seconds, 2) if seconds > 0 else 0.0,
             regimes={name: self._regimes[name] for name in sorted(REGIMES)},
             findings=findings,
+            kernel_lines=_line_coverage(self._executed, self._known),
             exit_status=1 if findings else 3 if missing else 0,
             missing=missing,
         )
+
+
+def _line_coverage(executed: set[KernelLine], known: set[KernelLine]) -> list[LineCoverage]:
+    """Executed lines of each kernel function, out of the lines that its compiled variants have."""
+    functions: dict[tuple[str, str], set[int]] = {}
+    for file, function, line in known:
+        functions.setdefault((file, function), set()).add(line)
+    coverage = []
+    for (file, function), lines in sorted(functions.items()):
+        missed = sorted(line for line in lines if (file, function, line) not in executed)
+        coverage.append(LineCoverage(Path(file).name, function, len(lines) - len(missed), len(lines), missed))
+    return coverage

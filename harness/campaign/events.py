@@ -65,6 +65,16 @@ class Finding(msgspec.Struct, frozen=True):
     shrink: dict[str, float | int | bool] | None
 
 
+class LineCoverage(msgspec.Struct, frozen=True):
+    """How many lines of one kernel function ran, out of those that its compiled variants have; which did not."""
+
+    file: str
+    function: str
+    executed: int
+    lines: int
+    missed: list[int]
+
+
 class Summary(msgspec.Struct, frozen=True):
     """What a campaign comes to; the object that `harness run --json` prints."""
 
@@ -80,6 +90,7 @@ class Summary(msgspec.Struct, frozen=True):
     seconds: float
     cases_per_second: float
     regimes: dict[str, int]
+    kernel_lines: list[LineCoverage]
     findings: list[Finding]
     exit_status: int
     missing: list[str]

@@ -4,6 +4,7 @@ The floor that every room stands on: it imports nothing from the other rooms, an
 """
 
 from harness.case.case import CASE_VERSION, Case, Contents, Domain, decode_case, encode_case
+from harness.case.execution import Execution, ProgramOrder
 from harness.case.layout import (
     Buffer,
     ConvLayout,
@@ -39,6 +40,7 @@ __all__ = [
     "ConvLayout",
     "ConvState",
     "Domain",
+    "Execution",
     "Group",
     "InvalidCase",
     "Layer",
@@ -48,6 +50,7 @@ __all__ = [
     "PostprocessRow",
     "Precopy",
     "PrecopyRow",
+    "ProgramOrder",
     "Row",
     "Runner",
     "State",

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from harness.case.execution import Execution
 from harness.case.layout import Layout
 from harness.case.operations import Operation
 from harness.case.problem import InvalidCase
@@ -44,6 +45,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     layout: Layout
     contents: Contents
     program: Annotated[tuple[Operation, ...], Meta(min_length=1, max_length=64)]
+    execution: Execution = Execution()
 
     def __post_init__(self) -> None:
         layout, contents = self.layout, self.contents

@@ -20,8 +20,8 @@ SHOWN_BYTES = 16
 EXAMINED_RUNS = 1000
 """A copy of the wrong block differs in thousands of runs; the first ones tell what it is."""
 
-_GRAVITY = ("wrong-bytes", "stray-write")
-_OBJECTS = ("temporal", "conv", "padding", "guard", "table", "accepted")
+_STATES = ("temporal", "conv")
+_OBJECTS = ("padding", "guard", "private", "table", *_STATES)
 
 
 def byte_evidence(
@@ -161,8 +161,13 @@ def _difference(
 
 
 def _grave(difference: Difference) -> tuple[int, int, int]:
-    kind = _OBJECTS.index(difference.object) if difference.object in _OBJECTS else len(_OBJECTS)
-    return (_GRAVITY.index(difference.violation), kind, difference.offset)
+    """Order of gravity: a write where no state lies, then a wrong copy, then a write over some other state.
+
+    The first needs no neighbour to show, the last depends on what the neighbour is.
+    """
+    stray, kind = difference.violation == "stray-write", difference.object
+    rank = 1 if not stray else 2 if kind in _STATES else 0
+    return (rank, _OBJECTS.index(kind) if kind in _OBJECTS else len(_OBJECTS), difference.offset)
 
 
 def _operation_name(case: Case, index: int) -> str:

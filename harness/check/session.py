@@ -28,6 +28,7 @@ from harness.kernels.targets.base import (
     PostprocessArrays,
     PrecopyArrays,
     Target,
+    TargetIncomplete,
     TargetLacks,
 )
 from harness.memory import ArraySpan, Image, LayoutPlan, MemoryPlan, initial_image, plan_memory
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
 RESERVED = 1 << 36
 """Bytes of address space a CPU arena reserves at once; a GPU arena holds what it needs."""
+
+KEPT_BYTES = 1 << 26
+"""Layouts that reach further leave pages behind that no other layout would use."""
 
 _SKIPS: tuple[tuple[type[Exception], SkipReason], ...] = (
     (TargetLacks, "lacks-operation"),
@@ -60,12 +64,16 @@ class Session:
         self.executor = executor
         self._on_operation = on_operation
         self._arena: Arena | None = None
-        self._bound: tuple[LayoutPlan, Bound, PrivateMemory, list[AccessSpan]] | None = None
+        self._layout: LayoutPlan | None = None
+        self._bound: tuple[Bound, PrivateMemory, list[AccessSpan]] | None = None
+        self._tensors: dict[tuple[int, int, int], torch.Tensor] = {}
 
     def check(self, case: Case) -> Outcome:
         """Judge a case. Raises InvalidCase if it is outside the preconditions, HarnessError if we are at fault."""
         seconds = Seconds()
         start = time.perf_counter()
+        order = case.execution.program_order
+        self.executor.program_order = ("random", case.execution.seed) if order == "shuffled" else order
         plan = plan_memory(case, self.target.mapping_bits)
         before = initial_image(case, plan)
         arena = self._room_for(plan)
@@ -94,11 +102,11 @@ class Session:
             bound, private, spans = self._bind(plan)
             count_before = self._accepted_out(bound) if expected.accepted_out is not None else []
             self.executor.begin(self._require_arena(), [*spans, *private.spans, *_array_spans(plan, index)])
-            _run(self._require_arena(), bound, case, plan, index)
+            _run(bound, case, index, {name: self._array(span) for name, span in plan.arrays[index].items()})
         except tuple(kind for kind, _ in _SKIPS) as error:
             reason = next(reason for kind, reason in _SKIPS if isinstance(error, kind))
             return Verdict(name, "skip", reason=reason, detail=str(error)), before
-        except (HarnessError, MemoryError, KeyboardInterrupt):
+        except (HarnessError, TargetIncomplete, MemoryError, KeyboardInterrupt):
             raise
         except Exception as error:
             self._bound = None  # a context that failed half-way serves no other case
@@ -151,10 +159,16 @@ class Session:
         )
 
     def _room_for(self, plan: MemoryPlan) -> Arena:
+        """The arena, large enough for a plan; forgets what belonged to another layout."""
         if self._arena is None or plan.size > self._arena.size:
-            self._bound = None
-            self._arena = None
+            self._layout = self._bound = self._arena = None
             self._arena = self.executor.allocate(max(plan.size, RESERVED if self.executor.device.type == "cpu" else 0))
+        if self._layout is not plan.base:
+            if self._layout is not None and self._layout.size > KEPT_BYTES:
+                self._arena.discard(0, self._layout.size)
+            self._layout = plan.base
+            self._bound = None
+            self._tensors.clear()
         return self._arena
 
     def _require_arena(self) -> Arena:
@@ -163,13 +177,25 @@ class Session:
         return self._arena
 
     def _bind(self, plan: MemoryPlan) -> tuple[Bound, PrivateMemory, list[AccessSpan]]:
-        """The target's context for this layout: the last one if the layout is the same."""
-        if self._bound is None or self._bound[0] is not plan.base:
+        """The target's context for this layout; one serves all cases of a layout."""
+        if self._bound is None:
             arena = self._require_arena()
             private = PrivateMemory(arena, *plan.base.private)
             bound = self.target.bind(plan.base.layout, _layout_tensors(arena, plan.base), private.allocate)
-            self._bound = (plan.base, bound, private, _layout_spans(plan.base))
-        return self._bound[1:]
+            self._bound = (bound, private, _layout_spans(plan.base))
+        return self._bound
+
+    def _array(self, span: ArraySpan) -> torch.Tensor:
+        """The tensor over an argument: cases of one layout have their arguments in the same places."""
+        import torch
+
+        key = (span.start, span.item, span.length)
+        tensor = self._tensors.get(key)
+        if tensor is None:
+            kind = torch.int32 if span.item == 4 else torch.int64
+            tensor = self._require_arena().tensor(span.start, span.size, kind, (span.length,), (1,))
+            self._tensors[key] = tensor
+        return tensor
 
     def _accepted_out(self, bound: Bound) -> list[int]:
         return [int(value) for value in bound.accepted_out.tolist()]
@@ -209,9 +235,9 @@ def _contiguous(shape: tuple[int, ...]) -> list[int]:
     return strides
 
 
-def _run(arena: Arena, bound: Bound, case: Case, plan: MemoryPlan, index: int) -> None:
+def _run(bound: Bound, case: Case, index: int, tensors: dict[str, torch.Tensor]) -> None:
+    """Call the target's entry point for one operation."""
     operation = case.program[index]
-    tensors = {name: _array_tensor(arena, span) for name, span in plan.arrays[index].items()}
     mapping = tensors.get("mapping")
     if mapping is not None:
         mapping = mapping[: len(operation.rows)]
@@ -240,13 +266,6 @@ def _run(arena: Arena, bound: Bound, case: Case, plan: MemoryPlan, index: int) -
                 mapping=mapping,
             )
         )
-
-
-def _array_tensor(arena: Arena, span: ArraySpan) -> torch.Tensor:
-    import torch
-
-    kind = torch.int32 if span.item == 4 else torch.int64
-    return arena.tensor(span.start, span.size, kind, (span.length,), (1,))
 
 
 def _array_spans(plan: MemoryPlan, index: int) -> list[AccessSpan]:

@@ -29,6 +29,7 @@ class Assignment(msgspec.Struct, frozen=True):
 
     target: str
     executor: str
+    checks: tuple[str, ...] = ("memory",)
 
 
 def serve(connection: Connection, assignment: Assignment) -> None:
@@ -51,7 +52,9 @@ def serve(connection: Connection, assignment: Assignment) -> None:
         except EOFError:
             return
         try:
-            if kind == "check":
+            if kind == "lines":
+                judge.lines()
+            elif kind == "check":
                 judge.check(content)
             else:
                 judge.range(*content)
@@ -70,7 +73,7 @@ class _Judge:
 
         self._connection = connection
         self._index = -1
-        executor = create_executor(assignment.executor)
+        executor = create_executor(assignment.executor, assignment.checks)
         from harness.check.session import Session
 
         self._session = Session(load_target(assignment.target, executor), executor, self._at)
@@ -83,6 +86,11 @@ class _Judge:
         self._index = -1
         outcome = self._session.check(decode_case(text))
         self._connection.send(("outcome", ENCODER.encode(outcome)))
+
+    def lines(self) -> None:
+        """Answers `lines` with the kernel lines executed and those known, both as (file, function, line)."""
+        executor = self._session.executor
+        self._connection.send(("lines", (sorted(executor.executed_lines()), sorted(executor.known_lines()))))
 
     def range(self, recipe: Any, start: int, stop: int, deadline: float) -> None:
         """Draw and judge cases `start .. stop - 1` until the deadline (`time.monotonic`); answers a `result` each,

@@ -21,6 +21,9 @@ from harness.case import Case, InvalidCase, encode_case
 from harness.check.outcome import Evidence, Outcome, Seconds, Signature, Verdict
 from harness.check.worker import OUTCOMES, Assignment
 
+KernelLine = tuple[str, str, int]
+"""File, function and line number."""
+
 STARTUP_SECONDS = 600.0
 """Loading a target may download a release."""
 
@@ -58,9 +61,15 @@ class WorkerProcess:
     """One child process. `limit` is the most seconds that one operation may take."""
 
     def __init__(
-        self, target: str, executor: str, *, limit: float, on_notice: Callable[[str], None] = lambda text: None
+        self,
+        target: str,
+        executor: str,
+        *,
+        limit: float,
+        checks: tuple[str, ...] = ("memory",),
+        on_notice: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self._assignment = Assignment(target, executor)
+        self._assignment = Assignment(target, executor, checks)
         self._limit = limit
         self._on_notice = on_notice
         self._start()
@@ -114,6 +123,14 @@ class WorkerProcess:
             return lost.outcome()
         except BrokenPipeError:
             return self._lost().outcome()
+
+    def kernel_lines(self) -> tuple[list[KernelLine], list[KernelLine]]:
+        """Kernel lines that have run in this process, and all lines of the kernels launched."""
+        self.connection.send(("lines", None))
+        kind, content = self.receive()
+        if kind != "lines":
+            raise WorkerError(f"unexpected {kind!r} when asked for kernel lines")
+        return content
 
     def restart(self) -> None:
         """Replace the process with a new one of the same assignment, and wait for it."""

@@ -9,8 +9,9 @@ from typing import Annotated, Any, cast
 import typer
 
 from harness.case import Domain
+from harness.generators.operations import OperationName
 
-OPERATIONS = ("postprocess", "precopy")
+OPERATIONS: tuple[OperationName, ...] = ("postprocess", "precopy")
 
 TargetOption = Annotated[
     str, typer.Option("--target", "-t", help="System under test: builtin, vllm==X, ...; +NAME plants a mutation.")
@@ -30,7 +31,7 @@ def parse_seconds(text: str) -> float:
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
-def parse_operations(text: str) -> tuple[str, ...]:
+def parse_operations(text: str) -> tuple[OperationName, ...]:
     """Names of a comma-separated list, in the order of OPERATIONS. Raises typer.BadParameter."""
     names = [name.strip() for name in text.split(",") if name.strip()]
     unknown = [name for name in names if name not in OPERATIONS]

@@ -7,14 +7,19 @@ number of workers, and which of them draws a case, changes nothing.
 from __future__ import annotations
 
 import functools
+from typing import Literal
 
 import msgspec
 
-from harness.case import Case, Domain
+from harness.case import Case, Domain, Execution, ProgramOrder
 from harness.generators.cases import GENERATOR_VERSION, LayoutPlan, OperationName, Scale, draw_case, draw_layout
 from harness.generators.draw import RandomDraw
 
 CASES_PER_LAYOUT = 16
+
+
+OrderPolicy = Literal["natural", "reversed", "shuffled", "vary"]
+"""The program order of every case, or one drawn for each."""
 
 
 class Recipe(msgspec.Struct, frozen=True):
@@ -27,6 +32,7 @@ class Recipe(msgspec.Struct, frozen=True):
     domains: tuple[Domain, ...]
     operations: tuple[OperationName, ...]
     scale: Scale
+    order: OrderPolicy = "vary"
 
     def domain(self, index: int) -> Domain:
         return self.domains[index // CASES_PER_LAYOUT % len(self.domains)]
@@ -38,7 +44,14 @@ def case_at(recipe: Recipe, index: int) -> Case:
     block = index // CASES_PER_LAYOUT
     plan = _layout(recipe.seed, block, domain, recipe.scale)
     draw = RandomDraw(f"{recipe.seed}/case/{index}")
-    return draw_case(draw, plan, domain, recipe.operations, recipe.scale)
+    case = draw_case(draw, plan, domain, recipe.operations, recipe.scale)
+    # After everything else, so that another policy runs the same cases.
+    order = recipe.order
+    drawn: ProgramOrder = draw.weighted((("natural", 4), ("reversed", 1), ("shuffled", 3)))
+    execution = Execution(program_order=drawn if order == "vary" else order, seed=draw.integer(0, 2**32 - 1))
+    if execution.program_order != "shuffled":
+        execution = Execution(program_order=execution.program_order)
+    return msgspec.structs.replace(case, execution=execution)
 
 
 @functools.lru_cache(maxsize=4)

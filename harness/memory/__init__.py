@@ -5,9 +5,9 @@ Knows cases, and neither targets nor torch: an image is numpy bytes, to be copie
 
 from harness.memory.contents import initial_image
 from harness.memory.image import Image
+from harness.memory.noise import payload_bytes, poison_bytes, stale_numbers
 from harness.memory.places import Place, describe
 from harness.memory.plan import ArraySpan, LayoutPlan, MemoryPlan, StatePlace, plan_layout, plan_memory
-from harness.memory.poison import poison_bytes
 
 __all__ = [
     "ArraySpan",
@@ -18,7 +18,9 @@ __all__ = [
     "StatePlace",
     "describe",
     "initial_image",
+    "payload_bytes",
     "plan_layout",
     "plan_memory",
     "poison_bytes",
+    "stale_numbers",
 ]

@@ -14,28 +14,24 @@ from numpy.typing import NDArray
 
 from harness.case import SKIP_ROW, Case, Operation
 from harness.memory.image import Image
+from harness.memory.noise import payload_bytes, poison_bytes, stale_numbers
 from harness.memory.plan import ArraySpan, LayoutPlan, MemoryPlan
-from harness.memory.poison import poison_bytes
 
 
 def initial_image(case: Case, plan: MemoryPlan) -> Image:
     """The image of a case before its first operation. The same case and plan give the same bytes anywhere."""
-    random = np.random.Generator(np.random.PCG64(case.contents.payload_seed))
-    masks = _state_masks(plan.base)
+    seed = case.contents.payload_seed
     segments = []
-    for (start, size), mask in zip(plan.covered, (*masks, None), strict=True):
-        data = poison_bytes(case.contents.poison, start, size)
-        if mask is None:
-            data = data.copy()
-        else:
-            payload = np.frombuffer(random.bytes(size), dtype=np.uint8)
-            data = np.where(mask, payload, data)
+    for (start, size), mask in zip(plan.covered, (*_state_masks(plan.base), None), strict=True):
+        data = poison_bytes(case.contents.poison, start, size).copy()
+        if mask is not None:
+            np.copyto(data, payload_bytes(seed, start, size), where=mask)
         segments.append((start, data))
     image = Image(segments)
     for group in range(len(case.layout.groups)):
-        _write_table(case, plan.base, image, group, random)
+        _write_table(case, plan.base, image, group)
     for operation, spans in zip(case.program, plan.arrays, strict=True):
-        _write_arrays(case, operation, spans, image, random)
+        _write_arrays(case, operation, spans, image)
     return image
 
 
@@ -63,23 +59,19 @@ def _block_mask(state: object, extent: int) -> NDArray[np.bool_]:
     return mask
 
 
-def _write_table(case: Case, base: LayoutPlan, image: Image, group: int, random: np.random.Generator) -> None:
+def _write_table(case: Case, base: LayoutPlan, image: Image, group: int) -> None:
     layout = case.layout
-    cells = random.integers(
-        1, layout.num_blocks, (layout.table_rows, layout.table_columns), dtype=np.int32, endpoint=False
-    )
+    shape = (layout.table_rows, layout.table_columns)
+    start = base.tables[group]
+    # The null block is never stale: a row's nulls are given.
+    stale = stale_numbers(case.contents.payload_seed, start, shape[0] * shape[1], 1, layout.num_blocks - 1)
+    cells = stale.reshape(shape)
     for row, given in enumerate(case.contents.tables[group]):
         cells[row, : len(given)] = given
-    image.view(base.tables[group], base.table_bytes)[:] = cells.reshape(-1).view(np.uint8)
+    image.view(start, base.table_bytes)[:] = cells.reshape(-1).view(np.uint8)
 
 
-def _write_arrays(
-    case: Case,
-    operation: Operation,
-    spans: dict[str, ArraySpan],
-    image: Image,
-    random: np.random.Generator,
-) -> None:
+def _write_arrays(case: Case, operation: Operation, spans: dict[str, ArraySpan], image: Image) -> None:
     rows = [row for row in operation.rows if row.slot != SKIP_ROW]
     slots = [row.slot for row in rows]
     for name, span in spans.items():
@@ -89,7 +81,7 @@ def _write_arrays(
             values = np.full(span.length, SKIP_ROW, dtype=kind)
             values[: len(operation.rows)] = [row.slot for row in operation.rows]
         else:
-            values = _stale(case, name, span.length, random)
+            values = _stale(case, name, span)
             values[slots] = [_VALUE[name](row) for row in rows]
         image.view(span.start, span.size)[:] = values.view(np.uint8)
 
@@ -107,7 +99,7 @@ _VALUE = {
 }
 
 
-def _stale(case: Case, name: str, length: int, random: np.random.Generator) -> NDArray[np.int32]:
+def _stale(case: Case, name: str, span: ArraySpan) -> NDArray[np.int32]:
     """Numbers of requests that are not in this batch: if a kernel used them it would move something."""
     layout = case.layout
     columns = max(layout.table_columns - layout.num_spec - 1, 1)
@@ -123,4 +115,4 @@ def _stale(case: Case, name: str, length: int, random: np.random.Generator) -> N
         "source_column": (0, columns - 1),
         "bias": (0, spec),
     }[name]
-    return random.integers(low, max(low, high), length, dtype=np.int32, endpoint=True)
+    return stale_numbers(case.contents.payload_seed, span.start, span.length, low, max(low, high))

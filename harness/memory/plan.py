@@ -68,6 +68,11 @@ class LayoutPlan:
     private: tuple[int, int]
 
     @property
+    def size(self) -> int:
+        """Bytes of the arena up to the end of the private span."""
+        return sum(self.private)
+
+    @property
     def table_bytes(self) -> int:
         return self.layout.table_rows * self.layout.table_columns * 4
 

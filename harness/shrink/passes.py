@@ -13,6 +13,7 @@ from harness.case import (
     SKIP_ROW,
     Case,
     ConvState,
+    Execution,
     InvalidCase,
     PostprocessRow,
     PrecopyRow,
@@ -284,11 +285,15 @@ def simpler_settings(case: Case) -> Iterator[Proposal]:
 
 
 def canonical_contents(case: Case) -> Iterator[Proposal]:
-    """Payload seed 0 and poison pattern A; rows in the order of their slots."""
+    """Payload seed 0, poison pattern A, programs in natural order; rows in the order of their slots."""
     if case.contents.payload_seed:
         yield lambda: edits.with_contents(case, payload_seed=0)
     if case.contents.poison != "A":
         yield lambda: edits.with_contents(case, poison="A")
+    if case.execution != Execution():
+        yield lambda: replace(case, execution=Execution())
+    if case.execution.seed:
+        yield lambda: replace(case, execution=replace(case.execution, seed=0))
     for index, operation in enumerate(case.program):
         ordered = tuple(sorted(operation.rows, key=lambda row: row.slot))
         if ordered != operation.rows:

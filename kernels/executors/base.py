@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import abc
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -77,13 +77,23 @@ class Arena(abc.ABC):
     ) -> torch.Tensor:
         """A tensor over bytes `[offset, offset + size)`, which are its whole storage. Strides in elements."""
 
+    def discard(self, offset: int, size: int) -> None:  # noqa: B027 - most memory has nothing to give back
+        """Say that these bytes are not needed any more; what they hold afterwards is undefined."""
+
+
+ProgramOrder = Literal["natural", "reversed"] | tuple[Literal["random"], int]
+
 
 class Executor(abc.ABC):
-    """Runs kernels. `launches` counts them since the last `begin`."""
+    """Runs kernels. `launches` counts them since the last `begin`.
+
+    `program_order` is the order in which to run the programs of a launch; executors that cannot choose ignore it.
+    """
 
     name: ClassVar[str]
     device: torch.device
     launches: int = 0
+    program_order: ProgramOrder = "natural"
 
     @classmethod
     @abc.abstractmethod
@@ -104,6 +114,14 @@ class Executor(abc.ABC):
 
     def faults(self) -> Sequence[AccessFault]:
         """Accesses seen outside the spans since `begin`. Only checking executors see any."""
+        return ()
+
+    def executed_lines(self) -> Collection[tuple[str, str, int]]:
+        """Kernel lines that have run so far, as (file, function, line). Only some executors know."""
+        return ()
+
+    def known_lines(self) -> Collection[tuple[str, str, int]]:
+        """All lines of the kernels launched so far: what `executed_lines` can at most hold."""
         return ()
 
 

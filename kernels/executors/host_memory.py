@@ -20,6 +20,10 @@ from harness.kernels.executors.base import Arena, ExecutorCannot
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 
+MARGIN = 1 << 33
+"""Address space on either side of an arena: an offset that wrapped in 32 bits reads zeros there, and harms nobody."""
+
+
 class HostArena(Arena):
     """`size` bytes of private anonymous memory, zero at first, page aligned. Dropping it and its tensors frees it.
 
@@ -32,7 +36,7 @@ class HostArena(Arena):
         try:
             self._mapping = mmap.mmap(
                 -1,
-                max(size, 1),
+                size + 2 * MARGIN,
                 flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE,
                 prot=mmap.PROT_READ | mmap.PROT_WRITE,
             )
@@ -43,8 +47,8 @@ class HostArena(Arena):
             with contextlib.suppress(OSError):  # a system without huge pages has none to turn off
                 self._mapping.madvise(mmap.MADV_NOHUGEPAGE)
         self.size = size
-        self._bytes = np.frombuffer(self._mapping, dtype=np.uint8, count=size)
-        self.address = np.frombuffer(self._mapping, dtype=np.uint8).ctypes.data
+        self._bytes = np.frombuffer(self._mapping, dtype=np.uint8, count=size, offset=MARGIN)
+        self.address = self._bytes.ctypes.data
 
     def write(self, offset: int, data: np.ndarray) -> None:
         self._bytes[self._range(offset, len(data))] = data
@@ -61,7 +65,9 @@ class HostArena(Arena):
         empty = torch.empty(0, dtype=dtype)
         if size == 0:
             return empty.new_empty_strided(tuple(shape), tuple(strides))
-        storage = torch.frombuffer(self._mapping, dtype=torch.uint8, count=size, offset=offset).untyped_storage()
+        storage = torch.frombuffer(
+            self._mapping, dtype=torch.uint8, count=size, offset=MARGIN + offset
+        ).untyped_storage()
         return empty.set_(storage, 0, tuple(shape), tuple(strides))
 
     def discard(self, offset: int, size: int) -> None:
@@ -72,7 +78,7 @@ class HostArena(Arena):
         last = max(first, end // mmap.PAGESIZE * mmap.PAGESIZE)
         self._bytes[offset:first] = 0
         if last > first:
-            self._mapping.madvise(mmap.MADV_DONTNEED, first, last - first)
+            self._mapping.madvise(mmap.MADV_DONTNEED, MARGIN + first, last - first)
         self._bytes[last:end] = 0
 
     def _range(self, offset: int, size: int) -> slice:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Sequence
 
 from harness.kernels.executors.base import Executor
 
@@ -35,12 +36,18 @@ def executor_class(name: str) -> type[Executor]:
     return found
 
 
-def create_executor(name: str) -> Executor:
-    """A new executor. Raises UnavailableExecutor, with the reason, if it cannot run here."""
+CHECKS = ("memory",)
+"""What an executor may be asked to watch; those that cannot, do not."""
+
+
+def create_executor(name: str, checks: Sequence[str] = CHECKS) -> Executor:
+    """A new executor that watches `checks`. Raises UnavailableExecutor, with the reason, if it cannot run here."""
     found = executor_class(name)
     reason = found.unavailable()
     if reason is not None:
         raise UnavailableExecutor(f"executor {name} is not available: {reason}")
+    if name == "native":
+        return found(checks="memory" in checks)  # type: ignore[call-arg]
     return found()
 
 

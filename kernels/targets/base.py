@@ -25,6 +25,13 @@ class TargetLacks(Exception):
     """The target has no such operation: a skip (`lacks-operation`), never a pass."""
 
 
+class TargetIncomplete(Exception):
+    """Our own stand-in for something that production code needs is not enough: a fault of the harness.
+
+    The message names what is missing.
+    """
+
+
 class OutsideContract(Exception):
     """The target documents that it does not take this input: a skip (`outside-contract`), never a pass.
 
@@ -107,4 +114,7 @@ class Target(abc.ABC):
 
     @abc.abstractmethod
     def bind(self, layout: Layout, tensors: LayoutTensors, allocate: Allocate) -> Bound:
-        """Create the target's context over these tensors."""
+        """Create the target's context over these tensors.
+
+        Raises OutsideContract if the target does not take such a layout.
+        """

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 
 from harness.kernels.cache_directory import cache_directory
-from harness.kernels.executors.base import AccessFault, AccessSpan, Arena, Executor
+from harness.kernels.executors.base import AccessFault, AccessSpan, Arena, Executor, ProgramOrder
 from harness.kernels.executors.host_memory import HostArena
-from harness.kernels.executors.native.program_order import ProgramOrder, check_order, program_ids
+from harness.kernels.executors.native.program_order import check_order, program_ids
 
 if TYPE_CHECKING:
     from harness.kernels.executors.native.source_lines import SourceLine

@@ -6,13 +6,12 @@ A correct kernel does not notice it. Orders are deterministic: natural (x fastes
 from __future__ import annotations
 
 import functools
-from typing import Literal
 
 import numpy as np
 
-_MASK = (1 << 64) - 1
+from harness.kernels.executors.base import ProgramOrder
 
-ProgramOrder = Literal["natural", "reversed"] | tuple[Literal["random"], int]
+_MASK = (1 << 64) - 1
 
 
 def check_order(order: ProgramOrder) -> ProgramOrder:

@@ -12,8 +12,10 @@ from collections.abc import Container
 from types import ModuleType
 from typing import Any, NoReturn
 
+from harness.kernels.targets.base import TargetIncomplete
 
-class NotReplaced(RuntimeError):
+
+class NotReplaced(TargetIncomplete):
     """Production code really used a name that has only a placeholder. The message is one line that names it.
 
     Not an AttributeError on purpose: `hasattr` and `getattr` with a default would swallow that.

@@ -1,0 +1,198 @@
+"""A sequence case is a configuration and a plain list of events that drive a real scheduler, step after step.
+
+Where a kernel case holds the numbers of a launch, a sequence case holds what users of an engine do: add requests that
+share prefixes, abort them, reset the cache, pause, let the engine step. Everything else, every number that reaches a
+kernel, follows from the scheduler under test. No event names a block, a column or a count, so that deleting any event
+leaves a sequence that still means something, which is what shrinking needs.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from harness.case.operations import Runner
+from harness.case.problem import InvalidCase
+
+SEQUENCE_VERSION: Literal[1] = 1
+
+SpecMethod = Literal["none", "ngram", "draft_model", "mtp", "eagle", "dflash"]
+Policy = Literal["fcfs", "priority"]
+PauseMode = Literal["all", "new"]
+
+RequestNumber = Annotated[int, Meta(ge=0, le=2**20)]
+Small = Annotated[int, Meta(ge=0, le=255)]
+
+CONTINUATION = -1
+"""Family of a prompt segment that goes on as the model itself would: what a conversation's next turn sends back."""
+
+
+class SequenceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The engine that a sequence drives.
+
+    `block_size` (tokens) is that of the Mamba groups and of the main attention group; `drafter_block_size` is that of
+    a drafter's own attention group, None if there is none. `retention` is the interval of kept prefix states in
+    tokens: 0 keeps only boundaries where a request may resume, None keeps all. `checkpoint_alignment` (tokens) turns
+    on checkpoints that a layer exports inside a prefill, None turns them off. `match_unit` (tokens) allows prefix
+    hits that end inside a block, None does not. `kernel` is the width of the convolution. `length_limit` is the most
+    tokens a request may have, `budget` the most tokens of a step, `prefill_threshold` the most of one prefill chunk
+    (0: no limit). `requests` is the most requests running at once.
+
+    Raises InvalidCase if the parts contradict each other.
+    """
+
+    runner: Runner
+    asynchronous: bool = False
+    block_size: Annotated[int, Meta(ge=2, le=256)]
+    mamba_groups: Annotated[int, Meta(ge=1, le=3)] = 1
+    drafter_block_size: Annotated[int, Meta(ge=1, le=256)] | None = None
+    spec_method: SpecMethod = "none"
+    num_spec: Annotated[int, Meta(ge=0, le=15)] = 0
+    retention: Annotated[int, Meta(ge=0, le=2**16)] | None = None
+    checkpoint_alignment: Annotated[int, Meta(ge=1, le=256)] | None = None
+    match_unit: Annotated[int, Meta(ge=1, le=256)] | None = None
+    shared_prefix_checkpoint: bool = False
+    policy: Policy = "fcfs"
+    kernel: Annotated[int, Meta(ge=2, le=8)] = 4
+    length_limit: Annotated[int, Meta(ge=4, le=4096)]
+    budget: Annotated[int, Meta(ge=1, le=8192)]
+    prefill_threshold: Annotated[int, Meta(ge=0, le=8192)] = 0
+    requests: Annotated[int, Meta(ge=1, le=64)]
+    num_blocks: Annotated[int, Meta(ge=4, le=4096)]
+    vocabulary: Annotated[int, Meta(ge=2, le=64)] = 2
+
+    def __post_init__(self) -> None:
+        if self.block_size <= self.num_spec:
+            raise InvalidCase("block_size must be larger than num_spec: no scheduler works otherwise")
+        if (self.spec_method == "none") != (self.num_spec == 0):
+            raise InvalidCase("num_spec belongs to a spec_method, and each method needs at least one token")
+        if self.retention is not None and self.retention % self.block_size:
+            raise InvalidCase("retention must be a multiple of block_size")
+        for name in ("match_unit", "drafter_block_size", "checkpoint_alignment"):
+            value = getattr(self, name)
+            if value is not None and self.block_size % value:
+                raise InvalidCase(f"{name} must divide block_size")
+        if self.drafter_block_size is not None and self.spec_method in ("none", "ngram"):
+            raise InvalidCase("only a drafter that is a model has a cache of its own")
+        if self.budget < self.num_spec + 1:
+            raise InvalidCase("budget must let one request decode with all its drafts")
+        if self.num_blocks < self.blocks_for_one():
+            raise InvalidCase(f"one request of {self.length_limit} tokens needs {self.blocks_for_one()} blocks")
+
+    def blocks_for_one(self) -> int:
+        """Blocks without which a request of `length_limit` tokens might never run to its end.
+
+        Attention keeps all its blocks; a Mamba group the hit, the last and the running block, the speculative ones, and
+        one each for a checkpoint and for the private copy of a partial hit. The null block comes on top.
+        """
+        full = -(-(self.length_limit + self.num_spec + 1) // self.block_size)
+        draft = 0
+        if self.drafter_block_size is not None:
+            draft = -(-(self.length_limit + 2 * self.num_spec + 2) // self.drafter_block_size)
+        return full + draft + self.mamba_groups * (self.num_spec + 5) + 2
+
+
+class Segment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """`length` tokens of a prompt, taken at the same positions from the endless text `family`, or its CONTINUATION."""
+
+    family: Annotated[int, Meta(ge=CONTINUATION, le=2**20)]
+    length: Annotated[int, Meta(ge=1, le=4096)]
+
+
+class Add(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="add"):
+    """A request arrives. Requests whose prompts start with segments of the same families share prefixes."""
+
+    request: RequestNumber
+    prompt: Annotated[tuple[Segment, ...], Meta(min_length=1, max_length=16)]
+    outputs: Annotated[int, Meta(ge=1, le=4096)]
+    priority: Small = 0
+
+
+class Abort(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="abort"):
+    """The client of a request goes away; nothing happens if the request is not there (any more)."""
+
+    request: RequestNumber
+
+
+class Finish(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="finish"):
+    """The model ends a request: the next token it samples for it is the stop token."""
+
+    request: RequestNumber
+
+
+class Reset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="reset"):
+    """The prefix cache is cleared; `running` forces it, sending running requests back to the queue."""
+
+    running: bool = False
+
+
+class Pause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="pause"):
+    """Scheduling stops, for all requests or for new ones alone."""
+
+    mode: PauseMode = "all"
+
+
+class Resume(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="resume"):
+    """Scheduling goes on."""
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="step"):
+    """`repeat` engine steps.
+
+    `drafts` says how many tokens the drafter proposes after the step, `right` how many of them are what the model
+    will say; both for the request with number n at index n modulo their length, and empty means all. A method whose
+    drafter always proposes the full number ignores `drafts`. `early` delivers outputs before the next step is
+    scheduled, which matters to an asynchronous engine alone.
+    """
+
+    drafts: Annotated[tuple[Small, ...], Meta(max_length=16)] = ()
+    right: Annotated[tuple[Small, ...], Meta(max_length=16)] = ()
+    early: bool = False
+    repeat: Annotated[int, Meta(ge=1, le=256)] = 1
+
+
+Event = Add | Abort | Finish | Reset | Pause | Resume | Step
+
+
+class SequenceCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A configuration and what happens to it. Raises InvalidCase if a request is longer than allowed or added twice."""
+
+    version: Literal[1] = SEQUENCE_VERSION
+    config: SequenceConfig
+    events: Annotated[tuple[Event, ...], Meta(max_length=2**14)]
+
+    def __post_init__(self) -> None:
+        seen: set[int] = set()
+        for event in self.events:
+            if not isinstance(event, Add):
+                continue
+            if event.request in seen:
+                raise InvalidCase(f"request {event.request} is added twice")
+            seen.add(event.request)
+            prompt = sum(segment.length for segment in event.prompt)
+            if prompt + event.outputs > self.config.length_limit:
+                raise InvalidCase(f"request {event.request} is longer than {self.config.length_limit} tokens")
+
+    @property
+    def steps(self) -> int:
+        """Engine steps that the events ask for."""
+        return sum(event.repeat for event in self.events if isinstance(event, Step))
+
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(SequenceCase)
+
+
+def encode_sequence(case: SequenceCase) -> bytes:
+    """JSON of a sequence case: the same case always gives the same bytes."""
+    return _ENCODER.encode(case)
+
+
+def decode_sequence(text: bytes) -> SequenceCase:
+    """Read a sequence case from JSON. Raises InvalidCase, with one line, for anything that is not valid."""
+    try:
+        return _DECODER.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise InvalidCase(str(error)) from error
