@@ -89,11 +89,9 @@ class _TerminalReport:
         if missed:
             self._console.print(Text(f"  not reached: {', '.join(missed)}", style="dim"))
         for covered in summary.kernel_lines:
-            missed = f"; not lines {', '.join(map(str, covered.missed))}" if covered.missed else ""
-            text = (
-                f"kernel {covered.function} ({covered.file}): {covered.executed} of {covered.lines} lines ran{missed}"
-            )
-            self._console.print(Text(text))
+            rest = f"; not lines {', '.join(map(str, covered.missed))}" if covered.missed else ""
+            text = f"kernel {covered.function} ({covered.file}): {covered.executed} of {covered.lines} lines ran"
+            self._console.print(Text(text + rest))
         for reason, count in summary.skipped.items():
             self._line("skipped", "yellow", f"{count}: {reason}")
         for finding in summary.findings:

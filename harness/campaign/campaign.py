@@ -237,7 +237,7 @@ class Campaign:
         )
 
     def _collect_lines(self, workers: list[WorkerProcess]) -> None:
-        """Which kernel lines ran, over all workers that are still there: the best proof that a run reached something."""
+        """Which kernel lines ran in the workers that are left: the best proof that a run reached something."""
         for worker in workers:
             if worker.alive:
                 executed, known = worker.kernel_lines()

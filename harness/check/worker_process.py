@@ -130,7 +130,8 @@ class WorkerProcess:
         kind, content = self.receive()
         if kind != "lines":
             raise WorkerError(f"unexpected {kind!r} when asked for kernel lines")
-        return content
+        lines: tuple[list[KernelLine], list[KernelLine]] = content
+        return lines
 
     def restart(self) -> None:
         """Replace the process with a new one of the same assignment, and wait for it."""

@@ -23,6 +23,8 @@ DENSE_LIMIT = 8 << 20
 """Buffers up to this many bytes are covered whole; of larger ones only what lies around the blocks."""
 COVERED_LIMIT = 1 << 30
 """Most bytes a case may really hold."""
+BLOCKS_LIMIT = 1 << 19
+"""Most blocks, counted for each state: every one of them is an object that is watched by itself."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,8 @@ def plan_memory(case: Case, mapping_bits: int) -> MemoryPlan:
     Raises InvalidCase if the case would hold more memory than COVERED_LIMIT.
     """
     base = plan_layout(case.layout)
-    start = cursor = sum(base.private)
+    start = sum(base.private)
+    cursor = start + GUARD
     arrays = []
     for i, operation in enumerate(case.program):
         spans = {}
@@ -106,6 +109,8 @@ def plan_memory(case: Case, mapping_bits: int) -> MemoryPlan:
             cursor = _align(cursor + item * length) + GUARD
         arrays.append(spans)
     size = cursor + OUTER_GUARD
+    if size - start > COVERED_LIMIT:
+        raise InvalidCase(f"the arguments of the operations hold more than {COVERED_LIMIT} bytes of memory")
     return MemoryPlan(base, tuple(arrays), (*base.covered, (start, size - start)), size)
 
 
@@ -127,7 +132,14 @@ def _arrays(operation: Operation, rows: int, mapping_item: int) -> list[tuple[st
 
 @functools.lru_cache(maxsize=64)
 def plan_layout(layout: Layout) -> LayoutPlan:
-    """Place buffers and tables. Raises InvalidCase if they hold more than COVERED_LIMIT bytes."""
+    """Place buffers and tables.
+
+    Raises InvalidCase if they, or the memory set aside for a target, hold more than COVERED_LIMIT bytes, or if there
+    are more than BLOCKS_LIMIT blocks of states.
+    """
+    blocks = layout.num_blocks * layout.num_states
+    if blocks > BLOCKS_LIMIT:
+        raise InvalidCase(f"{layout.num_states} states of {layout.num_blocks} blocks: more than {BLOCKS_LIMIT} in all")
     cursor = OUTER_GUARD
     buffers = []
     for buffer in layout.buffers:
@@ -147,6 +159,8 @@ def plan_layout(layout: Layout) -> LayoutPlan:
     # For every group: the aligned indices of each row, and a table in batch order where a target gathers one.
     per_group = 1024 + 4 * layout.table_rows * (1 + layout.num_spec) + table_bytes
     private = _align(64 * 1024 + 256 * layout.num_states + 128 * layout.table_rows + len(layout.groups) * per_group)
+    if private > COVERED_LIMIT:
+        raise InvalidCase(f"a target would need more than {COVERED_LIMIT} bytes of memory of its own")
     return LayoutPlan(layout, tuple(buffers), states, tuple(tables), covered, (cursor, private))
 
 

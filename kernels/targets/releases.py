@@ -54,12 +54,13 @@ class Package:
     """A package whose releases can be cached.
 
     `kept` are the path prefixes of the Python files to keep, `needed` the files without which a release is of no
-    use; paths as in the wheel.
+    use; paths as in the wheel. `entry` names the cache entries if the same package is kept in more than one extent.
     """
 
     name: str
     kept: tuple[str, ...]
     needed: tuple[str, ...]
+    entry: str = ""
 
 
 class Wheel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -167,7 +168,7 @@ def _disk_full(package: Package, version: str) -> str:
 
 
 def _directory(package: Package, version: str) -> Path:
-    return cache_directory() / "releases" / f"{package.name}-{version}"
+    return cache_directory() / "releases" / f"{package.entry or package.name}-{version}"
 
 
 def _fetch(package: Package, version: str, directory: Path, announce: Announce | None) -> None:
