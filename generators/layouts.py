@@ -26,7 +26,7 @@ from harness.generators.spread import spread
 
 Scale = Literal["small", "full"]
 
-SPREAD_SHARE = 0.08
+SPREAD_SHARE = 0.25
 """How many layouts have their blocks spread over gigabytes, where that is possible."""
 
 PADDINGS = (0.0, 0.0025, 0.087, 0.43, 3.0)
