@@ -37,8 +37,8 @@ from harness.oracles.memory import Expected, expect
 if TYPE_CHECKING:
     import torch
 
-RESERVED = 1 << 36
-"""Bytes of address space a CPU arena reserves at once; a GPU arena holds what it needs."""
+RESERVED = {True: 1 << 36, False: 1 << 28}
+"""Bytes that an arena has at least, on the CPU (where only address space is taken) and elsewhere."""
 
 KEPT_BYTES = 1 << 26
 """Layouts that reach further leave pages behind that no other layout would use."""
@@ -162,7 +162,7 @@ class Session:
         """The arena, large enough for a plan; forgets what belonged to another layout."""
         if self._arena is None or plan.size > self._arena.size:
             self._layout = self._bound = self._arena = None
-            self._arena = self.executor.allocate(max(plan.size, RESERVED if self.executor.device.type == "cpu" else 0))
+            self._arena = self.executor.allocate(max(plan.size, RESERVED[self.executor.device.type == "cpu"]))
         if self._layout is not plan.base:
             if self._layout is not None and self._layout.size > KEPT_BYTES:
                 self._arena.discard(0, self._layout.size)

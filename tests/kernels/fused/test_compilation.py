@@ -22,6 +22,7 @@ from harness.kernels.executors.base import Arena, Executor
 from harness.kernels.mutations.registry import mutation, mutation_names
 
 ROOT = Path(__file__).parents[3]
+PATH = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
 COUNTS = "*i32"
 VARIANTS: dict[str, tuple[str, dict[str, str], dict[str, object]]] = {
     "postprocess V1": (
@@ -50,7 +51,7 @@ MUTATED = [f"postprocess V1 of {name}" for name in mutation_names()]
 @pytest.fixture(scope="module")
 def assembly(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
     environment = os.environ | {
-        "PYTHONPATH": str(ROOT),
+        "PYTHONPATH": PATH,
         "TRITON_CACHE_DIR": str(tmp_path_factory.mktemp("triton")),
     }
     environment.pop("TRITON_INTERPRET", None)

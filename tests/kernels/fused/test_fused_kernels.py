@@ -21,6 +21,7 @@ import pytest
 import torch
 
 ROOT = Path(__file__).parents[3]
+PATH = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
 SCENARIOS: dict[str, Callable[[], None]] = {}
 TORCH = {1: torch.int8, 2: torch.bfloat16, 4: torch.float32, 8: torch.float64}
 NUMPY = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -33,7 +34,7 @@ def scenario(function: Callable[[], None]) -> Callable[[], None]:
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, str | None]:
-    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": PATH}
     done = subprocess.run([sys.executable, __file__], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found: dict[str, str | None] = json.loads(done.stdout)

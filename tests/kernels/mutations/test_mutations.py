@@ -23,6 +23,7 @@ from harness.kernels.mutations.registry import mutation, mutation_names, split_t
 from harness.kernels.targets.base import UnknownTarget
 
 ROOT = Path(__file__).parents[3]
+PATH = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
 HUGE = 2**31
 """Block stride of the case of `int32-offset`: block 1 already lies past what 31 bits can say."""
 
@@ -109,7 +110,7 @@ def test_targets_are_split_from_their_mutations(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def differences() -> dict[str, bool]:
-    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": str(ROOT)}
+    environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": PATH}
     done = subprocess.run([sys.executable, __file__], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     found: dict[str, bool] = json.loads(done.stdout)
