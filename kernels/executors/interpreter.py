@@ -1,5 +1,4 @@
-"""The interpreter executor runs kernels in Triton's own interpreter: slow, on the CPU, and the reference for
-meaning.
+"""The interpreter executor runs kernels in Triton's own interpreter: slow, and the reference for meaning.
 
 It performs one program after the other in the natural order and sees nothing but the bytes that come out. The
 choice of the interpreter is made while Triton is being imported, for the whole process.
@@ -7,6 +6,7 @@ choice of the interpreter is made while Triton is being imported, for the whole 
 
 from __future__ import annotations
 
+import importlib.metadata
 import os
 import sys
 from collections.abc import Callable
@@ -37,8 +37,13 @@ class InterpreterExecutor(Executor):
 
     @classmethod
     def unavailable(cls) -> str | None:
-        if "triton" in sys.modules and not _interpreting():
-            return _TOO_LATE
+        try:
+            triton, numpy = importlib.metadata.version("triton"), importlib.metadata.version("numpy")
+        except importlib.metadata.PackageNotFoundError as missing:
+            return f"{missing.name} is not installed"
+        if _release(triton) < (3, 7) and _release(numpy) >= (2, 4):
+            # https://github.com/triton-lang/triton/issues/9171: loops with bounds computed in the kernel fail.
+            return f"the interpreter of Triton {triton} does not work with NumPy {numpy}; NumPy below 2.4 is needed"
         return None
 
     def allocate(self, size: int) -> Arena:
@@ -58,6 +63,11 @@ class InterpreterExecutor(Executor):
                 return super().run(*arguments, grid=grid, warmup=warmup, **keywords)
 
         return CountedFunction(function, **options)
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """Major and minor number."""
+    return tuple(int(number) for number in version.split(".")[:2])
 
 
 def _interpreting() -> bool:

@@ -48,7 +48,10 @@ def create_executor(name: str, checks: Sequence[str] = CHECKS) -> Executor:
         raise UnavailableExecutor(f"executor {name} is not available: {reason}")
     if name == "native":
         return found(checks="memory" in checks)  # type: ignore[call-arg]
-    return found()
+    try:
+        return found()
+    except RuntimeError as error:
+        raise UnavailableExecutor(f"executor {name} is not available: {str(error).splitlines()[0]}") from error
 
 
 def default_executor_name() -> str:

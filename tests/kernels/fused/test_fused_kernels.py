@@ -20,6 +20,8 @@ import numpy as np
 import pytest
 import torch
 
+from harness.kernels.executors.interpreter import InterpreterExecutor
+
 ROOT = Path(__file__).parents[3]
 PATH = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
 SCENARIOS: dict[str, Callable[[], None]] = {}
@@ -34,6 +36,9 @@ def scenario(function: Callable[[], None]) -> Callable[[], None]:
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, str | None]:
+    reason = InterpreterExecutor.unavailable()
+    if reason is not None:
+        pytest.skip(reason)
     environment = os.environ | {"TRITON_INTERPRET": "1", "PYTHONPATH": PATH}
     done = subprocess.run([sys.executable, __file__], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

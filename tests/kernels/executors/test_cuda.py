@@ -1,0 +1,64 @@
+"""The cuda executor: its arena, and the counting of launches. Needs a GPU."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from harness.kernels.executors.base import ExecutorCannot
+from harness.kernels.executors.cuda import CudaExecutor
+
+SOURCE = """\
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def fill(output, value):
+    tl.store(output + tl.program_id(0), value)
+"""
+
+pytestmark = pytest.mark.gpu
+
+
+@pytest.fixture
+def executor() -> CudaExecutor:
+    reason = CudaExecutor.unavailable()
+    if reason is not None:
+        pytest.skip(reason)
+    return CudaExecutor()
+
+
+def test_bytes_come_back_and_tensors_see_exactly_theirs(executor: CudaExecutor) -> None:
+    arena = executor.allocate(4096)
+    assert arena.address % 256 == 0
+    data = np.arange(256, dtype=np.uint8)
+    arena.write(512, data)
+    assert np.array_equal(arena.read(512, 256), data)
+    tensor = arena.tensor(520, 16, torch.int16, (2, 2), (4, 1))
+    assert tensor.data_ptr() == arena.address + 520
+    assert tensor.untyped_storage().nbytes() == 16
+    tensor.fill_(-1)
+    expected = data.copy()
+    expected[[8, 9, 10, 11, 16, 17, 18, 19]] = 255
+    assert np.array_equal(arena.read(512, 256), expected)
+    with pytest.raises(IndexError):
+        arena.read(4000, 97)
+
+
+def test_a_size_that_does_not_fit_is_no_crash(executor: CudaExecutor) -> None:
+    with pytest.raises(ExecutorCannot, match="has no room"):
+        executor.allocate(2**46)
+
+
+def test_launches_are_counted(executor: CudaExecutor) -> None:
+    from harness.kernels.targets.loading import load_module
+
+    module = load_module("harness_cuda_test", SOURCE, executor)
+    arena = executor.allocate(4096)
+    executor.begin(arena, ())
+    for programs in (3, 0):
+        module.fill[(programs,)](arena.tensor(256, 4 * 8, torch.int32, (8,), (1,)), 7)
+    assert executor.launches == 2
+    assert arena.read(256, 12).view(np.int32).tolist() == [7, 7, 7]
