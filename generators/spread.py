@@ -15,6 +15,8 @@ LARGEST_REAL_STRIDE = 150_000_000
 """Bytes from one block to the next in the widest real layout."""
 LARGEST_SPAN = 1 << 35
 """Bytes that a spread buffer may reach over."""
+PAGE_UNIT = 256
+"""Real pages are multiples of it, so strides of the reachable domain are as well."""
 
 
 def spread(draw: Draw, layout: Layout, domain: Domain) -> Layout:
@@ -31,12 +33,12 @@ def spread(draw: Draw, layout: Layout, domain: Domain) -> Layout:
         return layout
     threshold = draw.choice(possible)
     crossing = draw.boundary(least[threshold], layout.num_blocks - 1)
-    unit = max(state.item_size for _, state in layout.states())
+    unit = PAGE_UNIT if domain == "reachable" else max(state.item_size for _, state in layout.states())
     strides = []
     for buffer in layout.buffers:
         stride = -(-max(buffer.size, -(-threshold // crossing)) // unit) * unit
         strides.append(stride + unit * draw.choice((0, 1, 3, 32)))
-    if max(strides) > most + 256 or max(strides) * layout.num_blocks > LARGEST_SPAN:
+    if max(strides) > most + 33 * PAGE_UNIT or max(strides) * layout.num_blocks > LARGEST_SPAN:
         return layout
     buffers = tuple(
         Buffer(size=stride * (layout.num_blocks - 1) + buffer.size, misalignment=buffer.misalignment)
