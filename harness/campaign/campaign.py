@@ -304,8 +304,13 @@ class Campaign:
             launches=self._launches,
             seconds=round(seconds, 3),
             cases_per_second=round(self._done / seconds, 2) if seconds > 0 else 0.0,
-            regimes={name: self._regimes[name] for name in sorted(REGIMES)},
+    
             findings=findings,
+            regimes={
+                name: self._regimes[name]
+                for name, regime in sorted(REGIMES.items())
+                if "total" in domains or regime.reachable
+            },
             kernel_lines=_line_coverage(self._executed, self._known),
             exit_status=1 if findings else 3 if missing else 0,
             missing=missing,
