@@ -25,6 +25,8 @@ COVERED_LIMIT = 1 << 30
 """Most bytes a case may really hold."""
 BLOCKS_LIMIT = 1 << 19
 """Most blocks, counted for each state: every one of them is an object that is watched by itself."""
+ARENA_LIMIT = 1 << 44
+"""Most bytes from the first to the last object: more than any machine has, less than it has addresses."""
 
 
 @dataclass(frozen=True)
@@ -134,8 +136,8 @@ def _arrays(operation: Operation, rows: int, mapping_item: int) -> list[tuple[st
 def plan_layout(layout: Layout) -> LayoutPlan:
     """Place buffers and tables.
 
-    Raises InvalidCase if they, or the memory set aside for a target, hold more than COVERED_LIMIT bytes, or if there
-    are more than BLOCKS_LIMIT blocks of states.
+    Raises InvalidCase if they, or the memory set aside for a target, hold more than COVERED_LIMIT bytes, if there are
+    more than BLOCKS_LIMIT blocks of states, or if they spread over more than ARENA_LIMIT bytes.
     """
     blocks = layout.num_blocks * layout.num_states
     if blocks > BLOCKS_LIMIT:
@@ -154,6 +156,8 @@ def plan_layout(layout: Layout) -> LayoutPlan:
     for _ in layout.groups:
         tables.append(cursor)
         cursor = _align(cursor + table_bytes) + GUARD
+    if cursor > ARENA_LIMIT:
+        raise InvalidCase(f"the case spreads over more than {ARENA_LIMIT} bytes of memory")
     covered = _covered(layout, buffers, states, tables[0] if tables else cursor, cursor)
     # Metadata of every state, several arrays of one entry per slot, table addresses, and the fences between them.
     # For every group: the aligned indices of each row, and a table in batch order where a target gathers one.
