@@ -21,7 +21,7 @@ from harness.kernels.targets.base import (
     PrecopyArrays,
     Target,
 )
-from harness.kernels.targets.loading import load_module
+from harness.kernels.targets.loading import is_loaded_text, load_module
 
 if TYPE_CHECKING:
     import torch
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
     from harness.kernels.fused.context import BoundState, FusedContext
 
 _PACKAGE = "harness.kernels.fused"
+_FOLDER = Path(__file__).parent.parent / "fused"
 _MODULES = ("record", "copy", "postprocess", "precopy", "context")
 """The modules of the package, each after those it imports; the last one has everything in its namespace."""
 
 
 def load_kernels(executor: Executor, mutations: Sequence[Mutation]) -> ModuleType:
     """Load our fused kernels, mutated, and return their `context` module. Raises MutationMismatch."""
-    folder = Path(__file__).parent.parent / "fused"
-    paths = {f"fused/{module}.py": folder / f"{module}.py" for module in _MODULES}
+    paths = {f"fused/{module}.py": _FOLDER / f"{module}.py" for module in _MODULES}
     sources = {file: path.read_text(encoding="utf-8") for file, path in paths.items()}
     mutated = mutate("builtin", sources, mutations)
     with _replacing(f"{_PACKAGE}.{module}" for module in _MODULES):
@@ -57,6 +57,9 @@ class BuiltinTarget(Target):
         module = load_kernels(executor, mutations)
         self._context: type[FusedContext] = module.FusedContext
         self._bound_state: type[BoundState] = module.BoundState
+
+    def owns(self, file: str) -> bool:
+        return is_loaded_text(file) or Path(file).is_relative_to(_FOLDER)
 
     def bind(self, layout: Layout, tensors: LayoutTensors, allocate: Allocate) -> BoundBuiltin:
         states = [

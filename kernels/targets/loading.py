@@ -50,6 +50,11 @@ def load_module(name: str, source: str, executor: Executor, *, path: Path | None
     return module
 
 
+def is_loaded_text(file: str) -> bool:
+    """Whether `file` is one that `source_file` writes."""
+    return Path(file).is_relative_to(cache_directory() / "sources")
+
+
 def source_file(name: str, source: str) -> Path:
     """A file that holds `source`, named after module `name`: the same text is always the same file.
 

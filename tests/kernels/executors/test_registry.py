@@ -20,6 +20,8 @@ from harness.kernels.executors.registry import (
 )
 
 ROOT = Path(__file__).parents[3]
+_REASON = executor_class("interpreter").unavailable()
+needs_interpreter = pytest.mark.skipif(_REASON is not None, reason=_REASON or "")
 
 
 def child(program: str) -> subprocess.CompletedProcess[str]:
@@ -68,6 +70,7 @@ def test_the_default_is_the_first_that_runs_here(monkeypatch: pytest.MonkeyPatch
         registry.default_executor_name()
 
 
+@needs_interpreter
 def test_the_interpreter_chooses_itself_if_triton_is_not_there_yet() -> None:
     done = child(
         "from harness.kernels.executors.registry import create_executor\n"
@@ -78,6 +81,7 @@ def test_the_interpreter_chooses_itself_if_triton_is_not_there_yet() -> None:
     assert done.stdout == "cpu True\n", done.stderr
 
 
+@needs_interpreter
 def test_the_interpreter_refuses_to_come_after_triton() -> None:
     done = child("import triton; from harness.kernels.executors.registry import *; create_executor('interpreter')")
     assert done.stderr.splitlines()[-1].endswith(
