@@ -168,9 +168,9 @@ class Campaign:
         if kind == "done":
             self._hand_out(worker, busy)
             return
-        index, outcome_bytes, regimes, _, text = content
+        index, outcome_bytes, regimes, drawn, text = content
         outcome = OUTCOMES.decode(outcome_bytes)
-        yield from self._record(index, outcome, regimes, None if text is None else decode_case(text))
+        yield from self._record(index, outcome, regimes, None if text is None else decode_case(text), drawn)
 
     def _record_loss(self, worker: WorkerProcess, lost: WorkerLost, busy: dict[WorkerProcess, int]) -> Iterator[Event]:
         if lost.operation in ("draw", "start"):
@@ -186,7 +186,9 @@ class Campaign:
         worker.restart()
         self._hand_out(worker, busy, lost.index + 1)
 
-    def _record(self, index: int, outcome: Outcome, regimes: tuple[str, ...], failed: Case | None) -> Iterator[Event]:
+    def _record(
+        self, index: int, outcome: Outcome, regimes: tuple[str, ...], failed: Case | None, drawn: float = 0.0
+    ) -> Iterator[Event]:
         self._done += 1
         self._regimes.update(regimes)
         for verdict in outcome.verdicts:
@@ -195,7 +197,7 @@ class Campaign:
                 self._skipped[cast(str, verdict.reason)] += 1
             else:
                 self._judged[verdict.operation] += 1
-        yield CaseJudged(index, outcome, self._done, time.monotonic() - self._start)
+        yield CaseJudged(index, outcome, self._done, time.monotonic() - self._start, drawn)
         if failed is not None:
             yield from self._record_failure(index, failed, outcome)
 
@@ -304,7 +306,6 @@ class Campaign:
             launches=self._launches,
             seconds=round(seconds, 3),
             cases_per_second=round(self._done / seconds, 2) if seconds > 0 else 0.0,
-    
             findings=findings,
             regimes={
                 name: self._regimes[name]

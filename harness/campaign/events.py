@@ -23,12 +23,16 @@ class CampaignStarted(msgspec.Struct, frozen=True):
 
 
 class CaseJudged(msgspec.Struct, frozen=True):
-    """One more case has a verdict; `done` of them so far, `elapsed` seconds since the start."""
+    """One more case has a verdict; `done` of them so far, `elapsed` seconds since the start.
+
+    `drawn` is the seconds that drawing it took.
+    """
 
     index: int
     outcome: Outcome
     done: int
     elapsed: float
+    drawn: float
 
 
 class FindingFound(msgspec.Struct, frozen=True):

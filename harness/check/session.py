@@ -16,11 +16,14 @@ from harness.check.evidence import (
     byte_evidence,
     count_evidence,
     exception_evidence,
+    operation_name,
     private_evidence,
+    refused_reachable_evidence,
 )
 from harness.check.outcome import Evidence, Outcome, Seconds, Signature, SkipReason, Verdict
 from harness.check.private_memory import PrivateMemory
-from harness.kernels.executors.base import AccessSpan, Arena, Executor, ExecutorCannot
+from harness.check.raised import compile_failure, is_refusal, is_targets, said
+from harness.kernels.executors.base import AccessSpan, Arena, Executor, ExecutorCannot, KernelDoesNotCompile
 from harness.kernels.targets.base import (
     Bound,
     LayoutTensors,
@@ -88,14 +91,33 @@ class Session:
             seconds.oracle += time.perf_counter() - start
             verdict, before = self._judge(case, plan, index, before, expected, seconds)
             verdicts.append(verdict)
-            if verdict.status != "pass":
+            if verdict.status != "pass" or verdict.refused:
                 break
         return Outcome(tuple(verdicts), seconds)
+
+    def time_operations(self, case: Case, launches: int) -> list[list[float]]:
+        """Seconds of each of `launches` calls of each operation, as a runner makes them; judges nothing."""
+        plan = plan_memory(case, self.target.mapping_bits)
+        arena = self._room_for(plan)
+        for offset, data in initial_image(case, plan).segments:
+            arena.write(offset, data)
+        times: list[list[float]] = []
+        for index in range(len(case.program)):
+            bound, private, spans = self._bind(plan)
+            self.executor.begin(arena, [*spans, *private.spans, *_array_spans(plan, index)])
+            tensors = {name: self._array(span) for name, span in plan.arrays[index].items()}
+            times.append([])
+            for _ in range(launches):
+                start = time.perf_counter()
+                _run(bound, case, index, tensors)
+                arena.read(0, 1)  # a GPU is done only when something was read back
+                times[-1].append(time.perf_counter() - start)
+        return times
 
     def _judge(
         self, case: Case, plan: MemoryPlan, index: int, before: Image, expected: Expected, seconds: Seconds
     ) -> tuple[Verdict, Image]:
-        name = type(case.program[index]).__name__.lower()
+        name = operation_name(case, index)
         self._on_operation(name)
         start = time.perf_counter()
         try:
@@ -105,12 +127,14 @@ class Session:
             _run(bound, case, index, {name: self._array(span) for name, span in plan.arrays[index].items()})
         except tuple(kind for kind, _ in _SKIPS) as error:
             reason = next(reason for kind, reason in _SKIPS if isinstance(error, kind))
+            if reason == "outside-contract" and case.domain == "reachable":
+                return self._fail(name, expected, refused_reachable_evidence(case, index, error)), before
             return Verdict(name, "skip", reason=reason, detail=str(error)), before
         except (HarnessError, TargetIncomplete, MemoryError, KeyboardInterrupt):
             raise
         except Exception as error:
             self._bound = None  # a context that failed half-way serves no other case
-            return self._fail(name, expected, exception_evidence(case, index, error)), before
+            return self._raised(case, plan, index, before, expected, error), before
         found = self._read(plan)
         seconds.run += time.perf_counter() - start
 
@@ -124,6 +148,25 @@ class Session:
         if expected.expects_work and launches == 0:
             raise HarnessError(f"{self.target.name} passed {name} without launching a kernel, though work was expected")
         return Verdict(name, "pass", launches=launches, moves=len(expected.copies)), found
+
+    def _raised(
+        self, case: Case, plan: MemoryPlan, index: int, before: Image, expected: Expected, error: Exception
+    ) -> Verdict:
+        """The verdict on an exception: a refusal passes in the total domain if no device memory had changed.
+
+        Raises KernelDoesNotCompile, or HarnessError if no code under test had a part in the exception.
+        """
+        name = operation_name(case, index)
+        broken = compile_failure(error)
+        if broken is not None:
+            raise KernelDoesNotCompile(f"{self.target.name}: {broken}") from error
+        owns = self.target.owns
+        if not is_targets(error, owns):
+            raise HarnessError(f"the harness's own code failed in {name}: {said(error)}") from error
+        changed = any(True for _ in before.differences(self._read(plan)))
+        if case.domain == "total" and not changed and is_refusal(error, owns):
+            return Verdict(name, "pass", detail=said(error))
+        return self._fail(name, expected, exception_evidence(case, index, error, owns, changed))
 
     def _compare(
         self,

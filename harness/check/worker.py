@@ -34,6 +34,7 @@ class Assignment(msgspec.Struct, frozen=True):
 
 def serve(connection: Connection, assignment: Assignment) -> None:
     """Load the target, then answer requests until the other side hangs up."""
+    from harness.kernels.executors.base import KernelDoesNotCompile
     from harness.kernels.executors.registry import UnavailableExecutor
     from harness.kernels.targets.base import UnknownTarget
 
@@ -54,12 +55,16 @@ def serve(connection: Connection, assignment: Assignment) -> None:
         try:
             if kind == "lines":
                 judge.lines()
+            elif kind == "time":
+                judge.time(*content)
             elif kind == "check":
                 judge.check(content)
             else:
                 judge.range(*content)
         except InvalidCase as error:
             connection.send(("invalid", str(error)))
+        except KernelDoesNotCompile as error:
+            connection.send(("refused", " ".join(str(error).split())))
         except Exception:
             connection.send(("error", traceback.format_exc()))
 
@@ -86,6 +91,10 @@ class _Judge:
         self._index = -1
         outcome = self._session.check(decode_case(text))
         self._connection.send(("outcome", ENCODER.encode(outcome)))
+
+    def time(self, text: bytes, launches: int) -> None:
+        """Answers `times` with the seconds of each call of each operation."""
+        self._connection.send(("times", self._session.time_operations(decode_case(text), launches)))
 
     def lines(self) -> None:
         """Answers `lines` with the kernel lines executed and those known, both as (file, function, line)."""

@@ -104,10 +104,7 @@ class WorkerProcess:
 
     def wait_ready(self) -> None:
         """Wait for the target to be loaded. Raises WorkerRefused, WorkerError or WorkerLost."""
-        kind, content = self._receive(STARTUP_SECONDS)
-        if kind == "refused":
-            self.close()
-            raise WorkerRefused(content)
+        kind, _ = self._receive(STARTUP_SECONDS)
         if kind != "ready":
             raise WorkerError(f"unexpected {kind!r} from a new worker")
 
@@ -133,6 +130,15 @@ class WorkerProcess:
         lines: tuple[list[KernelLine], list[KernelLine]] = content
         return lines
 
+    def time_operations(self, case: Case, launches: int) -> list[list[float]]:
+        """Seconds of each of `launches` calls of each operation of a case, for benchmarks."""
+        self.connection.send(("time", (encode_case(case), launches)))
+        while True:
+            kind, content = self.receive()
+            if kind == "times":
+                times: list[list[float]] = content
+                return times
+
     def restart(self) -> None:
         """Replace the process with a new one of the same assignment, and wait for it."""
         self.close()
@@ -152,7 +158,10 @@ class WorkerProcess:
             raise self._lost() from None
 
     def receive(self) -> tuple[str, Any]:
-        """The next message. Raises InvalidCase, WorkerError or WorkerLost, the last also after the time limit."""
+        """The next message. Raises InvalidCase, WorkerRefused, WorkerError or WorkerLost.
+
+        WorkerLost also after the time limit, WorkerRefused if a kernel of the target does not compile.
+        """
         return self._receive(self._limit)
 
     def overdue(self) -> bool:
@@ -182,6 +191,9 @@ class WorkerProcess:
                 self._on_notice(content)
             elif kind == "invalid":
                 raise InvalidCase(content)
+            elif kind == "refused":
+                self.close()
+                raise WorkerRefused(content)
             elif kind == "error":
                 raise WorkerError(content)
             else:

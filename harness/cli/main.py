@@ -13,7 +13,7 @@ import typer
 from harness import __version__
 from harness.case import InvalidCase
 from harness.check.worker_process import WorkerError, WorkerRefused
-from harness.cli import demo, doctor, replay, run, show, shrink, targets
+from harness.cli import bench, demo, doctor, replay, run, show, shrink, targets
 from harness.kernels.executors.registry import UnavailableExecutor
 from harness.kernels.targets.base import UnknownTarget
 
@@ -46,6 +46,7 @@ app.command("show")(show.show)
 app.command("targets")(targets.targets)
 app.command("doctor")(doctor.doctor)
 app.command("demo")(demo.demo)
+app.add_typer(bench.app, name="bench")
 
 
 def main() -> None:

@@ -1,0 +1,75 @@
+"""The throughput benchmark: whole cases a second, with memory checks and without, and where the time goes."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+import msgspec
+
+from harness.campaign.campaign import Campaign, Settings
+from harness.campaign.events import CampaignFinished, CaseJudged
+from harness.engines.random import Recipe
+from harness.generators.operations import OperationName
+
+WARM_UP_CASES = 320
+
+
+class Throughput(msgspec.Struct):
+    """Whole cases a second of all workers together; `share` is the share of each phase in a worker's time."""
+
+    target: str
+    executor: str
+    workers: int
+    checks: tuple[str, ...]
+    cases: int
+    seconds: float
+    cases_per_second: float
+    share: dict[str, float]
+
+
+def measure(
+    target: str,
+    executor: str,
+    *,
+    checks: tuple[str, ...],
+    workers: int,
+    seconds: float,
+    operations: tuple[OperationName, ...],
+) -> Throughput:
+    """Judge random cases of both domains for `seconds`, after a warm-up on others. Raises WorkerRefused."""
+    spent: dict[str, float] = defaultdict(float)
+    with tempfile.TemporaryDirectory() as out:
+        for seed, cases in ((1, WARM_UP_CASES * workers), (0, None)):
+            spent.clear()
+            recipe = Recipe(seed=seed, domains=("reachable", "total"), operations=operations, scale="full")
+            settings = Settings(
+                target=target,
+                executor=executor,
+                recipe=recipe,
+                out=Path(out),
+                cases=cases,
+                budget_seconds=None if cases else seconds,
+                workers=workers,
+                checks=checks,
+                shrink=False,
+            )
+            for event in Campaign(settings).run():
+                if isinstance(event, CaseJudged):
+                    spent["draw"] += event.drawn
+                    for phase, took in msgspec.structs.asdict(event.outcome.seconds).items():
+                        spent[phase] += took
+                elif isinstance(event, CampaignFinished):
+                    summary = event.summary
+    total = sum(spent.values())
+    return Throughput(
+        target=target,
+        executor=executor,
+        workers=workers,
+        checks=checks,
+        cases=summary.cases,
+        seconds=summary.seconds,
+        cases_per_second=summary.cases_per_second,
+        share={name: round(spent[name] / total, 3) for name in ("draw", "build", "run", "oracle", "compare")},
+    )

@@ -1,0 +1,78 @@
+"""`harness bench`: how fast executors and whole campaigns are here, side by side."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from harness.cli import options
+from harness.cli.options import ExecutorOption, JsonOption, TargetOption
+
+app = typer.Typer(help="Measure executors and campaigns, side by side in one run.", no_args_is_help=True)
+
+
+@app.command()
+def executors(target: TargetOption = "builtin", json: JsonOption = False) -> None:
+    """One launch of 4 requests x 8 states x 16 tiles on every executor, and what compiling it takes."""
+    from harness.bench.executors import measure
+    from harness.kernels.targets.registry import prepare
+
+    prepare(target, options.announce)
+    times = measure(target)
+    if json:
+        print(msgspec.json.encode(times).decode())
+        return
+    table = Table(title=f"one precopy launch of {target}, {times.programs} programs", box=None)
+    for name in ("executor", "ms a launch", "times the interpreter"):
+        table.add_column(name, justify="left" if name == "executor" else "right")
+    for name, ms in (
+        ("interpreter", times.interpreter_ms),
+        ("native, memory checks", times.native_checked_ms),
+        ("native, no checks", times.native_unchecked_ms),
+        ("cuda", times.cuda_ms),
+    ):
+        if ms is not None:
+            table.add_row(name, f"{ms:.3f}", f"{times.interpreter_ms / ms:,.0f}")
+    console = Console(highlight=False)
+    console.print(table)
+    console.print(f"a native variant: {times.cold_ms:.0f} ms cold, {times.cached_ms:.0f} ms from the disk cache")
+
+
+@app.command()
+def throughput(
+    target: TargetOption = "builtin",
+    executor: ExecutorOption = None,
+    workers: Annotated[int, typer.Option("--workers", "-j", help="Worker processes.", min=1, max=256)] = 2,
+    seconds: Annotated[float, typer.Option("--seconds", help="How long each campaign runs.", min=1.0)] = 15.0,
+    ops: Annotated[
+        str,
+        typer.Option("--ops", help="Operations, comma-separated.", callback=options.callback(options.parse_operations)),
+    ] = ",".join(options.OPERATIONS),
+    json: JsonOption = False,
+) -> None:
+    """Whole cases a second, with memory checks and without, and where a worker's time goes."""
+    from harness.bench.throughput import measure
+    from harness.kernels.targets.registry import prepare
+
+    prepare(target, options.announce)
+    chosen = options.executor_or_default(executor)
+    names = options.parse_operations(ops)
+    checked, unchecked = (
+        measure(target, chosen, checks=checks, workers=workers, seconds=seconds, operations=names)
+        for checks in (("memory",), ())
+    )
+    if json:
+        report = {**msgspec.to_builtins(checked), "unchecked": msgspec.to_builtins(unchecked)}
+        print(msgspec.json.encode(report).decode())
+        return
+    table = Table(title=f"whole cases of {target} on {chosen}, {workers} workers", box=None)
+    for name in ("checks", "cases a second", *checked.share):
+        table.add_column(name, justify="right")
+    for name, row in (("memory", checked), ("none", unchecked)):
+        shares = [f"{share:.0%}" for share in row.share.values()]
+        table.add_row(name, f"{row.cases_per_second:,.0f}", *shares)
+    Console(highlight=False).print(table)
