@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.case import FRESH, Operation, Postprocess, PostprocessRow, Precopy, PrecopyRow, Runner
-from harness.case.operations import SKIP_ROW
+from harness.case import FRESH, SKIP_ROW, Operation, Postprocess, PostprocessRow, Precopy, PrecopyRow, Runner
 from harness.generators.block_pool import BlockPool, Cell
 from harness.generators.draw import Draw
 from harness.generators.layouts import LayoutPlan

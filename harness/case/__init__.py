@@ -19,6 +19,7 @@ from harness.case.layout import (
 from harness.case.operations import (
     FRESH,
     SKIP_ROW,
+    Array,
     Operation,
     Postprocess,
     PostprocessRow,
@@ -26,6 +27,7 @@ from harness.case.operations import (
     PrecopyRow,
     Row,
     Runner,
+    operation_name,
     rows_of,
 )
 from harness.case.problem import InvalidCase
@@ -34,6 +36,7 @@ __all__ = [
     "CASE_VERSION",
     "FRESH",
     "SKIP_ROW",
+    "Array",
     "Buffer",
     "Case",
     "Contents",
@@ -57,6 +60,7 @@ __all__ = [
     "TemporalState",
     "decode_case",
     "encode_case",
+    "operation_name",
     "rows_of",
     "state_extent",
 ]

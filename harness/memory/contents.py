@@ -12,10 +12,10 @@ import functools
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.case import SKIP_ROW, Case, Operation
+from harness.case import SKIP_ROW, Case
 from harness.memory.image import Image
 from harness.memory.noise import payload_bytes, poison_bytes, stale_numbers
-from harness.memory.plan import ArraySpan, LayoutPlan, MemoryPlan
+from harness.memory.plan import LayoutPlan, MemoryPlan
 
 
 def initial_image(case: Case, plan: MemoryPlan) -> Image:
@@ -30,8 +30,8 @@ def initial_image(case: Case, plan: MemoryPlan) -> Image:
     image = Image(segments)
     for group in range(len(case.layout.groups)):
         _write_table(case, plan.base, image, group)
-    for operation, spans in zip(case.program, plan.arrays, strict=True):
-        _write_arrays(case, operation, spans, image)
+    for index in range(len(case.program)):
+        write_arrays(case, plan, index, image)
     return image
 
 
@@ -71,48 +71,14 @@ def _write_table(case: Case, base: LayoutPlan, image: Image, group: int) -> None
     image.view(start, base.table_bytes)[:] = cells.reshape(-1).view(np.uint8)
 
 
-def _write_arrays(case: Case, operation: Operation, spans: dict[str, ArraySpan], image: Image) -> None:
-    rows = [row for row in operation.rows if row.slot != SKIP_ROW]
-    slots = [row.slot for row in rows]
-    for name, span in spans.items():
-        if name == "mapping":
-            kind = np.int32 if span.item == 4 else np.int64
-            # An empty batch still has a pointer: what it points at says "skip".
-            values = np.full(span.length, SKIP_ROW, dtype=kind)
-            values[: len(operation.rows)] = [row.slot for row in operation.rows]
+def write_arrays(case: Case, plan: MemoryPlan, index: int, image: Image) -> None:
+    """Put the arguments of operation `index` into an image."""
+    spans = plan.arrays[index]
+    for array in plan.contents[index]:
+        span = spans[array.name]
+        if array.mapping:
+            values = np.full(span.length, SKIP_ROW, dtype=np.int32 if span.item == 4 else np.int64)
         else:
-            values = _stale(case, name, span)
-            values[slots] = [_VALUE[name](row) for row in rows]
+            values = stale_numbers(case.contents.payload_seed, span.start, span.length, *array.stale)
+        values[array.entries] = array.values
         image.view(span.start, span.size)[:] = values.view(np.uint8)
-
-
-_VALUE = {
-    "accepted": lambda row: row.accepted,
-    "state_column": lambda row: row.state_column,
-    "scheduled": lambda row: row.scheduled,
-    "computed": lambda row: row.computed,
-    "draft": lambda row: row.draft,
-    "new_computed": lambda row: row.new_computed,
-    "destination_column": lambda row: row.destination_column,
-    "source_column": lambda row: row.source_column,
-    "bias": lambda row: row.bias,
-}
-
-
-def _stale(case: Case, name: str, span: ArraySpan) -> NDArray[np.int32]:
-    """Numbers of requests that are not in this batch: if a kernel used them it would move something."""
-    layout = case.layout
-    columns = max(layout.table_columns - layout.num_spec - 1, 1)
-    spec = layout.num_spec
-    low, high = {
-        "accepted": (1, spec + 1),
-        "state_column": (0, columns - 1),
-        "scheduled": (spec + 1, spec + 1),
-        "computed": (spec + 1, columns * layout.block_size),
-        "draft": (0, spec),
-        "new_computed": (spec + 1, columns * layout.block_size),
-        "destination_column": (0, columns - 1),
-        "source_column": (0, columns - 1),
-        "bias": (0, spec),
-    }[name]
-    return stale_numbers(case.contents.payload_seed, span.start, span.length, low, max(low, high))

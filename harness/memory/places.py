@@ -43,7 +43,7 @@ def _in_array(plan: MemoryPlan, offset: int) -> Place | None:
         for span in spans.values():
             if span.start <= offset < span.start + span.size:
                 entry = (offset - span.start) // span.item
-                what = "batch row" if span.name == "mapping" else "slot"
+                what = "batch row" if span.by == "batch" else "slot"
                 name = f"operation {span.operation}, {span.name}[{entry}] ({what} {entry})"
                 return Place(span.name, name, span.start)
     return None

@@ -11,8 +11,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from harness.case import Case, InvalidCase, Layout, Operation, Postprocess, State, state_extent
+from harness.case import Array, Case, InvalidCase, Layout, State, state_extent
 
 ALIGNMENT = 256
 GUARD = 256
@@ -47,13 +48,17 @@ class StatePlace:
 
 @dataclass(frozen=True)
 class ArraySpan:
-    """A one-dimensional integer array: an argument of an operation. `item` is bytes per entry."""
+    """A one-dimensional integer array: an argument of an operation. `item` is bytes per entry.
+
+    `by` says what an entry belongs to: a request slot or a batch row.
+    """
 
     operation: int
     name: str
     start: int
     item: int
     length: int
+    by: Literal["slot", "batch"] = "slot"
 
     @property
     def size(self) -> int:
@@ -87,10 +92,14 @@ class LayoutPlan:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """A layout plan and the arrays of each operation, by name; `size` is the size of the arena in bytes."""
+    """A layout plan and the arrays of each operation, by name; `size` is the size of the arena in bytes.
+
+    `contents[operation]` are the numbers that go into the arrays.
+    """
 
     base: LayoutPlan
     arrays: tuple[dict[str, ArraySpan], ...]
+    contents: tuple[tuple[Array, ...], ...]
     covered: tuple[tuple[int, int], ...]
     size: int
 
@@ -103,33 +112,20 @@ def plan_memory(case: Case, mapping_bits: int) -> MemoryPlan:
     base = plan_layout(case.layout)
     start = sum(base.private)
     cursor = start + GUARD
-    arrays = []
+    arrays, contents = [], []
     for i, operation in enumerate(case.program):
         spans = {}
-        for name, item, length in _arrays(operation, case.layout.table_rows, mapping_bits // 8):
-            spans[name] = ArraySpan(operation=i, name=name, start=cursor, item=item, length=length)
-            cursor = _align(cursor + item * length) + GUARD
+        given = operation.arrays(case.layout)
+        for array in given:
+            item = mapping_bits // 8 if array.mapping else 4
+            spans[array.name] = ArraySpan(i, array.name, cursor, item, array.length, array.by)
+            cursor = _align(cursor + item * array.length) + GUARD
         arrays.append(spans)
+        contents.append(given)
     size = cursor + OUTER_GUARD
     if size - start > COVERED_LIMIT:
         raise InvalidCase(f"the arguments of the operations hold more than {COVERED_LIMIT} bytes of memory")
-    return MemoryPlan(base, tuple(arrays), (*base.covered, (start, size - start)), size)
-
-
-def _arrays(operation: Operation, rows: int, mapping_item: int) -> list[tuple[str, int, int]]:
-    if isinstance(operation, Postprocess):
-        counts = (
-            ["accepted", "state_column", "scheduled", "computed", "draft"]
-            if operation.runner == "V1"
-            else ["accepted", "state_column", "new_computed"]
-        )
-    else:
-        counts = ["destination_column", "source_column", "bias"]
-    arrays = [(name, 4, rows) for name in counts]
-    if operation.runner == "V2":
-        # As long as the batch and no longer: a read past it is a read of the guard.
-        arrays.append(("mapping", mapping_item, max(len(operation.rows), 1)))
-    return arrays
+    return MemoryPlan(base, tuple(arrays), tuple(contents), (*base.covered, (start, size - start)), size)
 
 
 @functools.lru_cache(maxsize=64)
