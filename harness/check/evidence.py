@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from harness.case import Case
 from harness.check.outcome import Difference, Evidence, Signature
+from harness.check.raised import Owns, said, trail
 from harness.kernels.executors.base import AccessFault
 from harness.memory import Image, MemoryPlan, describe
 from harness.oracles.memory import Expected
@@ -39,7 +40,7 @@ def byte_evidence(
     differences.sort(key=_grave)
     first = differences[0]
     signature = Signature(
-        operation=_operation_name(case, index),
+        operation=operation_name(case, index),
         oracle="memory",
         violation=first.violation,
         object=first.object,
@@ -72,7 +73,7 @@ def access_evidence(
     kind = told[first][0].kind
     violation = f"{faults[first].violation}-{'store' if faults[first].is_store else 'load'}"
     layout = case.layout.conv_layout if kind == "conv" else "-"
-    signature = Signature(_operation_name(case, index), "access", violation, kind, layout)
+    signature = Signature(operation_name(case, index), "access", violation, kind, layout)
     details = tuple(text for _, text in told[:SHOWN_DIFFERENCES])
     return signature, Evidence(told[first][1], (), sum(fault.width for fault in faults), details)
 
@@ -82,7 +83,7 @@ def count_evidence(case: Case, index: int, expected: list[int], found: list[int]
     wrong = [i for i, (want, got) in enumerate(zip(expected, found, strict=True)) if want != got]
     if not wrong:
         return None
-    signature = Signature(_operation_name(case, index), "memory", "wrong-count", "accepted", "-")
+    signature = Signature(operation_name(case, index), "memory", "wrong-count", "accepted", "-")
     details = tuple(f"accepted_out[{i}]: expected {expected[i]}, found {found[i]}" for i in wrong)
     rows = len(case.program[index].rows)
     where = f"batch row {wrong[0]}" if wrong[0] < rows else f"entry {wrong[0]}, past the {rows} rows of the batch"
@@ -92,15 +93,24 @@ def count_evidence(case: Case, index: int, expected: list[int], found: list[int]
 
 def private_evidence(case: Case, index: int, names: Iterable[str]) -> tuple[Signature, Evidence]:
     """A write past the target's own buffers."""
-    signature = Signature(_operation_name(case, index), "memory", "stray-write", "private", "-")
+    signature = Signature(operation_name(case, index), "memory", "stray-write", "private", "-")
     return signature, Evidence(f"bytes around the target's own buffers changed: {', '.join(names)}")
 
 
-def exception_evidence(case: Case, index: int, error: BaseException) -> tuple[Signature, Evidence]:
-    """Production code raised where it had to work."""
-    signature = Signature(_operation_name(case, index), "exception", type(error).__name__, "call", "-")
-    message = " ".join(str(error).split())[:500]
-    return signature, Evidence(f"{type(error).__name__}: {message}")
+def exception_evidence(
+    case: Case, index: int, error: BaseException, owns: Owns, changed: bool
+) -> tuple[Signature, Evidence]:
+    """Production code raised where it had to work, or after it had `changed` device memory."""
+    what = "half-way" if changed else "call"
+    signature = Signature(operation_name(case, index), "exception", type(error).__name__, what, "-")
+    when = ", after device memory had changed" if changed else ""
+    return signature, Evidence(f"production code raised {said(error)}{when}", details=trail(error, owns))
+
+
+def refused_reachable_evidence(case: Case, index: int, error: BaseException) -> tuple[Signature, Evidence]:
+    """A contract of the target rules out a case that a scheduler can produce."""
+    signature = Signature(operation_name(case, index), "exception", "refusal", "call", "-")
+    return signature, Evidence(f"the target does not take a reachable case: {' '.join(str(error).split())}")
 
 
 class _WrittenSpans:
@@ -170,5 +180,6 @@ def _grave(difference: Difference) -> tuple[int, int, int]:
     return (rank, _OBJECTS.index(kind) if kind in _OBJECTS else len(_OBJECTS), difference.offset)
 
 
-def _operation_name(case: Case, index: int) -> str:
+def operation_name(case: Case, index: int) -> str:
+    """The name of operation `index` of a case, as in signatures."""
     return type(case.program[index]).__name__.lower()

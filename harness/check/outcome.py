@@ -10,14 +10,19 @@ from typing import Literal
 import msgspec
 
 Status = Literal["pass", "fail", "skip"]
-SkipReason = Literal["lacks-operation", "outside-contract", "executor-cannot"]
+SkipReason = Literal["lacks-operation", "outside-contract", "executor-cannot", "relation-undefined"]
+"""`relation-undefined` belongs to relations: the relation says nothing about this case."""
+
+RELATION = "relation:"
+"""What the oracle of a signature starts with if a relation between runs was violated; its name follows."""
 
 
 class Signature(msgspec.Struct, frozen=True):
     """What makes two failures the same finding: no ids, counts or releases.
 
     `violation` is `wrong-bytes` (bytes that had to be written hold something else), `stray-write` (bytes that nobody
-    asked to change changed), `wrong-count` (an accepted count), an access fault's kind, or an exception's type;
+    asked to change changed), `wrong-count` (an accepted count), an access fault's kind, or an exception's type; for a
+    relation also `differs` and `count-differs` (results that do not correspond);
     `object` the kind of object it happened to; `conv_layout` SD or DS where that object is a conv state, else `-`.
     """
 
@@ -26,6 +31,11 @@ class Signature(msgspec.Struct, frozen=True):
     violation: str
     object: str
     conv_layout: str
+
+    @property
+    def relation(self) -> str | None:
+        """The relation that has to be asked for this finding to show, if it was one that saw it."""
+        return self.oracle.removeprefix(RELATION) if self.oracle.startswith(RELATION) else None
 
     def __str__(self) -> str:
         return f"{self.operation}/{self.oracle}/{self.violation}/{self.object}/{self.conv_layout}"
@@ -54,7 +64,11 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """The judgement of one operation. `reason` and `detail` belong to a skip, the rest to a failure."""
+    """The judgement of one operation. `reason` and `detail` belong to a skip, `signature` and `evidence` to a failure.
+
+    A pass with a `detail` is a refusal: in the total domain production code may decline an input, in its own words
+    and before it changes any device memory. It says nothing about bytes and never counts as judged.
+    """
 
     operation: str
     status: Status
@@ -64,6 +78,11 @@ class Verdict(msgspec.Struct, frozen=True):
     evidence: Evidence | None = None
     launches: int = 0
     moves: int = 0
+
+    @property
+    def refused(self) -> bool:
+        """Whether this pass is a refusal."""
+        return self.status == "pass" and bool(self.detail)
 
 
 class Seconds(msgspec.Struct):

@@ -7,7 +7,9 @@ names the culprit when it dies.
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
 import sys
 import time
 import traceback
@@ -20,6 +22,7 @@ import msgspec
 from harness.case import Case, InvalidCase, decode_case, encode_case
 from harness.check.outcome import Outcome
 
+_PR_SET_PDEATHSIG = 1
 ENCODER = msgspec.msgpack.Encoder()
 OUTCOMES = msgspec.msgpack.Decoder(Outcome)
 
@@ -116,16 +119,29 @@ class _Judge:
             case = case_at(recipe, index)
             regimes = regimes_of(case)
             drawn = time.perf_counter() - began
-            outcome = self._session.check(case)
+            try:
+                outcome = self._session.check(case)
+            except InvalidCase as error:
+                raise RuntimeError(f"the generators drew an invalid case, number {index}: {error}") from error
             failed: Case | None = case if outcome.failure else None
             text = encode_case(failed) if failed else None
             self._connection.send(("result", (index, ENCODER.encode(outcome), tuple(sorted(regimes)), drawn, text)))
         self._connection.send(("done", stop))
 
 
+def _end_with_parent() -> None:
+    """Have Linux kill this process when its parent is gone: a hung one would never notice that nobody listens."""
+    if sys.platform == "linux":
+        parent = os.getppid()
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        if os.getppid() != parent:
+            sys.exit()
+
+
 def main() -> None:
     connection = Connection(int(sys.argv[1]))
     assignment = msgspec.json.decode(sys.argv[2], type=Assignment)
+    _end_with_parent()
     if assignment.executor == "interpreter":
         os.environ["TRITON_INTERPRET"] = "1"  # read when triton is imported, so before anything else
 

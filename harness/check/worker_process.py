@@ -49,12 +49,19 @@ class WorkerLost(Exception):
     def outcome(self) -> Outcome:
         """The loss as a verdict: a crash is a finding."""
         signature = Signature(self.operation, "isolation", self.violation, "process", "-")
-        lines = tuple(line for line in self.detail.splitlines() if line.strip())[-8:]
-        said = f"; it last said: {lines[-1]}" if lines else ""
+        lines = _last_words(self.detail)
+        said = f"; it said: {' / '.join(lines[:3])}" if lines else ""
         evidence = Evidence(
             f"the worker process was lost ({self.violation}) during {self.operation}{said}", (), 0, lines
         )
         return Outcome((Verdict(self.operation, "fail", signature=signature, evidence=evidence),), Seconds())
+
+
+def _last_words(text: str) -> tuple[str, ...]:
+    """The lines that tell how a process ended: the trace of a fatal error from its head on, else the last lines."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("Extension modules:")]
+    fatal = [i for i, line in enumerate(lines) if line.startswith("Fatal Python error")]
+    return tuple(lines[fatal[-1] :][:8] if fatal else lines[-3:])
 
 
 class WorkerProcess:
@@ -103,8 +110,13 @@ class WorkerProcess:
         self.last_heard = time.monotonic()
 
     def wait_ready(self) -> None:
-        """Wait for the target to be loaded. Raises WorkerRefused, WorkerError or WorkerLost."""
-        kind, _ = self._receive(STARTUP_SECONDS)
+        """Wait for the target to be loaded. Raises WorkerRefused, or WorkerError also for a process that died of it."""
+        try:
+            kind, _ = self._receive(STARTUP_SECONDS)
+        except WorkerLost as lost:
+            raise WorkerError(
+                f"{lost.detail}\na worker was lost while it loaded the target ({lost.violation})"
+            ) from lost
         if kind != "ready":
             raise WorkerError(f"unexpected {kind!r} from a new worker")
 
@@ -164,9 +176,31 @@ class WorkerProcess:
         """
         return self._receive(self._limit)
 
+    def hear(self) -> tuple[str, Any] | None:
+        """The message that is there, or None if it was no answer. Raises as `receive` does, but does not wait."""
+        try:
+            kind, content = self.connection.recv()
+        except (EOFError, ConnectionResetError):
+            raise self._lost() from None
+        self.last_heard = time.monotonic()
+        if kind == "at":
+            self._at = content
+        elif kind == "notice":
+            self._on_notice(content)
+        elif kind == "invalid":
+            raise InvalidCase(content)
+        elif kind == "refused":
+            self.close()
+            raise WorkerRefused(content)
+        elif kind == "error":
+            raise WorkerError(content)
+        else:
+            return kind, content
+        return None
+
     def overdue(self) -> bool:
-        """Whether the worker has said nothing for longer than the limit."""
-        return time.monotonic() - self.last_heard > self._limit
+        """Whether the worker has said nothing for longer than the limit; what nobody listened to yet was said."""
+        return time.monotonic() - self.last_heard > self._limit and not self.connection.poll()
 
     def kill_hung(self) -> WorkerLost:
         """End a worker that is overdue."""
@@ -175,29 +209,13 @@ class WorkerProcess:
         return WorkerLost("hang", *self._at, f"nothing heard for {self._limit:g} seconds\n{self._tail()}")
 
     def _receive(self, limit: float) -> tuple[str, Any]:
-        deadline = time.monotonic() + limit
+        self.last_heard = time.monotonic()
         while True:
-            try:
-                if not self.connection.poll(max(0.0, deadline - time.monotonic())):
-                    raise self.kill_hung()
-                kind, content = self.connection.recv()
-            except (EOFError, ConnectionResetError):
-                raise self._lost() from None
-            self.last_heard = time.monotonic()
-            if kind == "at":
-                self._at = content
-                deadline = self.last_heard + limit
-            elif kind == "notice":
-                self._on_notice(content)
-            elif kind == "invalid":
-                raise InvalidCase(content)
-            elif kind == "refused":
-                self.close()
-                raise WorkerRefused(content)
-            elif kind == "error":
-                raise WorkerError(content)
-            else:
-                return kind, content
+            if not self.connection.poll(max(0.0, self.last_heard + limit - time.monotonic())):
+                raise self.kill_hung()
+            answer = self.hear()
+            if answer is not None:
+                return answer
 
     def _lost(self) -> WorkerLost:
         code = self._process.wait()
@@ -206,7 +224,7 @@ class WorkerProcess:
 
     def _tail(self) -> str:
         self._said.seek(0, os.SEEK_END)
-        self._said.seek(max(0, self._said.tell() - 4096))
+        self._said.seek(max(0, self._said.tell() - 16384))
         return self._said.read().decode(errors="replace")
 
     def close(self) -> None:

@@ -22,6 +22,10 @@ class ExecutorCannot(Exception):
     """The executor is unable to run this kernel or case: a skip (`executor-cannot`), never a pass."""
 
 
+class KernelDoesNotCompile(Exception):
+    """A kernel of the target is no valid Triton: nothing can be said about any case. The message is one line."""
+
+
 @dataclass(frozen=True)
 class AccessSpan:
     """Bytes `[start, start + size)` of the arena (offsets, not addresses) that kernels may touch.

@@ -116,5 +116,12 @@ class Target(abc.ABC):
     def bind(self, layout: Layout, tensors: LayoutTensors, allocate: Allocate) -> Bound:
         """Create the target's context over these tensors.
 
-        Raises OutsideContract if the target does not take such a layout.
+        Raises OutsideContract if the target does not take such a layout, TargetLacks if it came before such layouts.
         """
+
+    def owns(self, file: str) -> bool:
+        """Whether `file`, named as in a traceback, is source of the code under test.
+
+        It tells what the target raised from what the harness did; unless a target knows better, all is its own.
+        """
+        return True

@@ -1,25 +1,28 @@
 """Contracts: what a version of vLLM documents that it does not take. Such a case is skipped, never judged.
 
 Every contract rests on an assertion, a raised error or a docstring of that version, which its message names. What a
-version merely gets wrong is no contract.
+version merely gets wrong is no contract. Two sorts: what a version came too early for (TargetLacks: models with such
+states could not be served at all, reachable or not), and bounds on addresses that its own allocator always keeps to
+(OutsideContract: never a reachable case).
 """
 
 from __future__ import annotations
 
 from harness.case import ConvState, Layout
-from harness.kernels.targets.base import LayoutTensors, OutsideContract
+from harness.kernels.targets.base import LayoutTensors, OutsideContract, TargetLacks
 from harness.kernels.targets.vllm.features import Features
 from harness.kernels.targets.vllm.runner import Runner, mamba_specs
 
 
 def check_layout(features: Features, refuses_dim_first: str | None, layout: Layout, tensors: LayoutTensors) -> None:
-    """Raise OutsideContract if this version does not take such memory.
+    """Raise TargetLacks or OutsideContract if this version does not take such memory.
 
     `refuses_dim_first` are the words with which its own copy function refuses DS states, if it does.
     """
     has_conv = any(isinstance(state, ConvState) for _, state in layout.states())
     if layout.conv_layout == "DS" and has_conv and not features.dim_first:
-        raise OutsideContract(f"get_conv_copy_spec: {refuses_dim_first or 'no DS layout in the fused kernels'}")
+        said = f"get_conv_copy_spec says: {refuses_dim_first}" if refuses_dim_first else "its kernels have no such case"
+        raise TargetLacks(f"conv states in DS layout came with vllm 0.24.0; {said}")
     required = features.temporal_alignment
     if required == 1:
         return
@@ -35,9 +38,11 @@ def check_layout(features: Features, refuses_dim_first: str | None, layout: Layo
 
 
 def check_groups(features: Features, runner: Runner) -> None:
-    """Raise OutsideContract if this version needs all Mamba groups alike and they are not."""
+    """Raise TargetLacks if this version needs all Mamba groups alike and they are not."""
     if features.states_per_layer:
         return
     specs = mamba_specs(runner.config)
     if any(spec != specs[0] for spec in specs):
-        raise OutsideContract("get_mamba_groups asserts that all Mamba groups have the same spec")
+        raise TargetLacks(
+            "Mamba layers that differ came with vllm 0.29.0; get_mamba_groups asserts that all groups have one spec"
+        )

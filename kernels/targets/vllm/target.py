@@ -60,6 +60,7 @@ class VllmTarget(Target):
         except BaseException:
             uninstall(finder)
             raise
+        self._files = {module.__file__ for module in (self._layers, self._worker)}
         self._environment = importlib.import_module(ENVS)
         self._conv_layout: ConvLayout | None = None
         self._copy_functions = {
@@ -69,7 +70,7 @@ class VllmTarget(Target):
         self._names: Sequence[str] | None = None
 
     def bind(self, layout: Layout, tensors: LayoutTensors, allocate: Allocate) -> Bound:
-        """Create the version's context over these tensors. Raises OutsideContract."""
+        """Create the version's context over these tensors. Raises TargetLacks or OutsideContract."""
         check_layout(self.features, self._refuses_dim_first, layout, tensors)
         objects = runner(layout, tensors)
         check_groups(self.features, objects)
@@ -85,6 +86,9 @@ class VllmTarget(Target):
             batch_order.copy_(table)  # rows past the batch are stale, but in range
         batch_context = self._context(layout, objects, gathered, allocate, prefix="batch-order ")
         return VllmBound(self, layout, tensors.tables, context, batch_context, gathered)
+
+    def owns(self, file: str) -> bool:
+        return file in self._files
 
     def use(self, conv_layout: ConvLayout) -> None:
         """Set SD or DS for the next call: one setting for the whole process, whose answer vLLM keeps."""

@@ -1,0 +1,92 @@
+"""What production code raised, and what that amounts to: a refusal, a failure, or a fault of our own.
+
+An exception is a verdict of its own, so it has to be known whose it is. It is the target's if one of the target's
+source files is in its traceback. It is a refusal if the target's own `raise` or `assert` statement made it, or a look-up
+that names the key it lacks: code that declines, as opposed to code that breaks.
+"""
+
+from __future__ import annotations
+
+import dis
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+
+Owns = Callable[[str], bool]
+"""Whether a file, named as tracebacks name it, is source of the code under test."""
+
+_RAISE = dis.opmap["RAISE_VARARGS"]
+
+
+def is_targets(error: BaseException, owns: Owns) -> bool:
+    """Whether code under test had a part in it."""
+    return any(owns(_file(step)) for step in _steps(error))
+
+
+def is_refusal(error: BaseException, owns: Owns) -> bool:
+    """Whether code under test declined by itself: a `raise`, an `assert`, a static assertion or a missing key."""
+    if type(error).__name__ == "CompileTimeAssertionFailure":  # Triton's, for `tl.static_assert`
+        return True
+    last = None
+    for step in _steps(error):
+        last = step
+    if last is None or not owns(_file(last)):
+        return False
+    return isinstance(error, KeyError) or last.tb_frame.f_code.co_code[last.tb_lasti] == _RAISE
+
+
+def trail(error: BaseException, owns: Owns) -> tuple[str, ...]:
+    """Where in the code under test it happened, innermost first: `mamba_utils.py line 12, in create`."""
+    found = [
+        f"{Path(_file(step)).name} line {step.tb_lineno}, in {step.tb_frame.f_code.co_name}"
+        for step in _steps(error)
+        if owns(_file(step))
+    ]
+    return tuple(reversed(found))
+
+
+def said(error: BaseException) -> str:
+    """Type and message in one line of bounded length."""
+    message = " ".join(str(error).split())[:500]
+    return f"{type(error).__name__}: {message}" if message else type(error).__name__
+
+
+def compile_failure(error: BaseException) -> str | None:
+    """One line about a kernel that Triton does not compile, or None if that is not what happened.
+
+    A failed static assertion is none: that is the target's verdict on its arguments.
+    """
+    chain = list(_chain(error))
+    if any(type(link).__name__ == "CompileTimeAssertionFailure" for link in chain):
+        return None
+    for link in chain:
+        if any(base.__name__ == "CompilationError" for base in type(link).__mro__):
+            innermost = chain[-1]
+            source = str(getattr(link, "src", None) or "")
+            line = getattr(getattr(link, "node", None), "lineno", None)
+            text = source.splitlines()[line - 1].strip() if line and line <= len(source.splitlines()) else ""
+            name = next((text.split("def ", 1)[1].split("(")[0] for text in source.splitlines() if "def " in text), "")
+            reason = getattr(innermost, "error_message", None) or str(innermost)
+            where = f" at `{text}`" if text else ""
+            return f"kernel {name or 'of this target'} does not compile{where}: {' '.join(str(reason).split())[:300]}"
+    return None
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        yield link
+        link = link.__cause__
+
+
+def _steps(error: BaseException) -> Iterator[TracebackType]:
+    step = error.__traceback__
+    while step is not None:
+        yield step
+        step = step.tb_next
+
+
+def _file(step: TracebackType) -> str:
+    return step.tb_frame.f_code.co_filename
