@@ -1,0 +1,87 @@
+"""What is expected of one operation: every byte of the case's memory, and what the host sees.
+
+It also says how much work is expected, so that a target that did nothing is told from one that had nothing to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from harness.case import Case
+from harness.memory import ArraySpan, Image, MemoryPlan
+from harness.oracles.conflicts import refuse_conflicts
+from harness.oracles.copies import StateCopy, copy_of_state
+from harness.oracles.decisions import Move
+
+ACCEPTED_OUT = "accepted_out"
+"""The result of a V1 postprocess: accepted counts by batch row."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What one operation must leave behind.
+
+    `image` is the case's whole memory; `copies` the state copies that must happen, `resets` the number of accepted
+    counts that change, `arrays` the arguments that are written. `results[name]` are entries of what the host sees
+    afterwards (harness.check.operations says which names there are); all entries not given stay as they were, except
+    those of the names in `undefined`, which may be anything. `raises` is text that an error must contain which the
+    operation has to end with, None if it must not fail.
+    """
+
+    image: Image
+    copies: list[StateCopy] = field(default_factory=list)
+    resets: int = 0
+    arrays: tuple[ArraySpan, ...] = ()
+    results: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    undefined: frozenset[str] = frozenset()
+    raises: str | None = None
+    launches: bool = False
+
+    @property
+    def accepted_out(self) -> list[int] | None:
+        """The V1 result by batch row; None for operations without one."""
+        counts = self.results.get(ACCEPTED_OUT)
+        return None if counts is None else list(counts.values())
+
+    @property
+    def expects_work(self) -> bool:
+        """Whether a launch must happen."""
+        return bool(self.copies) or self.resets > 0 or self.launches
+
+
+def move_states(
+    case: Case, plan: MemoryPlan, before: Image, moves: Iterable[tuple[int, int, Move]]
+) -> tuple[Image, list[StateCopy]]:
+    """Memory after every state of every group has moved for each (batch row, slot, move); and the copies made.
+
+    Raises InvalidCase if a move is outside the preconditions.
+    """
+    copies = []
+    for row, slot, move in moves:
+        for place in plan.base.states:
+            copy = copy_of_state(
+                case.layout,
+                place,
+                row,
+                slot,
+                move,
+                lambda group, slot, column: before.cell(plan.base.table_cell(group, slot, column)),
+            )
+            if copy is not None:
+                copies.append(copy)
+    refuse_conflicts(copies)
+    after = before.copy()
+    for copy in copies:
+        source, destination = before.view(copy.source, copy.span), after.view(copy.destination, copy.span)
+        for run in range(copy.runs):
+            first = run * copy.run_stride
+            destination[first : first + copy.run_bytes] = source[first : first + copy.run_bytes]
+    return after, copies
+
+
+def write_entries(after: Image, span: ArraySpan, entries: Mapping[int, int]) -> None:
+    """Put int32 values into entries of an array."""
+    after.view(span.start, span.size).view(np.int32)[list(entries)] = list(entries.values())
