@@ -1,1 +1,1 @@
-"""Benchmarks: two things measured side by side in one run, medians after warming up. Nothing here is asserted in tests."""
+"""Benchmarks: things measured side by side in one run, medians after warming up. No test asserts a figure of theirs."""

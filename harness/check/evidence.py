@@ -69,11 +69,11 @@ def access_evidence(
                 f"{fault.source} line {fault.line}, program {fault.program}, lane {fault.lane}",
             )
         )
+    # A store is graver than a load, but no other kind: only so many faults are kept, and which come first is chance.
     first = min(range(len(told)), key=lambda i: (faults[i].violation, not faults[i].is_store, i))
     kind = told[first][0].kind
-    violation = f"{faults[first].violation}-{'store' if faults[first].is_store else 'load'}"
     layout = case.layout.conv_layout if kind == "conv" else "-"
-    signature = Signature(operation_name(case, index), "access", violation, kind, layout)
+    signature = Signature(operation_name(case, index), "access", faults[first].violation, kind, layout)
     details = tuple(text for _, text in told[:SHOWN_DIFFERENCES])
     return signature, Evidence(told[first][1], (), sum(fault.width for fault in faults), details)
 

@@ -21,6 +21,7 @@ from harness.case import (
     State,
     TemporalState,
     rows_of,
+    state_extent,
 )
 from harness.shrink import edits
 from harness.shrink.edits import Where, replace
@@ -218,10 +219,19 @@ def tight_layout(case: Case) -> Iterator[Proposal]:
     yield lambda: edits.repack(case, edits.natural_gap)
     for where, state in case.layout.states():
         if edits.natural_gap(where, state):
-            for gap in (0, state.item_size):
+            for gap in _gaps(state):
                 yield lambda only=where, gap=gap: edits.repack(  # type: ignore[misc]
                     case, lambda w, s: gap if w == only else edits.natural_gap(w, s)
                 )
+
+
+def _gaps(state: State) -> Iterator[int]:
+    """Gaps between two blocks, simplest first: none, one element, and strides of a round number of gigabytes."""
+    yield from (0, state.item_size)
+    extent = state_extent(state)
+    for stride in (1 << 29, 1 << 30, 1 << 31, 1 << 32):
+        if extent < stride < state.block_stride:
+            yield stride - extent
 
 
 def _tight_rows(case: Case) -> Case:
