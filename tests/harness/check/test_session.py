@@ -199,9 +199,9 @@ def test_a_run_over_several_objects_is_told_apart(shop: Any, make_case: Callable
 @pytest.mark.parametrize(
     ("violation", "is_store", "place", "wanted"),
     [
-        ("out-of-bounds", True, "padding", "access/out-of-bounds-store/padding/-"),
-        ("out-of-bounds", False, "after-buffer", "access/out-of-bounds-load/guard/-"),
-        ("out-of-bounds", False, "conv-copied", "access/out-of-bounds-load/conv/SD"),
+        ("out-of-bounds", True, "padding", "access/out-of-bounds/padding/-"),
+        ("out-of-bounds", False, "after-buffer", "access/out-of-bounds/guard/-"),
+        ("out-of-bounds", False, "conv-copied", "access/out-of-bounds/conv/SD"),
         ("misaligned", True, "temporal-copied", "access/misaligned-store/temporal/-"),
     ],
 )
@@ -226,7 +226,7 @@ def test_stores_outweigh_loads(shop: Any, make_case: Callable[..., Case]) -> Non
             s.executor.seen.append(AccessFault("out-of-bounds", is_store, offset, 4, "k", "f", 1, (0, 0, 0), 0))
 
     outcome = shop.check(make_case(MOVE), harm)
-    assert signature(outcome) == "precopy/access/out-of-bounds-store/guard/-"
+    assert signature(outcome) == "precopy/access/out-of-bounds/guard/-"
     assert len(outcome.failure.evidence.details) == 3
     assert outcome.failure.evidence.total_bytes == 12
 
@@ -253,7 +253,7 @@ def test_an_exception_is_a_finding(shop: Any, make_case: Callable[..., Case]) ->
         raise KeyError("two\nlines")
 
     outcome = shop.check(make_case(MOVE), harm)
-    assert outcome.failure.signature == Signature("precopy", "exception", "KeyError", "call", "-")
+    assert outcome.failure.signature == Signature("precopy", "exception", "KeyError", "half-way", "-")
     assert "\n" not in outcome.failure.evidence.summary
     assert shop.check(make_case(MOVE)).failure is None
     assert shop.binds == 2, "a context that failed serves no other case"
