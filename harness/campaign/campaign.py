@@ -164,7 +164,10 @@ class Campaign:
         return float("inf") if budget is None else self._start + budget
 
     def _hear(self, worker: WorkerProcess, busy: dict[WorkerProcess, int]) -> Iterator[Event]:
-        kind, content = worker.receive()
+        answer = worker.hear()
+        if answer is None:
+            return
+        kind, content = answer
         if kind == "done":
             self._hand_out(worker, busy)
             return
