@@ -16,13 +16,16 @@ SkipReason = Literal["lacks-operation", "outside-contract", "executor-cannot", "
 RELATION = "relation:"
 """What the oracle of a signature starts with if a relation between runs was violated; its name follows."""
 
+WITHIN = " within "
+"""In the journal of a worker, stands between an operation and the relation that it was run for."""
+
 
 class Signature(msgspec.Struct, frozen=True):
     """What makes two failures the same finding: no ids, counts or releases.
 
     `violation` is `wrong-bytes` (bytes that had to be written hold something else), `stray-write` (bytes that nobody
     asked to change changed), `wrong-count` (an accepted count), an access fault's kind, or an exception's type; for a
-    relation also `differs` and `count-differs` (results that do not correspond);
+    relation also `differs` and `result-differs` (results that do not correspond);
     `object` the kind of object it happened to; `conv_layout` SD or DS where that object is a conv state, else `-`.
     """
 
@@ -68,6 +71,8 @@ class Verdict(msgspec.Struct, frozen=True):
 
     A pass with a `detail` is a refusal: in the total domain production code may decline an input, in its own words
     and before it changes any device memory. It says nothing about bytes and never counts as judged.
+
+    `relation` is the name of the relation that the verdict is about; empty where one run was judged by itself.
     """
 
     operation: str
@@ -78,6 +83,7 @@ class Verdict(msgspec.Struct, frozen=True):
     evidence: Evidence | None = None
     launches: int = 0
     moves: int = 0
+    relation: str = ""
 
     @property
     def refused(self) -> bool:
@@ -92,17 +98,23 @@ class Seconds(msgspec.Struct):
     run: float = 0.0
     oracle: float = 0.0
     compare: float = 0.0
+    relations: float = 0.0
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """Verdicts in program order, up to and including the first that is not a pass."""
+    """Verdicts in program order, up to and including the first that is not a pass.
+
+    `relations` are the verdicts of the relations that were asked, which happens only where everything else passed.
+    """
 
     verdicts: tuple[Verdict, ...]
     seconds: Seconds
+    relations: tuple[Verdict, ...] = ()
 
     @property
     def failure(self) -> Verdict | None:
-        return next((verdict for verdict in self.verdicts if verdict.status == "fail"), None)
+        everything = (*self.verdicts, *self.relations)
+        return next((verdict for verdict in everything if verdict.status == "fail"), None)
 
     @property
     def signature(self) -> Signature | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.case.case import Poison
 from harness.kernels.executors.base import AccessSpan, Arena
 from harness.memory import poison_bytes
 
@@ -21,14 +22,15 @@ FENCE = 256
 
 
 class PrivateMemory:
-    """Hands out named tensors from bytes `[start, start + size)` of an arena."""
+    """Hands out named tensors from bytes `[start, start + size)` of an arena, which hold a pattern of poison."""
 
-    def __init__(self, arena: Arena, start: int, size: int) -> None:
+    def __init__(self, arena: Arena, start: int, size: int, pattern: Poison = "A") -> None:
         self._arena = arena
         self._start, self._end = start, start + size
         self._cursor = start + FENCE
         self.spans: list[AccessSpan] = []
-        arena.write(start, poison_bytes("A", start, size))
+        self._pattern: Poison = pattern
+        arena.write(start, poison_bytes(pattern, start, size))
 
     def allocate(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
         """A contiguous tensor full of poison. Raises MemoryError if the reserve is used up."""
@@ -49,7 +51,7 @@ class PrivateMemory:
         """Names of the allocations whose fences changed."""
         used = self._cursor - self._start
         found = self._arena.read(self._start, used)
-        wanted = poison_bytes("A", self._start, used)
+        wanted = poison_bytes(self._pattern, self._start, used)
         different = found != wanted
         for span in self.spans:
             different[span.start - self._start : span.start - self._start + span.size] = False

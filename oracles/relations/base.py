@@ -1,0 +1,209 @@
+"""A relation is a property of several runs: change a case in a way whose effect is known, and compare the results.
+
+The memory oracle judges one run by what the bytes must be. A relation needs no such knowledge: it runs a case and one
+or more variants of it on the same target, and says which bytes of the results have to be alike, by the place they
+have in the case and not by their address. It sees what one run cannot show (a result that depends on the number of
+programs, on bytes that nobody wrote, on the order of a batch), and it would see a mistake that kernels and the memory
+oracle share. What a relation makes of a case is a pure function of the case, so that a repro file needs no more than
+the relation's name.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from harness.case import Case, Postprocess, Precopy, operation_name
+from harness.memory import Image, MemoryPlan
+from harness.oracles.expected import ACCEPTED_OUT, Expected
+
+
+class Undefined(Exception):
+    """The relation says nothing about this case: a skip (`relation-undefined`), never a pass. One line says why."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one operation left behind: the whole memory, and what the host sees beside it, by name and entry.
+
+    `expected` is what the memory oracle expected; None for a run that it was not asked about.
+    """
+
+    image: Image
+    results: Mapping[str, Mapping[int, int]]
+    expected: Expected | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A case, where its memory lay, what that held before, a step for each operation, and how many kernels ran."""
+
+    case: Case
+    plan: MemoryPlan
+    before: Image
+    steps: Sequence[Step]
+    launches: int = 0
+
+
+Prepare = Callable[[MemoryPlan, Image, Sequence[Run]], None]
+"""`prepare(plan, image, earlier)` changes the memory a variant starts from, in place; `earlier` are the variants'
+runs so far."""
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A case to run beside the first one, and how.
+
+    `prepare` edits the memory that the case describes. `fresh` runs it in a new context whose private memory holds the
+    case's poison pattern; `temporal_tiles` in a new context with so many programs for each temporal copy. `judged`
+    variants must also satisfy the memory oracle by themselves.
+    """
+
+    case: Case
+    prepare: Prepare | None = None
+    fresh: bool = False
+    temporal_tiles: int | None = None
+    judged: bool = False
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """A run of `size` bytes of the first run that the relation ties to bytes of a variant, and that differ.
+
+    `step` is the operation of the first run after which they do; both offsets are arena offsets.
+    """
+
+    step: int
+    offset: int
+    variant: int
+    variant_step: int
+    variant_offset: int
+    size: int
+
+
+@dataclass(frozen=True)
+class ResultMismatch:
+    """A number that the host sees and that differs: entry `entry` of the first run's result `name`."""
+
+    step: int
+    name: str
+    entry: int
+    variant: int
+    value: int
+    variant_value: int
+
+
+class Relation(abc.ABC):
+    """One way to change a case. `summary` ends the sentence "the result must be the same ..."."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+
+    @abc.abstractmethod
+    def variants(self, first: Run) -> Sequence[Variant]:
+        """The cases to run beside the first one, in this order. Raises Undefined."""
+
+    @abc.abstractmethod
+    def mismatches(self, first: Run, others: Sequence[Run]) -> Iterator[Mismatch | ResultMismatch]:
+        """Where the results do not correspond; `others` are the runs of `variants(first)`."""
+
+
+@dataclass(frozen=True)
+class Tie:
+    """`size` bytes at `offset` of one image that must equal those at `other` of another one."""
+
+    offset: int
+    other: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Compares one step of the first run with one step of a variant: bytes tied to each other, and counts."""
+
+    first: Run
+    step: int
+    other: Run
+    variant: int
+    variant_step: int
+
+    @property
+    def here(self) -> Image:
+        return self.first.steps[self.step].image
+
+    @property
+    def there(self) -> Image:
+        return self.other.steps[self.variant_step].image
+
+    def ties(self, ties: Iterable[Tie]) -> Iterator[Mismatch]:
+        """The runs of bytes in which tied bytes differ."""
+        here, there = self.here, self.there
+        for tie in ties:
+            mine = here.view(tie.offset, tie.size)
+            theirs = there.view(tie.other, tie.size)
+            if np.array_equal(mine, theirs):
+                continue
+            (where,) = np.nonzero(mine != theirs)
+            for run in np.split(where, np.nonzero(np.diff(where) > 1)[0] + 1):
+                at = int(run[0])
+                yield Mismatch(self.step, tie.offset + at, self.variant, self.variant_step, tie.other + at, len(run))
+
+    def results(self) -> Iterator[ResultMismatch]:
+        """The results that differ, entry by entry, for two runs of the same operation."""
+        theirs = self.other.steps[self.variant_step].results
+        for name, entries in self.first.steps[self.step].results.items():
+            for entry, value in entries.items():
+                if theirs[name][entry] != value:
+                    yield ResultMismatch(self.step, name, entry, self.variant, value, theirs[name][entry])
+
+    def counts(self, rows: Iterable[tuple[int, int]]) -> Iterator[ResultMismatch]:
+        """The accepted counts that differ, for pairs of a batch row here and the one there."""
+        mine = accepted_counts(self.first, self.step)
+        theirs = accepted_counts(self.other, self.variant_step)
+        for row, other in rows if mine else ():
+            if mine[row] != theirs[other]:
+                yield ResultMismatch(self.step, "accepted", row, self.variant, mine[row], theirs[other])
+
+
+def whole_memory(plan: MemoryPlan) -> Iterator[Tie]:
+    """Every byte tied to the one at the same offset: for runs of the same layout with the same arguments."""
+    for start, size in plan.covered:
+        yield Tie(start, start, size)
+
+
+def same_layout(plan: MemoryPlan) -> Iterator[Tie]:
+    """Buffers, tables and the guards between them, tied to the same offsets: for runs of the same layout."""
+    for start, size in plan.base.covered:
+        yield Tie(start, start, size)
+
+
+def buffers(plan: MemoryPlan) -> Iterator[Tie]:
+    """State buffers and their guards, tied to the same offsets: for layouts that differ in tables at most."""
+    end = plan.base.tables[0]
+    for start, size in plan.base.covered:
+        if start < end:
+            yield Tie(start, start, min(size, end - start))
+
+
+def accepted_counts(run: Run, step: int) -> list[int]:
+    """The counts a postprocess left, by batch row; 0 for rows that the mapping skips. Empty for other operations."""
+    operation = run.case.program[step]
+    if not isinstance(operation, Postprocess):
+        return []
+    if operation.runner == "V1":
+        counts = run.steps[step].results[ACCEPTED_OUT]
+        return [counts[row] for row in range(len(operation.rows))]
+    span = run.plan.arrays[step]["accepted"]
+    image = run.steps[step].image
+    return [0 if row.slot < 0 else image.cell(span.start + 4 * row.slot) for row in operation.rows]
+
+
+def moves_only(case: Case) -> None:
+    """Raise Undefined unless the program is made of operations that move rows of a batch and nothing else."""
+    for operation in case.program:
+        if not isinstance(operation, Postprocess | Precopy):
+            raise Undefined(f"there is no such relation for {operation_name(operation)}")

@@ -1,0 +1,62 @@
+"""Identity mapping: the V1 and the V2 runner ask for the same thing in two forms.
+
+A V1 batch is a V2 batch whose mapping is the identity. The other way round, a V2 batch is the V1 batch of the slots it
+maps to, with their table rows gathered in batch order. V1 leaves accepted counts beside the input, V2 in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from harness.case import SKIP_ROW, Case, Operation, rows_of
+from harness.oracles.relations.base import (
+    Comparison,
+    Mismatch,
+    Relation,
+    ResultMismatch,
+    Run,
+    Undefined,
+    Variant,
+    buffers,
+    moves_only,
+)
+from harness.oracles.relations.batches import used_slots, with_table_rows
+
+replace = msgspec.structs.replace
+
+
+class IdentityMapping(Relation):
+    name = "identity-mapping"
+    summary = "through the other runner's entry point"
+
+    def variants(self, first: Run) -> Sequence[Variant]:
+        case = first.case
+        moves_only(case)
+        runners = {operation.runner for operation in case.program}
+        if len(runners) > 1:
+            raise Undefined("the program has operations of both runners")
+        if runners == {"V1"}:
+            return [Variant(replace(case, program=tuple(replace(o, runner="V2") for o in case.program)))]
+        return [Variant(_gathered(case))]
+
+    def mismatches(self, first: Run, others: Sequence[Run]) -> Iterator[Mismatch | ResultMismatch]:
+        for step, operation in enumerate(first.case.program):
+            compare = Comparison(first, step, others[0], 0, step)
+            yield from compare.ties(buffers(first.plan))
+            kept = [i for i, row in enumerate(rows_of(operation)) if row.slot != SKIP_ROW]
+            yield from compare.counts((row, at) for at, row in enumerate(kept))
+
+
+def _gathered(case: Case) -> Case:
+    slots = used_slots(case)
+
+    def renumbered(operation: Operation) -> Operation:
+        rows = [row for row in operation.rows if row.slot != SKIP_ROW]
+        if [row.slot for row in rows] != slots:
+            raise Undefined("the operations have different batches")
+        return replace(operation, runner="V1", rows=tuple(replace(row, slot=slot) for slot, row in enumerate(rows)))
+
+    program = tuple(renumbered(operation) for operation in case.program)
+    return replace(with_table_rows(case, slots), program=program)

@@ -1,0 +1,25 @@
+"""Repetition: the same call on the same memory does the same thing again.
+
+It sees what depends on timing, on what an earlier call left in the target's own buffers, or on a call being like the
+one before it: a run of random cases repeats no call.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from harness.oracles.relations.base import Comparison, Mismatch, Relation, ResultMismatch, Run, Variant, whole_memory
+
+
+class Repetition(Relation):
+    name = "repetition"
+    summary = "when the call is repeated"
+
+    def variants(self, first: Run) -> Sequence[Variant]:
+        return [Variant(first.case)]
+
+    def mismatches(self, first: Run, others: Sequence[Run]) -> Iterator[Mismatch | ResultMismatch]:
+        for step in range(len(first.steps)):
+            compare = Comparison(first, step, others[0], 0, step)
+            yield from compare.ties(whole_memory(first.plan))
+            yield from compare.results()
