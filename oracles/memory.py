@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from harness.case import Case, Operation, Postprocess, Precopy
+from harness.case import Advance, Case, Operation, Postprocess, Precopy
 from harness.memory import Image, MemoryPlan
 from harness.oracles.expected import Expected
+from harness.oracles.operations.advance import expect_advance
 from harness.oracles.operations.migration import expect_postprocess, expect_precopy
 
 Expectation = Callable[[Case, MemoryPlan, int, Image], Expected]
@@ -18,6 +19,7 @@ Expectation = Callable[[Case, MemoryPlan, int, Image], Expected]
 _EXPECTATIONS: Mapping[type[Operation], Expectation] = {
     Postprocess: expect_postprocess,
     Precopy: expect_precopy,
+    Advance: expect_advance,
 }
 
 

@@ -19,6 +19,8 @@ from harness.case.layout import (
 from harness.case.operations import (
     FRESH,
     SKIP_ROW,
+    Advance,
+    AdvanceRow,
     Array,
     Operation,
     Postprocess,
@@ -36,6 +38,8 @@ __all__ = [
     "CASE_VERSION",
     "FRESH",
     "SKIP_ROW",
+    "Advance",
+    "AdvanceRow",
     "Array",
     "Buffer",
     "Case",

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
-from harness.case import Case
+import numpy as np
+
+from harness.case import Case, operation_name
+from harness.check.operations.call import Results
 from harness.check.outcome import Difference, Evidence, Signature
 from harness.check.raised import Owns, said, trail
 from harness.kernels.executors.base import AccessFault
 from harness.memory import Image, MemoryPlan, describe
-from harness.oracles.memory import Expected
+from harness.oracles.expected import ACCEPTED_OUT, Expected
 
 SHOWN_DIFFERENCES = 8
 SHOWN_BYTES = 16
@@ -22,7 +26,8 @@ EXAMINED_RUNS = 1000
 """A copy of the wrong block differs in thousands of runs; the first ones tell what it is."""
 
 _STATES = ("temporal", "conv")
-_OBJECTS = ("padding", "guard", "private", "table", *_STATES)
+OBJECTS = ("padding", "guard", "private", "table", *_STATES)
+"""Kinds of objects in the order in which differences count; arguments of operations come last."""
 
 
 def byte_evidence(
@@ -32,7 +37,7 @@ def byte_evidence(
     runs = list(expected.image.differences(found))
     if not runs:
         return None
-    written = _WrittenSpans(plan, index, expected)
+    written = _WrittenSpans(expected)
     differences = [
         _difference(case, plan, violation, start, size, before, expected.image, found)
         for start, size, violation in _split(runs[:EXAMINED_RUNS], written)
@@ -40,7 +45,7 @@ def byte_evidence(
     differences.sort(key=_grave)
     first = differences[0]
     signature = Signature(
-        operation=operation_name(case, index),
+        operation=operation_name(case.program[index]),
         oracle="memory",
         violation=first.violation,
         object=first.object,
@@ -73,7 +78,7 @@ def access_evidence(
     first = min(range(len(told)), key=lambda i: (faults[i].violation, not faults[i].is_store, i))
     kind = told[first][0].kind
     layout = case.layout.conv_layout if kind == "conv" else "-"
-    signature = Signature(operation_name(case, index), "access", faults[first].violation, kind, layout)
+    signature = Signature(operation_name(case.program[index]), "access", faults[first].violation, kind, layout)
     details = tuple(text for _, text in told[:SHOWN_DIFFERENCES])
     return signature, Evidence(told[first][1], (), sum(fault.width for fault in faults), details)
 
@@ -83,7 +88,7 @@ def count_evidence(case: Case, index: int, expected: list[int], found: list[int]
     wrong = [i for i, (want, got) in enumerate(zip(expected, found, strict=True)) if want != got]
     if not wrong:
         return None
-    signature = Signature(operation_name(case, index), "memory", "wrong-count", "accepted", "-")
+    signature = Signature(operation_name(case.program[index]), "memory", "wrong-count", "accepted", "-")
     details = tuple(f"accepted_out[{i}]: expected {expected[i]}, found {found[i]}" for i in wrong)
     rows = len(case.program[index].rows)
     where = f"batch row {wrong[0]}" if wrong[0] < rows else f"entry {wrong[0]}, past the {rows} rows of the batch"
@@ -91,9 +96,39 @@ def count_evidence(case: Case, index: int, expected: list[int], found: list[int]
     return signature, Evidence(summary, (), 4 * len(wrong), details[:SHOWN_DIFFERENCES])
 
 
+@dataclass(frozen=True)
+class Seen:
+    """What the host saw of one operation, before and after it, by name."""
+
+    before: Results
+    after: Results
+
+
+def result_evidence(case: Case, index: int, expected: Expected, seen: Seen) -> tuple[Signature, Evidence] | None:
+    """Compare what the host can see beside memory; entries that the oracle does not give must stay as they were."""
+    for name, found in seen.after.items():
+        if name in expected.undefined:
+            continue
+        wanted = seen.before[name].copy()
+        changes = expected.results.get(name, {})
+        wanted[list(changes)] = list(changes.values())
+        if np.array_equal(wanted, found):
+            continue
+        if name == ACCEPTED_OUT:
+            return count_evidence(case, index, wanted.tolist(), found.tolist())
+        (wrong,) = np.nonzero(wanted != found)
+        details = tuple(f"{name}[{i}]: expected {wanted[i]}, found {found[i]}" for i in wrong[:SHOWN_DIFFERENCES])
+        first = int(wrong[0])
+        violation = "wrong-result" if first in changes else "stray-result"
+        signature = Signature(operation_name(case.program[index]), "host", violation, name, "-")
+        whose = "" if first in changes else ", which nobody asked to change"
+        return signature, Evidence(f"{details[0]}{whose}", (), 0, details)
+    return None
+
+
 def private_evidence(case: Case, index: int, names: Iterable[str]) -> tuple[Signature, Evidence]:
     """A write past the target's own buffers."""
-    signature = Signature(operation_name(case, index), "memory", "stray-write", "private", "-")
+    signature = Signature(operation_name(case.program[index]), "memory", "stray-write", "private", "-")
     return signature, Evidence(f"bytes around the target's own buffers changed: {', '.join(names)}")
 
 
@@ -102,29 +137,27 @@ def exception_evidence(
 ) -> tuple[Signature, Evidence]:
     """Production code raised where it had to work, or after it had `changed` device memory."""
     what = "half-way" if changed else "call"
-    signature = Signature(operation_name(case, index), "exception", type(error).__name__, what, "-")
+    signature = Signature(operation_name(case.program[index]), "exception", type(error).__name__, what, "-")
     when = ", after device memory had changed" if changed else ""
     return signature, Evidence(f"production code raised {said(error)}{when}", details=trail(error, owns))
 
 
 def refused_reachable_evidence(case: Case, index: int, error: BaseException) -> tuple[Signature, Evidence]:
     """A contract of the target rules out a case that a scheduler can produce."""
-    signature = Signature(operation_name(case, index), "exception", "refusal", "call", "-")
+    signature = Signature(operation_name(case.program[index]), "exception", "refusal", "call", "-")
     return signature, Evidence(f"the target does not take a reachable case: {' '.join(str(error).split())}")
 
 
 class _WrittenSpans:
-    """The bytes that operation `index` had to write, for telling a wrong write from a stray one."""
+    """The bytes that an operation had to write, for telling a wrong write from a stray one."""
 
-    def __init__(self, plan: MemoryPlan, index: int, expected: Expected) -> None:
+    def __init__(self, expected: Expected) -> None:
         spans = [
             (copy.destination + i * copy.run_stride, copy.run_bytes)
             for copy in expected.copies
             for i in range(copy.runs)
         ]
-        accepted = plan.arrays[index].get("accepted")
-        if accepted is not None and expected.accepted_out is None:
-            spans.append((accepted.start, accepted.size))
+        spans += [(array.start, array.size) for array in expected.arrays]
         self._spans = sorted(spans)
         self._starts = [start for start, _ in self._spans]
 
@@ -177,9 +210,4 @@ def _grave(difference: Difference) -> tuple[int, int, int]:
     """
     stray, kind = difference.violation == "stray-write", difference.object
     rank = 1 if not stray else 2 if kind in _STATES else 0
-    return (rank, _OBJECTS.index(kind) if kind in _OBJECTS else len(_OBJECTS), difference.offset)
-
-
-def operation_name(case: Case, index: int) -> str:
-    """The name of operation `index` of a case, as in signatures."""
-    return type(case.program[index]).__name__.lower()
+    return (rank, OBJECTS.index(kind) if kind in OBJECTS else len(OBJECTS), difference.offset)

@@ -7,35 +7,37 @@ back, compare with what the oracle expects; then the next operation, on the memo
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from harness.case import Case, ConvState, Postprocess
+from harness.case import Case, ConvState, operation_name
+from harness.case.case import Poison
 from harness.check.evidence import (
+    Seen,
     access_evidence,
     byte_evidence,
-    count_evidence,
     exception_evidence,
-    operation_name,
     private_evidence,
     refused_reachable_evidence,
+    result_evidence,
 )
-from harness.check.outcome import Evidence, Outcome, Seconds, Signature, SkipReason, Verdict
+from harness.check.operations.registry import call_of
+from harness.check.outcome import WITHIN, Evidence, Outcome, Seconds, Signature, SkipReason, Verdict
 from harness.check.private_memory import PrivateMemory
 from harness.check.raised import compile_failure, is_refusal, is_targets, said
+from harness.check.relations import VariantFailed, VariantRefused, ask_relations
 from harness.kernels.executors.base import AccessSpan, Arena, Executor, ExecutorCannot, KernelDoesNotCompile
 from harness.kernels.targets.base import (
     Bound,
     LayoutTensors,
     OutsideContract,
-    PostprocessArrays,
-    PrecopyArrays,
     Target,
     TargetIncomplete,
     TargetLacks,
 )
 from harness.memory import ArraySpan, Image, LayoutPlan, MemoryPlan, initial_image, plan_memory
 from harness.oracles.memory import Expected, expect
+from harness.oracles.relations.base import Run, Step, Variant
 
 if TYPE_CHECKING:
     import torch
@@ -71,20 +73,18 @@ class Session:
         self._bound: tuple[Bound, PrivateMemory, list[AccessSpan]] | None = None
         self._tensors: dict[tuple[int, int, int], torch.Tensor] = {}
 
-    def check(self, case: Case) -> Outcome:
-        """Judge a case. Raises InvalidCase if it is outside the preconditions, HarnessError if we are at fault."""
+    def check(self, case: Case, relations: Sequence[str] = (), most: int | None = None) -> Outcome:
+        """Judge a case; if it passes, ask `relations`, in order, until `most` of them said something (None: all).
+
+        Raises InvalidCase if the case is outside the preconditions, HarnessError if we are at fault.
+        """
         seconds = Seconds()
         start = time.perf_counter()
-        order = case.execution.program_order
-        self.executor.program_order = ("random", case.execution.seed) if order == "shuffled" else order
-        plan = plan_memory(case, self.target.mapping_bits)
-        before = initial_image(case, plan)
-        arena = self._room_for(plan)
-        for offset, data in before.segments:
-            arena.write(offset, data)
+        plan, initial = self._lay_out(case)
+        before = initial
         seconds.build = time.perf_counter() - start
 
-        verdicts = []
+        verdicts, steps = [], []
         for index in range(len(case.program)):
             start = time.perf_counter()
             expected = expect(case, plan, index, before)
@@ -92,8 +92,85 @@ class Session:
             verdict, before = self._judge(case, plan, index, before, expected, seconds)
             verdicts.append(verdict)
             if verdict.status != "pass" or verdict.refused:
-                break
-        return Outcome(tuple(verdicts), seconds)
+                return Outcome(tuple(verdicts), seconds)
+            steps.append(Step(before, expected.results, expected))
+        start = time.perf_counter()
+        asked = ask_relations(self, Run(case, plan, initial, steps), relations, most)
+        seconds.relations = time.perf_counter() - start
+        return Outcome(tuple(verdicts), seconds, asked)
+
+    def execute(self, variant: Variant, earlier: Sequence[Run], relation: str) -> Run:
+        """Run a variant of a case for a relation; `earlier` are those run before it.
+
+        The memory oracle is asked only if the variant wants it. Raises VariantFailed, VariantRefused, TargetLacks,
+        OutsideContract or ExecutorCannot, and InvalidCase if the variant needs more memory than a case may.
+        """
+        case, target = variant.case, self.target
+        if variant.temporal_tiles is not None:
+            target = target.with_temporal_tiles(variant.temporal_tiles)
+        plan, image = self._lay_out(case, variant, earlier)
+        if variant.fresh or target is not self.target:
+            self._bound = None
+        steps: list[Step] = []
+        launches = 0
+        try:
+            for index in range(len(case.program)):
+                self._on_operation(f"{operation_name(case.program[index])}{WITHIN}{relation}")
+                before = steps[-1].image if steps else image
+                steps.append(self._execute(case, plan, index, before, target, variant))
+                launches += self.executor.launches
+        except BaseException:
+            self._bound = None
+            raise
+        if target is not self.target:
+            self._bound = None
+        return Run(case, plan, image, steps, launches)
+
+    def _execute(
+        self, case: Case, plan: MemoryPlan, index: int, before: Image, target: Target, variant: Variant
+    ) -> Step:
+        call = call_of(case.program[index])
+        expected = expect(case, plan, index, before) if variant.judged else None
+        try:
+            bound, private, spans = self._bind(plan, target, case.contents.poison if variant.fresh else "A")
+            call.prepare(bound, case, index)
+            seen_before = call.results(bound, case, index)
+            self.executor.begin(self._require_arena(), [*spans, *private.spans, *_array_spans(plan, index)])
+            call.run(bound, case, index, self._arguments(case, plan, index))
+        except (TargetLacks, OutsideContract, ExecutorCannot, HarnessError, TargetIncomplete, MemoryError):
+            raise
+        except Exception as error:
+            verdict = self._raised(case, plan, index, before, Expected(before), error)
+            if verdict.signature is None or verdict.evidence is None:
+                raise VariantRefused(verdict.detail) from error
+            raise VariantFailed(verdict.signature, verdict.evidence) from error
+        found = self._read(plan)
+        seen = Seen(seen_before, call.results(bound, case, index))
+        if expected is not None:
+            failure = self._compare(case, plan, index, before, expected, found, private, seen)
+        else:
+            failure = access_evidence(case, plan, index, self.executor.faults())
+            if failure is None and (damaged := private.damaged()):
+                failure = private_evidence(case, index, damaged)
+        if failure is not None:
+            raise VariantFailed(*failure)
+        results = {name: dict(enumerate(values.tolist())) for name, values in seen.after.items()}
+        return Step(found, results, expected)
+
+    def _lay_out(
+        self, case: Case, variant: Variant | None = None, earlier: Sequence[Run] = ()
+    ) -> tuple[MemoryPlan, Image]:
+        """Write the memory of a case, prepared as a variant wants it, into the arena."""
+        order = case.execution.program_order
+        self.executor.program_order = ("random", case.execution.seed) if order == "shuffled" else order
+        plan = plan_memory(case, self.target.mapping_bits)
+        image = initial_image(case, plan)
+        if variant is not None and variant.prepare is not None:
+            variant.prepare(plan, image, earlier)
+        arena = self._room_for(plan)
+        for offset, data in image.segments:
+            arena.write(offset, data)
+        return plan, image
 
     def time_operations(self, case: Case, launches: int) -> list[list[float]]:
         """Seconds of each of `launches` calls of each operation, as a runner makes them; judges nothing."""
@@ -105,11 +182,12 @@ class Session:
         for index in range(len(case.program)):
             bound, private, spans = self._bind(plan)
             self.executor.begin(arena, [*spans, *private.spans, *_array_spans(plan, index)])
-            tensors = {name: self._array(span) for name, span in plan.arrays[index].items()}
+            tensors = self._arguments(case, plan, index)
+            call = call_of(case.program[index])
             times.append([])
             for _ in range(launches):
                 start = time.perf_counter()
-                _run(bound, case, index, tensors)
+                call.run(bound, case, index, tensors)
                 arena.read(0, 1)  # a GPU is done only when something was read back
                 times[-1].append(time.perf_counter() - start)
         return times
@@ -117,14 +195,16 @@ class Session:
     def _judge(
         self, case: Case, plan: MemoryPlan, index: int, before: Image, expected: Expected, seconds: Seconds
     ) -> tuple[Verdict, Image]:
-        name = operation_name(case, index)
+        operation = case.program[index]
+        name, call = operation_name(operation), call_of(operation)
         self._on_operation(name)
         start = time.perf_counter()
         try:
             bound, private, spans = self._bind(plan)
-            count_before = self._accepted_out(bound) if expected.accepted_out is not None else []
+            call.prepare(bound, case, index)
+            seen_before = call.results(bound, case, index)
             self.executor.begin(self._require_arena(), [*spans, *private.spans, *_array_spans(plan, index)])
-            _run(bound, case, index, {name: self._array(span) for name, span in plan.arrays[index].items()})
+            call.run(bound, case, index, self._arguments(case, plan, index))
         except tuple(kind for kind, _ in _SKIPS) as error:
             reason = next(reason for kind, reason in _SKIPS if isinstance(error, kind))
             if reason == "outside-contract" and case.domain == "reachable":
@@ -139,7 +219,8 @@ class Session:
         seconds.run += time.perf_counter() - start
 
         start = time.perf_counter()
-        failure = self._compare(case, plan, index, before, expected, found, bound, private, count_before)
+        seen = Seen(seen_before, call.results(bound, case, index))
+        failure = self._compare(case, plan, index, before, expected, found, private, seen)
         seconds.compare += time.perf_counter() - start
         if failure is not None:
             self._bound = None  # whatever went wrong may have damaged the context as well
@@ -156,7 +237,7 @@ class Session:
 
         Raises KernelDoesNotCompile, or HarnessError if no code under test had a part in the exception.
         """
-        name = operation_name(case, index)
+        name = operation_name(case.program[index])
         broken = compile_failure(error)
         if broken is not None:
             raise KernelDoesNotCompile(f"{self.target.name}: {broken}") from error
@@ -176,16 +257,14 @@ class Session:
         before: Image,
         expected: Expected,
         found: Image,
-        bound: Bound,
         private: PrivateMemory,
-        count_before: list[int],
+        seen: Seen,
     ) -> tuple[Signature, Evidence] | None:
         failure = access_evidence(case, plan, index, self.executor.faults())
         if failure is None:
             failure = byte_evidence(case, plan, index, before, expected, found)
-        if failure is None and expected.accepted_out is not None:
-            counts = expected.accepted_out + count_before[len(expected.accepted_out) :]
-            failure = count_evidence(case, index, counts, self._accepted_out(bound))
+        if failure is None:
+            failure = result_evidence(case, index, expected, seen)
         if failure is None and (damaged := private.damaged()):
             failure = private_evidence(case, index, damaged)
         return failure
@@ -219,14 +298,22 @@ class Session:
             raise HarnessError("a case is being judged without an arena")
         return self._arena
 
-    def _bind(self, plan: MemoryPlan) -> tuple[Bound, PrivateMemory, list[AccessSpan]]:
+    def _bind(
+        self, plan: MemoryPlan, target: Target | None = None, poison: Poison = "A"
+    ) -> tuple[Bound, PrivateMemory, list[AccessSpan]]:
         """The target's context for this layout; one serves all cases of a layout."""
         if self._bound is None:
             arena = self._require_arena()
-            private = PrivateMemory(arena, *plan.base.private)
-            bound = self.target.bind(plan.base.layout, _layout_tensors(arena, plan.base), private.allocate)
+            private = PrivateMemory(arena, *plan.base.private, poison)
+            bound = (target or self.target).bind(plan.base.layout, _layout_tensors(arena, plan.base), private.allocate)
             self._bound = (bound, private, _layout_spans(plan.base))
         return self._bound
+
+    def _arguments(self, case: Case, plan: MemoryPlan, index: int) -> dict[str, torch.Tensor]:
+        tensors = {name: self._array(span) for name, span in plan.arrays[index].items()}
+        if "mapping" in tensors:
+            tensors["mapping"] = tensors["mapping"][: len(case.program[index].rows)]
+        return tensors
 
     def _array(self, span: ArraySpan) -> torch.Tensor:
         """The tensor over an argument: cases of one layout have their arguments in the same places."""
@@ -239,9 +326,6 @@ class Session:
             tensor = self._require_arena().tensor(span.start, span.size, kind, (span.length,), (1,))
             self._tensors[key] = tensor
         return tensor
-
-    def _accepted_out(self, bound: Bound) -> list[int]:
-        return [int(value) for value in bound.accepted_out.tolist()]
 
     def _read(self, plan: MemoryPlan) -> Image:
         arena = self._require_arena()
@@ -276,39 +360,6 @@ def _contiguous(shape: tuple[int, ...]) -> list[int]:
     for length in reversed(shape[1:]):
         strides.insert(0, strides[0] * length)
     return strides
-
-
-def _run(bound: Bound, case: Case, index: int, tensors: dict[str, torch.Tensor]) -> None:
-    """Call the target's entry point for one operation."""
-    operation = case.program[index]
-    mapping = tensors.get("mapping")
-    if mapping is not None:
-        mapping = mapping[: len(operation.rows)]
-    if isinstance(operation, Postprocess):
-        bound.postprocess(
-            PostprocessArrays(
-                runner=operation.runner,
-                num_requests=len(operation.rows),
-                accepted=tensors["accepted"],
-                state_column=tensors["state_column"],
-                scheduled=tensors.get("scheduled"),
-                computed=tensors.get("computed"),
-                draft=tensors.get("draft"),
-                new_computed=tensors.get("new_computed"),
-                mapping=mapping,
-            )
-        )
-    else:
-        bound.precopy(
-            PrecopyArrays(
-                runner=operation.runner,
-                num_requests=len(operation.rows),
-                destination_column=tensors["destination_column"],
-                source_column=tensors["source_column"],
-                bias=tensors["bias"],
-                mapping=mapping,
-            )
-        )
 
 
 def _array_spans(plan: MemoryPlan, index: int) -> list[AccessSpan]:

@@ -80,5 +80,5 @@ def write_arrays(case: Case, plan: MemoryPlan, index: int, image: Image) -> None
             values = np.full(span.length, SKIP_ROW, dtype=np.int32 if span.item == 4 else np.int64)
         else:
             values = stale_numbers(case.contents.payload_seed, span.start, span.length, *array.stale)
-        values[array.entries] = array.values
+        values[list(array.entries)] = array.values
         image.view(span.start, span.size)[:] = values.view(np.uint8)

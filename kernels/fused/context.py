@@ -14,6 +14,7 @@ from typing import Literal
 
 import torch
 
+from harness.kernels.fused.advance import advance_kernel
 from harness.kernels.fused.postprocess import postprocess_kernel
 from harness.kernels.fused.precopy import precopy_kernel
 from harness.kernels.fused.record import RECORD_FIELDS
@@ -22,6 +23,9 @@ LANES = 1024
 """Words that a program moves at once: 8 per thread with the usual 4 warps."""
 TEMPORAL_TILES = 16
 """Programs that share one temporal copy, so that a small batch of large states still fills a GPU."""
+
+ROWS = 128
+"""Requests that one program decides for where no state moves."""
 
 Allocate = Callable[[str, Sequence[int], torch.dtype], torch.Tensor]
 """`allocate(name, shape, dtype)` gives device memory with arbitrary contents."""
@@ -192,6 +196,48 @@ class FusedContext:
             HAS_MAPPING=mapping is not None,
             TILES=self._tiles,
             LANES=LANES,
+        )
+
+    def advance(
+        self,
+        num_requests: int,
+        mapping: torch.Tensor,
+        query_start: torch.Tensor,
+        computed: torch.Tensor,
+        state_column: torch.Tensor,
+        accepted: torch.Tensor,
+        source_column: torch.Tensor,
+        bias: torch.Tensor,
+    ) -> None:
+        """Move requests on to the columns of their next running states, before `precopy` (V2).
+
+        `mapping` is as in `postprocess_in_place`, but skips no row; `query_start` has `num_requests + 1` entries. The
+        others are by slot: `source_column` and `bias` are written for `precopy`, `state_column` and `accepted` updated.
+        """
+        self._check_batch(num_requests)
+        self._check_mapping(mapping, num_requests)
+        if num_requests == 0:
+            return
+        self._check_array("query_start", query_start, num_requests + 1)
+        for name, array in (
+            ("computed", computed),
+            ("state_column", state_column),
+            ("accepted", accepted),
+            ("source_column", source_column),
+            ("bias", bias),
+        ):
+            self._check_array(name, array, self._table_rows)
+        advance_kernel[(-(-num_requests // ROWS), 1, 1)](
+            mapping,
+            query_start,
+            computed,
+            state_column,
+            accepted,
+            source_column,
+            bias,
+            num_requests,
+            self._block_size,
+            ROWS=ROWS,
         )
 
     def _grid(self, num_requests: int) -> tuple[int, int, int]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import torch
 
     from harness.case import Layout, Runner
+    from harness.kernels.targets.arguments import AdvanceArrays
 
 
 class UnknownTarget(ValueError):
@@ -104,6 +105,12 @@ class Bound(abc.ABC):
     def precopy(self, arrays: PrecopyArrays) -> None:
         """Run the production entry point. Raises TargetLacks or OutsideContract."""
 
+    # What follows came later, or not at all, to some targets: those that say nothing lack it.
+
+    def advance(self, arrays: AdvanceArrays) -> None:
+        """Run the V2 runner's preparation of a step up to precopy. Raises TargetLacks."""
+        raise TargetLacks("no advance")
+
 
 class Target(abc.ABC):
     """A loaded system under test. `name` is what the user wrote, mutation included."""
@@ -118,6 +125,13 @@ class Target(abc.ABC):
 
         Raises OutsideContract if the target does not take such a layout, TargetLacks if it came before such layouts.
         """
+
+    def with_temporal_tiles(self, tiles: int) -> Target:
+        """The same target with so many programs for each temporal copy.
+
+        Raises TargetLacks where that is no parameter of the code under test.
+        """
+        raise TargetLacks(f"the number of programs for a temporal copy is no parameter of {self.name}")
 
     def owns(self, file: str) -> bool:
         """Whether `file`, named as in a traceback, is source of the code under test.

@@ -3,6 +3,7 @@ them."""
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from harness.case import ConvState
 from harness.kernels.executors.base import Executor
 from harness.kernels.mutations.mutation import Mutation, mutate
+from harness.kernels.targets.arguments import AdvanceArrays
 from harness.kernels.targets.base import (
     Allocate,
     Bound,
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 
 _PACKAGE = "harness.kernels.fused"
 _FOLDER = Path(__file__).parent.parent / "fused"
-_MODULES = ("record", "copy", "postprocess", "precopy", "context")
+_MODULES = ("record", "copy", "postprocess", "precopy", "advance", "context")
 """The modules of the package, each after those it imports; the last one has everything in its namespace."""
 
 
@@ -57,6 +59,12 @@ class BuiltinTarget(Target):
         module = load_kernels(executor, mutations)
         self._context: type[FusedContext] = module.FusedContext
         self._bound_state: type[BoundState] = module.BoundState
+        self._tiles: int = module.TEMPORAL_TILES
+
+    def with_temporal_tiles(self, tiles: int) -> BuiltinTarget:
+        other = copy.copy(self)
+        other._tiles = tiles
+        return other
 
     def owns(self, file: str) -> bool:
         return is_loaded_text(file) or Path(file).is_relative_to(_FOLDER)
@@ -76,6 +84,7 @@ class BuiltinTarget(Target):
             conv_layout=layout.conv_layout,
             block_size=layout.block_size,
             allocate=allocate,
+            tiles=self._tiles,
         )
         return BoundBuiltin(context)
 
@@ -121,6 +130,18 @@ class BoundBuiltin(Bound):
             arrays.destination_column,
             arrays.bias,
             arrays.mapping,
+        )
+
+    def advance(self, arrays: AdvanceArrays) -> None:
+        self._context.advance(
+            arrays.num_requests,
+            arrays.mapping,
+            arrays.query_start,
+            arrays.computed,
+            arrays.state_column,
+            arrays.accepted,
+            arrays.source_column,
+            arrays.bias,
         )
 
 

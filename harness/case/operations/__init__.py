@@ -6,12 +6,13 @@ One file per kind of operation. Each kind is a tagged struct with `runner`, `row
 
 from __future__ import annotations
 
+from harness.case.operations.advance import Advance, AdvanceRow
 from harness.case.operations.arrays import Array
 from harness.case.operations.migration import Postprocess, PostprocessRow, Precopy, PrecopyRow
 from harness.case.operations.rows import FRESH, SKIP_ROW, Runner
 
-Operation = Postprocess | Precopy
-Row = PostprocessRow | PrecopyRow
+Operation = Postprocess | Precopy | Advance
+Row = PostprocessRow | PrecopyRow | AdvanceRow
 
 
 def rows_of(operation: Operation) -> tuple[Row, ...]:
@@ -27,6 +28,8 @@ def operation_name(operation: Operation) -> str:
 __all__ = [
     "FRESH",
     "SKIP_ROW",
+    "Advance",
+    "AdvanceRow",
     "Array",
     "Operation",
     "Postprocess",

@@ -70,6 +70,7 @@ _STALE: dict[str, Callable[[Layout], tuple[int, int]]] = {
     "destination_column": _columns,
     "source_column": _columns,
     "bias": _drafts,
+    "query_start": (lambda layout: (0, 0)),
 }
 
 

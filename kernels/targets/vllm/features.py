@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.kernels.targets.base import UnknownTarget
-from harness.kernels.targets.vllm.sources import INPUT_BATCH, LAYERS, WORKER, SourceTree
+from harness.kernels.targets.vllm.sources import HYBRID, INPUT_BATCH, LAYERS, WORKER, SourceTree
 
 CONTEXT = "MambaSpecDecodeGPUContext"
+HYBRID_STATE = "MambaHybridModelState"
 
 RowsBy = Literal["slot", "batch"]
 
@@ -41,6 +42,8 @@ class Features:
     """0.32.0: table rows are request slots. Before, they are batch rows, gathered by the runner each step."""
     mapping_bits: Literal[32, 64]
     """Bits of an index mapping's entries; they changed back and forth (0.28.0, 0.31.0, 0.32.0)."""
+    advance: bool
+    """0.25.0: the V2 runner's model state prepares a step on the device."""
 
 
 def features(tree: SourceTree) -> Features:
@@ -70,7 +73,24 @@ def features(tree: SourceTree) -> Features:
             else "batch"
         ),
         mapping_bits=_mapping_bits(tree) if v2 else 32,
+        advance=v2 and _model_state_methods(tree).get("preprocess_state") == _ADVANCE_FORM,
     )
+
+
+_ADVANCE_FORM = ["input_batch", "block_tables", "kv_cache_config", "num_computed_tokens"]
+
+
+def _model_state_methods(tree: SourceTree) -> Mapping[str, Sequence[str]]:
+    """Parameters of the methods of the V2 runner's model state; none if there is no such class."""
+    if not tree.has(HYBRID):
+        return {}
+    return {
+        method.name: _parameters(method)
+        for node in _parse(tree, HYBRID).body
+        if isinstance(node, ast.ClassDef) and node.name == HYBRID_STATE
+        for method in node.body
+        if isinstance(method, ast.FunctionDef)
+    }
 
 
 def dim_first_contract(tree: SourceTree) -> str | None:

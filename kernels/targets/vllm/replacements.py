@@ -16,6 +16,7 @@ import triton.language
 
 from harness.kernels.targets.vllm import specs
 from harness.kernels.targets.vllm.buffers import CpuGpuBuffer
+from harness.kernels.targets.vllm.model_state import DefaultModelState, ModelSpecificAttnMetadata
 
 ENVS = "vllm.envs"
 CONV_LAYOUT_VARIABLE = "VLLM_SSM_CONV_STATE_LAYOUT"
@@ -55,4 +56,6 @@ def replacements() -> Mapping[str, Mapping[str, Any]]:
             )
         },
         "vllm.v1.utils": {"CpuGpuBuffer": CpuGpuBuffer},
+        "vllm.v1.worker.gpu.model_states.default": {"DefaultModelState": DefaultModelState},
+        "vllm.v1.worker.gpu.model_states.interface": {"ModelSpecificAttnMetadata": ModelSpecificAttnMetadata},
     }

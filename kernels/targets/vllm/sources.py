@@ -19,6 +19,8 @@ WORKER = "vllm/v1/worker/mamba_utils.py"
 LAYERS = "vllm/model_executor/layers/mamba/mamba_utils.py"
 """Copy functions, and the process's answer to whether conv states are SD or DS."""
 MATH = "vllm/utils/math_utils.py"
+HYBRID = "vllm/v1/worker/gpu/model_states/mamba_hybrid.py"
+"""The V2 runner's model state: advance, and what becomes of accepted counts."""
 INPUT_BATCH = "vllm/v1/worker/gpu/input_batch.py"
 """The V2 runner's batch: says which integers its index mapping is made of."""
 
@@ -41,6 +43,10 @@ class SourceTree:
     def path(self, file: str) -> Path:
         """Where `file` (`vllm/...`) is."""
         return self.directory / file
+
+    def has(self, file: str) -> bool:
+        """Whether there is such a file."""
+        return self.path(file).is_file()
 
     def text(self, file: str) -> str:
         """The contents of `file`. Raises UnknownTarget if it is missing or is not text."""

@@ -21,18 +21,16 @@ from harness.kernels.targets.base import (
     Allocate,
     Bound,
     LayoutTensors,
-    PostprocessArrays,
-    PrecopyArrays,
     Target,
-    TargetLacks,
 )
 from harness.kernels.targets.vllm.allocation import Allocations, attribute_names, on_device
+from harness.kernels.targets.vllm.bound import VllmBound
 from harness.kernels.targets.vllm.contracts import check_groups, check_layout
 from harness.kernels.targets.vllm.features import CONTEXT, Features, dim_first_contract, features
 from harness.kernels.targets.vllm.importing import Finder, import_under_test, install, uninstall
 from harness.kernels.targets.vllm.replacements import CONV_LAYOUT_VARIABLE, ENVS, replacements
 from harness.kernels.targets.vllm.runner import Kinds, Runner, runner
-from harness.kernels.targets.vllm.sources import LAYERS, MATH, WORKER, SourceTree
+from harness.kernels.targets.vllm.sources import HYBRID, LAYERS, MATH, WORKER, SourceTree
 
 UNDER_TEST = (MATH, LAYERS, WORKER)
 """The files that run as they are. All else is replaced."""
@@ -49,7 +47,8 @@ class VllmTarget(Target):
         self._refuses_dim_first = dim_first_contract(tree)
         self.device = executor.device
 
-        original = {file: tree.text(file) for file in UNDER_TEST}
+        files = (*UNDER_TEST, HYBRID) if self.features.advance else UNDER_TEST
+        original = {file: tree.text(file) for file in files}
         sources = mutate("vllm", original, mutations)
         paths = {file: tree.path(file) for file in sources if tree.stable and sources[file] == original[file]}
         finder = Finder(sources, paths, replacements(), executor)
@@ -57,10 +56,11 @@ class VllmTarget(Target):
         try:
             self._layers = import_under_test(tree.origin, LAYERS)
             self._worker = import_under_test(tree.origin, WORKER)
+            self.hybrid = import_under_test(tree.origin, HYBRID) if HYBRID in files else None
         except BaseException:
             uninstall(finder)
             raise
-        self._files = {module.__file__ for module in (self._layers, self._worker)}
+        self._files = {module.__file__ for module in (self._layers, self._worker, self.hybrid) if module}
         self._environment = importlib.import_module(ENVS)
         self._conv_layout: ConvLayout | None = None
         self._copy_functions = {
@@ -77,7 +77,7 @@ class VllmTarget(Target):
         self.use(layout.conv_layout)
         context = self._context(layout, objects, tensors.tables, allocate)
         if not self.features.v2 or self.features.rows_by == "slot":
-            return VllmBound(self, layout, tensors.tables, context, context, ())
+            return VllmBound(self, layout, objects, tensors.tables, context, context, ())
         gathered = [
             allocate(f"batch-order table {g}", tuple(table.shape), torch.int32)
             for g, table in enumerate(tensors.tables)
@@ -85,7 +85,7 @@ class VllmTarget(Target):
         for batch_order, table in zip(gathered, tensors.tables, strict=True):
             batch_order.copy_(table)  # rows past the batch are stale, but in range
         batch_context = self._context(layout, objects, gathered, allocate, prefix="batch-order ")
-        return VllmBound(self, layout, tensors.tables, context, batch_context, gathered)
+        return VllmBound(self, layout, objects, tensors.tables, context, batch_context, gathered)
 
     def owns(self, file: str) -> bool:
         return file in self._files
@@ -128,81 +128,6 @@ class VllmTarget(Target):
             )
             context.initialize_from_forward_context(objects.config, objects.forward_context, functions, list(tables))
         return context
-
-
-class VllmBound(Bound):
-    """A context, and where table rows are batch rows a second one over gathered tables, for the V2 runner.
-
-    V1 and V2 runners never share a process. There, the V2 runner gathers the table rows of each batch into tables of
-    its own before the step; here this happens before each call.
-    """
-
-    def __init__(
-        self,
-        target: VllmTarget,
-        layout: Layout,
-        tables: Sequence[torch.Tensor],
-        context: Any,
-        batch_context: Any,
-        gathered: Sequence[torch.Tensor],
-    ) -> None:
-        self._target = target
-        self._conv_layout = layout.conv_layout
-        self._context, self._batch_context = context, batch_context
-        self._gather: Sequence[tuple[torch.Tensor, torch.Tensor]] = list(zip(gathered, tables, strict=False))
-
-    @property
-    def accepted_out(self) -> torch.Tensor:
-        out: torch.Tensor = self._context.num_accepted_tokens_out
-        return out
-
-    def postprocess(self, arrays: PostprocessArrays) -> None:
-        self._target.use(self._conv_layout)
-        if arrays.runner == "V1":
-            self._context.run_fused_postprocess(
-                num_reqs=arrays.num_requests,
-                num_accepted_tokens_gpu=arrays.accepted,
-                mamba_state_idx_gpu=arrays.state_column,
-                num_scheduled_tokens_gpu=arrays.scheduled,
-                num_computed_tokens_gpu=arrays.computed,
-                num_draft_tokens_gpu=arrays.draft,
-            )
-            return
-        if not self._target.features.v2:
-            raise TargetLacks(f"{self._target.name} has no V2 postprocess: it came with vllm 0.25.0")
-        self._batch_context.run_fused_postprocess_align(
-            num_reqs=arrays.num_requests,
-            num_accepted_tokens_gpu=arrays.accepted,
-            state_idx_gpu=arrays.state_column,
-            new_num_computed_tokens_gpu=arrays.new_computed,
-            idx_mapping=self._in_batch_order(arrays.mapping),
-        )
-
-    def precopy(self, arrays: PrecopyArrays) -> None:
-        features = self._target.features
-        if arrays.runner == "V1" and not features.v1_precopy:
-            raise TargetLacks(f"{self._target.name} has no fused precopy for V1: it came with vllm 0.27.0")
-        if not features.v2:
-            raise TargetLacks(f"{self._target.name} has no fused precopy: it came with vllm 0.25.0")
-        self._target.use(self._conv_layout)
-        context = self._context if arrays.mapping is None else self._batch_context
-        context.run_fused_precopy(
-            num_reqs=arrays.num_requests,
-            state_idx_gpu=arrays.destination_column,
-            src_col_gpu=arrays.source_column,
-            token_bias_gpu=arrays.bias,
-            idx_mapping=None if arrays.mapping is None else self._in_batch_order(arrays.mapping),
-        )
-
-    def _in_batch_order(self, mapping: torch.Tensor | None) -> torch.Tensor:
-        """The mapping, after the rows it names were gathered where this version wants them by batch row."""
-        if mapping is None:
-            raise ValueError("a V2 call needs an index mapping")
-        if self._gather and mapping.numel():
-            rows = mapping.clamp(min=0)  # a skipped row gets some row: the kernel must not look at it
-            for batch_order, table in self._gather:
-                torch.index_select(table, 0, rows, out=batch_order[: mapping.numel()])
-        return mapping
 
 
 def _forget_answers(module: ModuleType) -> None:

@@ -1,0 +1,73 @@
+"""A model state is the V2 runner's keeper of Mamba columns and accepted counts, and the caller of its kernels.
+
+It is production's own class, made as the runner makes it. Where the runner would let it keep arrays of its own, it is
+given those of the case; where it would go on to move states, which is another operation here, its context is a stand-in
+that only takes note.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import torch
+
+from harness.case import Layout
+from harness.kernels.targets.arguments import AdvanceArrays
+from harness.kernels.targets.vllm.features import HYBRID_STATE
+from harness.kernels.targets.vllm.specs import KVCacheConfig
+
+
+class DefaultModelState:
+    """Stands for the class that production's model state extends."""
+
+    def __init__(self, vllm_config: Any, model: Any, encoder_cache: Any, device: torch.device) -> None:
+        self.vllm_config = vllm_config
+        self.model = model
+        self.device = device
+        self.max_num_reqs: int = vllm_config.scheduler_config.max_num_seqs
+
+
+class ModelSpecificAttnMetadata:
+    """Stands for the base of a data class that is defined beside the model state and not used here."""
+
+
+class _NoContext:
+    """Stands for a context that is bound already; moving states is not what is under test here."""
+
+    is_initialized = True
+
+    def run_fused_precopy(self, *_arguments: Any, **_keywords: Any) -> None:
+        """Nothing: precopy is an operation of its own."""
+
+
+class ModelState:
+    """One production model state, for layouts of one shape. `module` is the file that defines it."""
+
+    def __init__(self, module: ModuleType, layout: Layout, config: KVCacheConfig, device: torch.device) -> None:
+        self._config = config
+        settings = SimpleNamespace(
+            cache_config=SimpleNamespace(
+                mamba_cache_mode="align",
+                use_kda_recoverssm=False,
+                block_size=layout.block_size,
+                mamba_block_size=layout.block_size,
+            ),
+            scheduler_config=SimpleNamespace(max_num_seqs=layout.table_rows),
+            num_speculative_tokens=layout.num_spec,
+        )
+        self._state: Any = getattr(module, HYBRID_STATE)(settings, None, None, device)
+        self._state._mamba_ctx = _NoContext()
+        self._state._mamba_state_copy_funcs = {}
+
+    def advance(self, arrays: AdvanceArrays) -> None:
+        """The preparation of a step, up to where states would move."""
+        state = self._state
+        state.num_accepted_tokens_gpu = arrays.accepted
+        state._mamba_state_idx_gpu = arrays.state_column
+        state._mamba_src_col_gpu = arrays.source_column
+        state._mamba_src_off_gpu = arrays.bias
+        batch = SimpleNamespace(
+            num_reqs=arrays.num_requests, idx_mapping=arrays.mapping, query_start_loc=arrays.query_start
+        )
+        state.preprocess_state(batch, (), self._config, arrays.computed)
