@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from harness.kernels.executors.base import ExecutorCannot
 from harness.kernels.executors.native.abi import WORD
-from harness.kernels.executors.native.block_moves import is_block, load_block, store_block
+from harness.kernels.executors.native.block_moves import bounded, is_block, load_block, store_block
 from harness.kernels.executors.native.ir import Operation
 from harness.kernels.executors.native.lanes import Index, LaneBuilder, Lanes, Scalar, Value
 from harness.kernels.executors.native.source_lines import SourceLine
@@ -48,9 +48,15 @@ class AccessWriter:
         if is_block(pointer, element):
             return builder.kept(load_block(builder, site, pointer, element, mask, other))
         buffer = builder.buffer(Tensor(pointer.shape, element))
+        count = bounded(builder, mask)
+        if count is not None and other is not None:
+            builder.keep(buffer, other)
+        elif count is not None:
+            builder.clear(buffer, count)
         builder.each_lane(
             pointer.shape,
             lambda index: builder.put(buffer, index, self._load_lane(element, site, pointer, mask, other, index)),
+            count,
         )
         return builder.kept(buffer)
 
@@ -64,7 +70,11 @@ class AccessWriter:
             store_block(self._builder, site, pointer, element, value, mask)
             return
         shape = pointer.shape if isinstance(pointer, Lanes) else ()
-        self._builder.each_lane(shape, lambda index: self._store_lane(element, site, pointer, value, mask, index))
+        self._builder.each_lane(
+            shape,
+            lambda index: self._store_lane(element, site, pointer, value, mask, index),
+            bounded(self._builder, mask),
+        )
 
     def _site(self, operation: Operation, element: Element, *, is_store: bool) -> int:
         self.sites.append(AccessSite(operation.line, is_store, stored_bytes(element)))

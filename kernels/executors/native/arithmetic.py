@@ -38,11 +38,6 @@ def binary(builder: Builder, kind: str, bits: int, left: str, right: str) -> str
     return builder.value(f"select i1 {first}, {llvm} {left}, {llvm} {right}")
 
 
-def cost(kind: str) -> int:
-    """About how many simple instructions `arith.<kind>` takes."""
-    return 20 if kind in _DIVISIONS else 1
-
-
 def _divide(builder: Builder, kind: str, bits: int, left: str, right: str) -> str:
     """Truncating division or its remainder. By zero the result is undefined in Triton; ours is that of by one.
 

@@ -17,6 +17,17 @@ def is_block(pointer: Lanes, element: Element) -> bool:
     return form is not None and form.step == stored_bytes(element) and element != Integer(1)
 
 
+def bounded(builder: LaneBuilder, mask: Value | None) -> str | None:
+    """How many lanes to look at, an i64 operand, if the mask allows none beyond; None if that is not known."""
+    prefix = mask.prefix if isinstance(mask, Lanes) else None
+    if prefix is None or not isinstance(mask, Lanes):
+        return None
+    count = prefix.count()
+    if prefix.guard is None:
+        return count
+    return builder.value(f"select i1 {prefix.guard()}, i64 {count}, i64 {mask.shape[0]}")
+
+
 def load_block(
     builder: LaneBuilder, site: int, pointer: Lanes, element: Element, mask: Value | None, other: Value | None
 ) -> Buffer:

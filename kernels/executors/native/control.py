@@ -11,17 +11,14 @@ from collections.abc import Callable, Sequence
 
 from harness.kernels.executors.base import ExecutorCannot
 from harness.kernels.executors.native.builder import phi_pairs
-from harness.kernels.executors.native.ir import Argument, Block, Operation, Region, Successor, used_names
-from harness.kernels.executors.native.lanes import Buffer, LaneBuilder, Lanes, Scalar, Value
+from harness.kernels.executors.native.ir import Argument, Block, Operation, Region, Successor
+from harness.kernels.executors.native.lanes import Buffer, LaneBuilder, Scalar, Value
 from harness.kernels.executors.native.types import Tensor, Type
 
 Environment = dict[str, Value]
 """Values by SSA name."""
 
 _EXIT = "exit"
-
-_COSTLY = 8
-"""Tensors from outside a loop whose lanes take more instructions are computed before it."""
 
 
 class ControlWriter:
@@ -100,8 +97,6 @@ class ControlWriter:
 
     def _for(self, operation: Operation, values: Environment) -> None:
         builder = self._builder
-        outside = values
-        values = self._computed(operation, values)
         start, stop, step = (builder.lane(values[name], ()) for name in operation.operands[:3])
         induction, *carried = operation.arguments
         assert not isinstance(induction.type, Tensor)
@@ -119,12 +114,10 @@ class ControlWriter:
         loop.repeat(yielded, [(counter, following)])
         builder.start(after)
         results = [loop.values[argument.name] for argument in carried]
-        outside.update(zip(operation.results, results, strict=True))
+        values.update(zip(operation.results, results, strict=True))
 
     def _while(self, operation: Operation, values: Environment) -> None:
         builder = self._builder
-        outside = values
-        values = self._computed(operation, values)
         loop = _Loop(builder, operation.arguments, [values[name] for name in operation.operands])
         inside, after = builder.label("while_body"), builder.label("while_end")
         loop.start([])
@@ -135,16 +128,7 @@ class ControlWriter:
         scope = {**values, **dict(zip(names, passed, strict=True))}
         loop.repeat(self._region(operation.regions[1], scope, "scf.yield"), [])
         builder.start(after)
-        outside.update(zip(operation.results, passed, strict=True))
-
-    def _computed(self, loop: Operation, values: Environment) -> Environment:
-        """`values`, those that are costly and used in the loop computed once and for all."""
-        costly = {
-            name: self._builder.in_memory(value)
-            for name in used_names(loop)
-            if isinstance(value := values.get(name), Lanes) and value.cost > _COSTLY
-        }
-        return {**values, **costly}
+        values.update(zip(operation.results, passed, strict=True))
 
 
 class Carried:

@@ -28,9 +28,6 @@ from harness.kernels.executors.native.types import (
     stored_llvm,
 )
 
-EMITTER_VERSION = 1
-"""Part of the key of cached variants: raise it when the emitted code or its records change."""
-
 
 @dataclass(frozen=True)
 class EmitOptions:
@@ -115,7 +112,6 @@ class _Emitter:
                 type_,
                 lambda a, b: arithmetic.binary(self._builder, kind, bits, a, b),
                 *operands,
-                cost=arithmetic.cost(kind),
             )
         if dialect == "arith" and kind in CASTS:
             source, target = (element_of(type_) for type_ in operation.types)

@@ -24,6 +24,7 @@ from harness.kernels.executors.host_memory import HostArena
 from harness.kernels.executors.native.program_order import check_order, program_ids
 
 if TYPE_CHECKING:
+    from harness.kernels.executors.native.kernel import NativeKernel
     from harness.kernels.executors.native.source_lines import SourceLine
     from harness.kernels.executors.native.variant import Variant
 
@@ -61,7 +62,8 @@ class NativeExecutor(Executor):
         self._watch = Watch()
         self._arena: Arena | None = None
         self._epoch = 0
-        self._kernels: weakref.WeakSet[Any] = weakref.WeakSet()
+        # Not a set: hashing a Triton kernel reads all that it calls, which may not exist yet.
+        self._kernels: list[weakref.ref[NativeKernel]] = []
         self._loaded: list[Variant] = []
         self._executed: set[SourceLine] = set()
         self._known: set[SourceLine] = set()
@@ -85,7 +87,7 @@ class NativeExecutor(Executor):
         from harness.kernels.executors.native.kernel import NativeKernel
 
         kernel = NativeKernel(self, function, **options)
-        self._kernels.add(kernel)
+        self._kernels.append(weakref.ref(kernel))
         return kernel
 
     def begin(self, arena: Arena, spans: Sequence[AccessSpan]) -> None:
@@ -153,6 +155,8 @@ class NativeExecutor(Executor):
     def _drop_variants(self) -> None:
         self._executed = self.executed_lines()
         self._known = self.known_lines()
-        for kernel in self._kernels:
-            kernel.variants.clear()
+        for reference in self._kernels:
+            kernel = reference()
+            if kernel is not None:
+                kernel.variants.clear()
         self._loaded = []

@@ -66,16 +66,3 @@ class Function:
     name: str
     arguments: tuple[Argument, ...]
     body: Region
-
-
-def used_names(operation: Operation) -> dict[str, None]:
-    """The names that the regions of an operation use, those defined inside included, in order of appearance."""
-    names: dict[str, None] = {}
-    for region in operation.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                names.update(dict.fromkeys(inner.operands))
-                for successor in inner.successors:
-                    names.update(dict.fromkeys(successor.operands))
-                names.update(used_names(inner))
-    return names

@@ -19,6 +19,7 @@ from harness.kernels.executors.native.types import (
     Type,
     element_of,
     shape_of,
+    stored_bytes,
     stored_llvm,
 )
 
@@ -50,15 +51,14 @@ class Scalar:
 class Lanes:
     """A tensor: `compute(index)` writes the code for one lane and gives its operand.
 
-    `depth` counts how deep tensors are nested in it, `cost` the instructions of a lane. `buffer` is the memory it
-    lies in, if it does; `progression` and `prefix` are what is known of it.
+    `depth` counts how deep tensors are nested in it; `buffer` is the memory it lies in, if it does; `progression`
+    and `prefix` are what is known of it.
     """
 
     shape: tuple[int, ...]
     element: Element
     compute: Callable[[Index], str]
     depth: int = 0
-    cost: int = 0
     buffer: Buffer | None = None
     progression: Progression | None = None
     prefix: Prefix | None = None
@@ -76,21 +76,18 @@ class LaneBuilder(Builder):
             return value.operand
         return self.once((value, index), lambda: value.compute(index))
 
-    def elementwise(self, type_: Type, compute: Callable[..., str], *values: Value, cost: int = 1) -> Value:
-        """The value whose lanes are `compute(*lanes of values)`, `cost` instructions; of scalars, at once."""
+    def elementwise(self, type_: Type, compute: Callable[..., str], *values: Value) -> Value:
+        """The value whose lanes are `compute(*lanes of values)`; of scalars, at once."""
         if shape_of(type_) is None:
             return Scalar(element_of(type_), compute(*(self.lane(value, ()) for value in values)))
-        return self.lazy(
-            type_, lambda index: compute(*(self.lane(value, index) for value in values)), *values, cost=cost
-        )
+        return self.lazy(type_, lambda index: compute(*(self.lane(value, index) for value in values)), *values)
 
-    def lazy(self, type_: Type, compute: Callable[[Index], str], *sources: Value, cost: int = 0) -> Lanes:
+    def lazy(self, type_: Type, compute: Callable[[Index], str], *sources: Value) -> Lanes:
         """The tensor with lanes `compute(index)`, which reads lanes of `sources`."""
         assert isinstance(type_, Tensor)
         tensors = [source for source in sources if isinstance(source, Lanes)]
         depth = 1 + max((tensor.depth for tensor in tensors), default=0)
-        cost += sum(tensor.cost for tensor in tensors)
-        lanes = Lanes(type_.shape, type_.element, compute, depth, cost)
+        lanes = Lanes(type_.shape, type_.element, compute, depth)
         return lanes if depth <= _DEPTH_LIMIT else self.in_memory(lanes)
 
     def in_memory(self, lanes: Lanes) -> Lanes:
@@ -99,8 +96,11 @@ class LaneBuilder(Builder):
         self.keep(buffer, lanes)
         return replace(self.kept(buffer), progression=lanes.progression, prefix=lanes.prefix)
 
-    def each_lane(self, shape: tuple[int, ...], body: Callable[[Index], None]) -> None:
-        """Run `body(index)` for every lane, the last dimension fastest."""
+    def each_lane(self, shape: tuple[int, ...], body: Callable[[Index], None], count: str | None = None) -> None:
+        """Run `body(index)` for every lane, the last dimension fastest; in one dimension for the first `count`."""
+        if count is not None:
+            self.loop(count, lambda index: body((index,)))
+            return
 
         def dimension(outer: Index) -> None:
             if len(outer) == len(shape):
@@ -145,6 +145,15 @@ class LaneBuilder(Builder):
         llvm = stored_llvm(buffer.type.element)
         pointer = self._place(buffer, index)
         self.effect(f"store {llvm} {self.to_stored(buffer.type.element, operand)}, ptr {pointer}")
+
+    def clear(self, buffer: Buffer, first: str) -> None:
+        """Zero the lanes from number `first` on, an i64 operand of at most all lanes."""
+        size = stored_bytes(buffer.type.element)
+        place = self.value(f"getelementptr {stored_llvm(buffer.type.element)}, ptr {buffer.pointer}, i64 {first}")
+        lanes = self.value(f"sub i64 {buffer.type.lanes}, {first}")
+        self.effect(
+            f"call void @llvm.memset.p0.i64(ptr {place}, i8 0, i64 {self.value(f'mul i64 {lanes}, {size}')}, i1 false)"
+        )
 
     def kept(self, buffer: Buffer) -> Lanes:
         """The tensor that lies in the buffer."""

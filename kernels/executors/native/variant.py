@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import struct
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import llvmlite
@@ -14,7 +17,7 @@ import triton
 from harness.kernels.executors.native import jit
 from harness.kernels.executors.native.abi import ARGUMENTS
 from harness.kernels.executors.native.cache import CompiledVariant, VariantCache
-from harness.kernels.executors.native.emit import EMITTER_VERSION, EmitOptions, emit
+from harness.kernels.executors.native.emit import EmitOptions, emit
 from harness.kernels.executors.native.frontend import translate
 from harness.kernels.executors.native.source_lines import SourceLine
 from harness.kernels.executors.native.ttir import parse
@@ -83,7 +86,7 @@ def load_variant(
             tuple(signature.items()),
             tuple((parameter, _spelled(value)) for parameter, value in constants.items()),
             options,
-            EMITTER_VERSION,
+            _own_digest(),
             triton.__version__,
             llvmlite.__version__,
             sys.byteorder,
@@ -102,6 +105,15 @@ def load_variant(
         )
         cache.write(key, compiled)
     return Variant(name, compiled)
+
+
+@functools.cache
+def _own_digest() -> str:
+    """What this package says: code that another version of the emitter made is not ours."""
+    digest = hashlib.sha256()
+    for path in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _spelled(value: Any) -> tuple[str, str]:

@@ -52,6 +52,9 @@ class Workbench:
         self.begin()
         return tensor
 
+    def load(self, path: Path) -> ModuleType:
+        return load_module(self.executor, path)
+
     def begin(self, spans: Sequence[AccessSpan] | None = None) -> None:
         self.executor.begin(self.arena, self.spans if spans is None else spans)
 

@@ -17,9 +17,37 @@ def binary(x, y, out, n, OP: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def binary_scalar(x, y, out, OP: tl.constexpr):
+def every_operation(x, y, out, n, BLOCK: tl.constexpr):
+    """All operations on tensors, the results of each `n` after those of the one before."""
+    lanes = tl.arange(0, BLOCK)
+    mask = lanes < n
+    store_results(out + lanes, n, tl.load(x + lanes, mask=mask), tl.load(y + lanes, mask=mask), mask)
+
+
+@triton.jit
+def every_scalar_operation(x, y, out, n):
+    """The same, one program for each pair of operands."""
     i = tl.program_id(0)
-    tl.store(out + i, combined(tl.load(x + i), tl.load(y + i), OP))
+    store_results(out + i, n, tl.load(x + i), tl.load(y + i), i < n)
+
+
+@triton.jit
+def store_results(out, n, a, b, mask):
+    tl.store(out, combined(a, b, "add"), mask=mask)
+    tl.store(out + n, combined(a, b, "sub"), mask=mask)
+    tl.store(out + 2 * n, combined(a, b, "mul"), mask=mask)
+    tl.store(out + 3 * n, combined(a, b, "div"), mask=mask)
+    tl.store(out + 4 * n, combined(a, b, "rem"), mask=mask)
+    tl.store(out + 5 * n, combined(a, b, "and"), mask=mask)
+    tl.store(out + 6 * n, combined(a, b, "or"), mask=mask)
+    tl.store(out + 7 * n, combined(a, b, "xor"), mask=mask)
+    tl.store(out + 8 * n, combined(a, b, "shl"), mask=mask)
+    tl.store(out + 9 * n, combined(a, b, "shr"), mask=mask)
+    tl.store(out + 10 * n, combined(a, b, "min"), mask=mask)
+    tl.store(out + 11 * n, combined(a, b, "max"), mask=mask)
+    tl.store(out + 12 * n, combined(a, b, "lt"), mask=mask)
+    tl.store(out + 13 * n, combined(a, b, "ge"), mask=mask)
+    tl.store(out + 14 * n, combined(a, b, "where"), mask=mask)
 
 
 @triton.jit

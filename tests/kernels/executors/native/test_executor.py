@@ -147,8 +147,9 @@ def test_memory_of_dropped_variants_is_given_back(make_bench: Callable[..., Any]
         gc.collect()
         return resident()
 
-    before = reload(50)
-    assert reload(300) - before < 8 << 20
+    before = reload(20)
+    # A variant that stayed would take some 100 KB.
+    assert reload(100) - before < 4 << 20
 
 
 def test_unknown_operations_name_themselves_and_their_line(bench: Any) -> None:
@@ -232,3 +233,15 @@ def test_results_are_those_of_tritons_interpreter(make_bench: Callable[..., Any]
     assert {name: tensor.tolist() for name, tensor in data.items()} == {
         name: tensor.tolist() for name, tensor in interpreted.items()
     }
+
+
+def test_a_kernel_may_be_made_before_what_it_calls(bench: Any, tmp_path: Path) -> None:
+    path = tmp_path / "early_kernel.py"
+    path.write_text(
+        "import triton\nimport triton.language as tl\n\n\n"
+        "@triton.jit\ndef early(out):\n    tl.store(out, late(3))\n\n\n"
+        "@triton.jit\ndef late(x):\n    return x * 7\n"
+    )
+    out = bench.put([0], torch.int32)
+    bench.load(path).early[(1,)](out)
+    assert out.item() == 21
