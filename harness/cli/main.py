@@ -13,7 +13,7 @@ import typer
 from harness import __version__
 from harness.case import InvalidCase
 from harness.check.worker_process import WorkerError, WorkerRefused
-from harness.cli import bench, demo, doctor, replay, run, show, shrink, targets
+from harness.cli import bench, demo, doctor, replay, run, show, shrink, sweep, targets
 from harness.kernels.executors.registry import UnavailableExecutor
 from harness.kernels.targets.base import UnknownTarget
 
@@ -42,6 +42,7 @@ def _version(version: bool = typer.Option(False, "--version", help="Print the ve
 app.command("run")(run.run)
 app.command("replay")(replay.replay)
 app.command("shrink")(shrink.shrink)
+app.command("sweep")(sweep.sweep)
 app.command("show")(show.show)
 app.command("targets")(targets.targets)
 app.command("doctor")(doctor.doctor)

@@ -1,0 +1,80 @@
+"""`harness sweep`: which releases does a finding affect?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.case import InvalidCase
+from harness.cli import options
+from harness.cli.options import ExecutorOption, JsonOption
+
+
+def sweep(
+    files: Annotated[list[Path], typer.Argument(help="Repro files, or folders of them.")],
+    targets: Annotated[
+        str,
+        typer.Option(
+            "--targets", "-t", help="Targets, comma-separated; 'vllm>=0.28' stands for the releases it names."
+        ),
+    ] = "vllm>=0.22",
+    executor: ExecutorOption = None,
+    workers: Annotated[int, typer.Option("--workers", "-j", help="Targets at a time.", min=1, max=64)] = 1,
+    case_limit: Annotated[
+        str,
+        typer.Option(
+            "--case-limit",
+            help="Longest time for one operation before it counts as a hang.",
+            callback=options.callback(options.parse_seconds),
+        ),
+    ] = "120s",
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Replay repro files on many targets: FAILED, FIXED, NOT APPLICABLE or ERROR for each, and the affected range.
+
+    Exit status: 1 if any failed, else 4 or 2 if a target could not be asked, 3 if nothing applied, else 0.
+    """
+    if markdown and json:
+        raise typer.BadParameter("--markdown and --json exclude each other")
+    from harness.kernels.targets.selection import select
+    from harness.reports import swept as reporting
+    from harness.repro import read_repro
+    from harness.repro import sweep as sweeping
+
+    chosen = select(targets)
+    repros = [(file, read_repro(file)) for file in _files(files)]
+    results = sweeping.sweep(
+        repros,
+        chosen,
+        options.executor_or_default(executor),
+        limit=options.parse_seconds(case_limit),
+        workers=workers,
+        announce=options.announce,
+    )
+    statuses = {result.exit_status for result in results}
+    status = next(status for status in (1, 4, 2, 0, 3) if status in statuses)
+    if json:
+        print(reporting.json_text(results, status))
+    elif markdown:
+        print(reporting.markdown(results))
+    else:
+        reporting.print_table(results)
+    sys.exit(status)
+
+
+def _files(paths: list[Path]) -> list[Path]:
+    """Files as named, folders as the repro files right inside them. Raises InvalidCase."""
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            inside = sorted(path.glob("*.json"))
+            if not inside:
+                raise InvalidCase(f"{path}: no repro files in this folder")
+            found += inside
+        else:
+            found.append(path)
+    return found

@@ -1,0 +1,185 @@
+"""A sweep replays repro files on many targets, to say which of them a finding affects.
+
+Each target has a worker process of its own that replays all files. What cannot be asked is an answer too: a target
+that lacks the operation (NOT APPLICABLE) says nothing about the finding, and one that cannot be loaded (ERROR) leaves
+a gap that the summary names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from harness.case import InvalidCase
+from harness.check.outcome import Outcome
+from harness.check.worker_process import WorkerError, WorkerLost, WorkerProcess, WorkerRefused
+from harness.kernels.targets.base import UnknownTarget
+from harness.kernels.targets.registry import prepare
+from harness.kernels.targets.selection import release_of
+from harness.repro.format import Repro
+
+SweepAnswer = Literal["FAILED", "FIXED", "NOT APPLICABLE", "ERROR"]
+
+BAD_TARGET, HARNESS_FAILED = 2, 4
+
+
+class TargetAnswer(msgspec.Struct, frozen=True):
+    """What one target gave. `same`: a failure has the recorded signature; `detail` says why in one line."""
+
+    target: str
+    answer: SweepAnswer
+    same: bool
+    signature: str | None
+    detail: str
+    status: int
+    """As an exit status: 0 fixed, 1 failed, 2 no such target, 3 not applicable, 4 the harness failed."""
+
+
+class Swept(msgspec.Struct, frozen=True):
+    """One repro file on all targets, in the order they were named. `affected` is the range in one sentence."""
+
+    file: str
+    signature: str
+    domain: str
+    answers: tuple[TargetAnswer, ...]
+    affected: str
+
+    @property
+    def exit_status(self) -> int:
+        """1 if it failed anywhere, else 4 or 2 if a target could not be asked, 3 if it applied nowhere, else 0."""
+        found = {answer.status for answer in self.answers}
+        return next((status for status in (1, HARNESS_FAILED, BAD_TARGET, 0, 3) if status in found), 0)
+
+
+def sweep(
+    repros: Sequence[tuple[Path, Repro]],
+    targets: Sequence[str],
+    executor: str,
+    *,
+    limit: float,
+    workers: int = 1,
+    announce: Callable[[str], None] = lambda text: None,
+) -> list[Swept]:
+    """Replay every file on every target; `workers` targets at a time. `limit` is seconds for one operation."""
+
+    def ask(target: str) -> list[TargetAnswer]:
+        return list(_ask(target, [repro for _, repro in repros], executor, limit, announce))
+
+    with ThreadPoolExecutor(max_workers=workers) as pool:
+        columns = list(pool.map(ask, targets))
+    swept = []
+    for row, (file, repro) in enumerate(repros):
+        answers = tuple(column[row] for column in columns)
+        swept.append(Swept(str(file), str(repro.signature), repro.case.domain, answers, affected_range(answers)))
+    return swept
+
+
+def _ask(
+    target: str, repros: Sequence[Repro], executor: str, limit: float, announce: Callable[[str], None]
+) -> Iterator[TargetAnswer]:
+    def error(reason: object, status: int) -> TargetAnswer:
+        return TargetAnswer(target, "ERROR", False, None, " ".join(str(reason).split()), status)
+
+    try:
+        prepare(target, announce)
+        worker = WorkerProcess(target, executor, limit=limit)
+    except UnknownTarget as refusal:
+        yield from (error(refusal, BAD_TARGET) for _ in repros)
+        return
+    with worker:
+        try:
+            worker.wait_ready()
+        except (WorkerRefused, WorkerError, WorkerLost) as refusal:
+            status = BAD_TARGET if isinstance(refusal, WorkerRefused) else HARNESS_FAILED
+            yield from (error(_last_line(refusal), status) for _ in repros)
+            return
+        for repro in repros:
+            try:
+                if not worker.alive:
+                    worker.restart()
+                yield _judged(target, repro, worker.check(repro.case))
+            except (WorkerRefused, InvalidCase) as refusal:
+                yield error(refusal, BAD_TARGET)
+            except (WorkerError, WorkerLost) as failure:
+                yield error(_last_line(failure), HARNESS_FAILED)
+
+
+def _last_line(error: Exception) -> str:
+    """The line of a traceback that says what happened."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1]
+
+
+def _judged(target: str, repro: Repro, outcome: Outcome) -> TargetAnswer:
+    failure = outcome.failure
+    if failure is not None:
+        summary = failure.evidence.summary if failure.evidence is not None else ""
+        return TargetAnswer(target, "FAILED", failure.signature == repro.signature, str(failure.signature), summary, 1)
+    for verdict in outcome.verdicts:
+        if verdict.status == "skip":
+            return TargetAnswer(target, "NOT APPLICABLE", False, None, f"{verdict.reason}: {verdict.detail}", 3)
+        if verdict.refused:
+            return TargetAnswer(target, "NOT APPLICABLE", False, None, f"refused: {verdict.detail}", 3)
+    return TargetAnswer(target, "FIXED", False, None, "", 0)
+
+
+def affected_range(answers: Sequence[TargetAnswer]) -> str:
+    """Which targets a finding affects, in one sentence: releases of vLLM as ranges, others by name."""
+    failed = [answer for answer in answers if answer.answer == "FAILED"]
+    applicable = [answer for answer in answers if answer.answer in ("FAILED", "FIXED")]
+    parts = [_affected(answers, failed, applicable)]
+    absent = _named(answers, "NOT APPLICABLE")
+    if absent and applicable:
+        parts.append(f"not applicable to {absent}")
+    unknown = _named(answers, "ERROR")
+    if unknown:
+        parts.append(f"unknown for {unknown}")
+    return "; ".join(parts) + "."
+
+
+def _affected(
+    answers: Sequence[TargetAnswer], failed: Sequence[TargetAnswer], applicable: Sequence[TargetAnswer]
+) -> str:
+    if not applicable:
+        return "Applies to none of the targets" if any(a.answer == "NOT APPLICABLE" for a in answers) else "Not known"
+    if not failed:
+        return f"Affects none of the {len(applicable)} targets it applies to"
+    text = f"Affects {_named(answers, 'FAILED')}"
+    others = [answer for answer in failed if not answer.same]
+    if others and len(others) < len(failed):
+        text += f" (with another signature on {', '.join(answer.target for answer in others)})"
+    elif others:
+        text += " (with another signature)"
+    newest_failed = max((r for a in failed if (r := release_of(a.target))), default=None)
+    later = [r for a in applicable if a.answer == "FIXED" and (r := release_of(a.target)) is not None]
+    since = min((release for release in later if newest_failed is not None and release > newest_failed), default=None)
+    if since is not None:
+        text += f", fixed in {since}"
+    return text
+
+
+def _named(answers: Sequence[TargetAnswer], wanted: SweepAnswer) -> str:
+    """Targets with an answer: runs of consecutive releases among those asked, then other targets by name."""
+    releases = sorted(
+        (
+            (release, answer.answer == wanted)
+            for answer in answers
+            if (release := release_of(answer.target)) is not None
+        ),
+        key=lambda item: item[0],
+    )
+    runs: list[list[str]] = []
+    previous = False
+    for release, here in releases:
+        if here and previous:
+            runs[-1].append(str(release))
+        elif here:
+            runs.append([str(release)])
+        previous = here
+    texts = [run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs]
+    named = [f"vllm {' and '.join(texts) if len(texts) < 3 else ', '.join(texts)}"] if texts else []
+    named += [answer.target for answer in answers if release_of(answer.target) is None and answer.answer == wanted]
+    return ", ".join(named)

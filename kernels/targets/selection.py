@@ -1,0 +1,71 @@
+"""A selection is a list of targets in one line: `builtin,vllm>=0.28,<0.32,path:../vllm`.
+
+An item with a version range stands for every known release in that range, newest last, so that results read as a
+history. Ranges are those of Python packages, commas included: a part that starts with a comparison belongs to the
+item before it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import Version
+
+from harness.kernels.targets.base import UnknownTarget
+from harness.kernels.targets.registry import parse
+from harness.kernels.targets.vllm.family import RELEASES
+
+_RANGE = re.compile(r"vllm\s*(?P<range>(?:[<>!~]=?|==[^,]*\*).*)", re.DOTALL)
+_EXACT = re.compile(r"vllm\s*===?\s*(?P<version>[^,<>=!~*]+)")
+
+
+def select(text: str) -> tuple[str, ...]:
+    """The targets of a selection, each once, in the order written; checked as far as that needs no network.
+
+    A planted mutation after an item (`vllm>=0.30+lost-reset`) is planted in every target the item stands for. Raises
+    UnknownTarget with one line.
+    """
+    found: dict[str, None] = {}
+    for item in _items(text):
+        name, plus, mutations = item.partition("+")
+        for target in _expand(name.strip()):
+            found[parse(f"{target}{plus}{mutations}").text] = None
+    if not found:
+        raise UnknownTarget("an empty list of targets; write for example 'vllm>=0.28'")
+    return tuple(found)
+
+
+def release_of(target: str) -> Version | None:
+    """The release of vLLM that a target is, planted mutations or not; None for any other target."""
+    base = target.partition("+")[0]
+    return Version(base.removeprefix("vllm==")) if base.startswith("vllm==") else None
+
+
+def _items(text: str) -> list[str]:
+    items: list[str] = []
+    for part in text.split(","):
+        stripped = part.strip()
+        if items and stripped[:1] in ("<", ">", "!", "~", "="):
+            items[-1] += f",{stripped}"
+        elif stripped:
+            items.append(stripped)
+    return items
+
+
+def _expand(name: str) -> list[str]:
+    exact = _EXACT.fullmatch(name)
+    if exact is not None:
+        return [f"vllm=={exact['version'].strip()}"]
+    match = _RANGE.fullmatch(name)
+    if match is None and not name.startswith(("vllm=", "vllm ")):
+        return [name]
+    text = match["range"] if match is not None else name.removeprefix("vllm").strip()
+    try:
+        specifiers = SpecifierSet(text)
+    except InvalidSpecifier:
+        raise UnknownTarget(f"{name!r} is no range of releases; write for example vllm>=0.28,<0.32") from None
+    matching = [f"vllm=={release}" for release in RELEASES if specifiers.contains(release)]
+    if not matching:
+        raise UnknownTarget(f"no known release of vllm is {text}; known are {RELEASES[0]} to {RELEASES[-1]}")
+    return matching

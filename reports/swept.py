@@ -1,0 +1,66 @@
+"""The result of a sweep, for a person (a table), for a bug report (Markdown), and for machines (JSON)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from harness.repro.sweep import Swept, TargetAnswer
+
+_STYLE = {"FAILED": "bold red", "FIXED": "bold green", "NOT APPLICABLE": "yellow", "ERROR": "bold magenta"}
+
+
+def print_table(swept: Sequence[Swept]) -> None:
+    """A line for each target under its file, and the range below."""
+    console = Console(highlight=False, soft_wrap=True)
+    for number, result in enumerate(swept):
+        if number:
+            console.print()
+        console.print(Text.assemble((result.signature, "bold"), f"  {result.file} ({result.domain} domain)"))
+        width = max(len(answer.target) for answer in result.answers)
+        for answer in result.answers:
+            line = Text(f"  {answer.target:{width}}  ")
+            line.append(f"{answer.answer:14}", style=_STYLE[answer.answer])
+            line.append(f"  {_note(answer)}" if _note(answer) else "")
+            line.rstrip()
+            console.print(line)
+        console.print(Text(result.affected, style="bold"))
+
+
+def markdown(swept: Sequence[Swept]) -> str:
+    """One table for all files, a row for each, a column for each target; then the ranges."""
+    targets = [answer.target for answer in swept[0].answers]
+    lines = [
+        f"| finding | domain | {' | '.join(target.removeprefix('vllm==') for target in targets)} |",
+        f"|---|---|{'---|' * len(targets)}",
+    ]
+    for result in swept:
+        cells = " | ".join(_cell(answer) for answer in result.answers)
+        lines.append(f"| {_escaped(result.signature)} | {result.domain} | {cells} |")
+    lines.append("")
+    lines += [f"- {_escaped(result.signature)} (`{result.file}`): {_escaped(result.affected)}" for result in swept]
+    return "\n".join(lines)
+
+
+def json_text(swept: Sequence[Swept], exit_status: int) -> str:
+    """One object."""
+    return msgspec.json.encode({"findings": msgspec.to_builtins(list(swept)), "exit_status": exit_status}).decode()
+
+
+def _note(answer: TargetAnswer) -> str:
+    if answer.answer == "FAILED" and not answer.same:
+        return f"with another signature, {answer.signature}: {answer.detail}"
+    return answer.detail
+
+
+def _cell(answer: TargetAnswer) -> str:
+    if answer.answer == "NOT APPLICABLE":
+        return "-"
+    return f"{answer.answer} (other)" if answer.answer == "FAILED" and not answer.same else answer.answer
+
+
+def _escaped(text: str) -> str:
+    return text.replace("|", "\\|")

@@ -1,0 +1,117 @@
+"""What production code raises: a finding where it had to work, a pass where it declined in time, else our own fault."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.case import Case, Precopy, PrecopyRow
+from harness.check.outcome import Signature
+from harness.check.raised import compile_failure
+from harness.check.session import HarnessError
+from harness.kernels.executors.base import KernelDoesNotCompile
+from harness.kernels.targets.base import OutsideContract, TargetLacks
+
+MOVE = Precopy(runner="V1", rows=(PrecopyRow(slot=0, source_column=0, destination_column=1, bias=0),))
+
+
+def decline(shop: Any) -> None:
+    assert shop.idle is None, "blocks must be aligned"
+
+
+def look_up(shop: Any) -> None:
+    _ = {}["request 7"]  # type: ignore[var-annotated]
+
+
+def break_down(shop: Any) -> None:
+    _ = 1 // 0
+
+
+@pytest.fixture(params=["total", "reachable"])
+def case(request: pytest.FixtureRequest, make_case: Callable[..., Case]) -> Case:
+    return msgspec.structs.replace(make_case(MOVE, MOVE), domain=request.param)
+
+
+@pytest.mark.parametrize("harm", [decline, look_up])
+def test_a_refusal_passes_in_the_total_domain_alone(shop: Any, case: Case, harm: Callable[[Any], None]) -> None:
+    shop.idle = True
+    (verdict,) = shop.check(case, harm).verdicts
+    assert shop.binds == 1
+    if case.domain == "total":
+        assert verdict.refused
+        assert verdict.status == "pass"
+        assert ("blocks must be aligned" if harm is decline else "request 7") in verdict.detail
+    else:
+        error = "AssertionError" if harm is decline else "KeyError"
+        assert verdict.signature == Signature("precopy", "exception", error, "call", "-")
+        assert verdict.evidence.details[0].startswith("test_raised.py line ")
+
+
+def test_an_error_half_way_is_a_finding_everywhere(shop: Any, case: Case) -> None:
+    outcome = shop.check(case, decline)  # after the pretended kernel has run
+    assert outcome.signature == Signature("precopy", "exception", "AssertionError", "half-way", "-")
+    assert "memory had changed" in outcome.failure.evidence.summary
+
+
+def test_breaking_is_no_refusal(shop: Any, case: Case) -> None:
+    shop.idle = True
+    assert shop.check(case, break_down).signature.violation == "ZeroDivisionError"
+
+
+def test_an_exception_of_the_harness_is_no_verdict(shop: Any, case: Case) -> None:
+    shop.owns = lambda file: False
+    with pytest.raises(HarnessError, match="own code failed in precopy: AssertionError"):
+        shop.check(case, decline)
+
+
+def test_a_reachable_case_is_never_outside_a_contract(shop: Any, case: Case) -> None:
+    def contract(s: Any) -> None:
+        raise OutsideContract("addresses are multiples of 8")
+
+    outcome = shop.check(case, contract)
+    if case.domain == "total":
+        assert outcome.verdicts[0].reason == "outside-contract"
+    else:
+        assert outcome.signature == Signature("precopy", "exception", "refusal", "call", "-")
+
+
+def test_what_a_target_lacks_is_a_skip_everywhere(shop: Any, case: Case) -> None:
+    def lack(s: Any) -> None:
+        raise TargetLacks("it came later")
+
+    assert shop.check(case, lack).verdicts[0].reason == "lacks-operation"
+
+
+class CompilationError(Exception):
+    """Stands for Triton's: known by its name, because nothing here imports Triton."""
+
+    def __init__(self, src: str, line: int, error_message: str) -> None:
+        super().__init__(f"at {line}:\n{src}\n{error_message}")
+        self.src, self.error_message = src, error_message
+        self.node = type("Node", (), {"lineno": line})()
+
+
+class CompileTimeAssertionFailure(CompilationError):
+    pass
+
+
+def test_a_kernel_that_does_not_compile_is_no_verdict(shop: Any, case: Case) -> None:
+    def harm(s: Any) -> None:
+        raise CompilationError("def copy(a):\n    b = oops(a)", 2, "oops is not\ndefined")
+
+    with pytest.raises(KernelDoesNotCompile) as caught:
+        shop.check(case, harm)
+    assert str(caught.value) == ("pretended: kernel copy does not compile at `b = oops(a)`: oops is not defined")
+
+
+def test_a_static_assertion_is_a_refusal(shop: Any, case: Case) -> None:
+    def harm(s: Any) -> None:
+        raise CompileTimeAssertionFailure("def copy(a):\n    tl.static_assert(False)", 2, "")
+
+    shop.idle = True
+    outcome = shop.check(case, harm)
+    assert compile_failure(CompileTimeAssertionFailure("", 1, "")) is None
+    assert (outcome.failure is None) == (case.domain == "total")

@@ -1,0 +1,145 @@
+"""Sweeps: an answer for every target, the affected range in one sentence, and an exit status that can be trusted."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from harness.case import Case, Precopy, PrecopyRow
+from harness.check.outcome import Evidence, Signature
+from harness.reports.swept import markdown
+from harness.repro import Origin, Repro, write_repro
+from harness.repro.sweep import SweepAnswer, Swept, TargetAnswer, affected_range
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+STATUS = {"FAILED": 1, "FIXED": 0, "NOT APPLICABLE": 3, "ERROR": 2}
+
+
+def answers(**given: str) -> list[TargetAnswer]:
+    """`v25="FAILED"` is release 0.25.0, other keywords are targets by name; `FAILED!`: with another signature."""
+    found = []
+    for name, text in given.items():
+        target = f"vllm==0.{name[1:]}.0" if name[1:].isdigit() else name
+        answer: SweepAnswer = msgspec.convert(text.rstrip("!"), SweepAnswer)
+        signature = "s" if answer == "FAILED" else None
+        found.append(TargetAnswer(target, answer, text == "FAILED", signature, "", STATUS[answer]))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"v25": "FAILED", "v26": "FAILED", "v27": "FIXED"}, "Affects vllm 0.25.0 to 0.26.0, fixed in 0.27.0."),
+        ({"v25": "FIXED", "v26": "FAILED"}, "Affects vllm 0.26.0."),
+        ({"v27": "FIXED", "v25": "FAILED"}, "Affects vllm 0.25.0, fixed in 0.27.0."),
+        ({"v25": "FAILED", "v26": "FIXED", "v27": "FAILED"}, "Affects vllm 0.25.0 and 0.27.0."),
+        (
+            {"v24": "NOT APPLICABLE", "v25": "FAILED", "v26": "ERROR", "v27": "FIXED"},
+            "Affects vllm 0.25.0, fixed in 0.27.0; not applicable to vllm 0.24.0; unknown for vllm 0.26.0.",
+        ),
+        ({"v25": "FIXED", "builtin": "FIXED"}, "Affects none of the 2 targets it applies to."),
+        ({"v25": "FIXED", "builtin": "FAILED"}, "Affects builtin."),
+        ({"v25": "NOT APPLICABLE"}, "Applies to none of the targets."),
+        ({"v25": "ERROR"}, "Not known; unknown for vllm 0.25.0."),
+        ({"v25": "FAILED!"}, "Affects vllm 0.25.0 (with another signature)."),
+        (
+            {"v25": "FAILED", "v26": "FAILED!"},
+            "Affects vllm 0.25.0 to 0.26.0 (with another signature on vllm==0.26.0).",
+        ),
+    ],
+)
+def test_the_range_in_one_sentence(given: dict[str, str], wanted: str) -> None:
+    assert affected_range(answers(**given)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("given", "status"),
+    [
+        ({"v25": "FIXED", "v26": "FAILED", "v27": "ERROR"}, 1),
+        ({"v25": "FIXED", "v27": "ERROR"}, 2),
+        ({"v25": "FIXED", "v27": "NOT APPLICABLE"}, 0),
+        ({"v27": "NOT APPLICABLE"}, 3),
+    ],
+)
+def test_exit_status(given: dict[str, str], status: int) -> None:
+    assert Swept("f", "s", "total", tuple(answers(**given)), "").exit_status == status
+
+
+def test_markdown_has_a_column_for_each_target() -> None:
+    given = tuple(answers(v25="FAILED", v26="FAILED!", v27="FIXED", v28="NOT APPLICABLE", builtin="ERROR"))
+    text = markdown([Swept("corpus/a.json", "precopy/x", "total", given, "Affects | all.")])
+    head, rule, row, _, sentence = text.splitlines()
+    assert head == "| finding | domain | 0.25.0 | 0.26.0 | 0.27.0 | 0.28.0 | builtin |"
+    assert rule.count("---") == head.count("|") - 1
+    assert row == "| precopy/x | total | FAILED | FAILED (other) | FIXED | - | ERROR |"
+    assert sentence == "- precopy/x (`corpus/a.json`): Affects \\| all."
+
+
+@pytest.fixture
+def repro(tmp_path: Path, make_case: Callable[..., Case]) -> Path:
+    """One move by the V2 runner, recorded as a stray write on a target that nobody can name."""
+    move = Precopy(runner="V2", rows=(PrecopyRow(slot=0, source_column=0, destination_column=1, bias=0),))
+    path = tmp_path / "bug.json"
+    write_repro(
+        path,
+        Repro(
+            signature=Signature("precopy", "exception", "RuntimeError", "call", "-"),
+            evidence=Evidence("it raised"),
+            origin=Origin(target="path:x", executor="native", harness_version="0", generator_version=0),
+            case=msgspec.structs.replace(make_case(move), domain="reachable"),
+        ),
+    )
+    return path
+
+
+TARGETS = "builtin,broken:raise,broken:segfault,broken:lack,broken:load-refused,broken:load-raises"
+
+
+def test_every_target_has_an_answer(harness: Command, broken_targets: Path, repro: Path, executor_name: str) -> None:
+    done = harness("sweep", repro, "--targets", TARGETS, "-e", executor_name, "-j", 2, "--json")
+    assert done.returncode == 1, done.stderr
+    (finding,) = json.loads(done.stdout)["findings"]
+    got = {a["target"]: (a["answer"], a["same"]) for a in finding["answers"]}
+    assert got == {
+        "builtin": ("FIXED", False),
+        "broken:raise": ("FAILED", True),
+        "broken:segfault": ("FAILED", False),
+        "broken:lack": ("NOT APPLICABLE", False),
+        "broken:load-refused": ("ERROR", False),
+        "broken:load-raises": ("ERROR", False),
+    }
+    details = {a["target"]: a["detail"] for a in finding["answers"]}
+    assert details["broken:lack"] == "lacks-operation: broken targets lack this"
+    assert details["broken:load-raises"] == "RuntimeError: loading failed"
+    assert all("\n" not in detail for detail in details.values())
+
+
+def test_a_folder_and_a_table(harness: Command, repro: Path, executor_name: str) -> None:
+    done = harness("sweep", repro.parent, "-t", "builtin", "-e", executor_name)
+    assert done.returncode == 0, done.stderr
+    assert [line.split()[0] for line in done.stdout.splitlines()] == [
+        "precopy/exception/RuntimeError/call/-",
+        "builtin",
+        "Affects",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing.json"], "missing.json: no such file"),
+        (["."], "no repro files in this folder"),
+        (["missing.json", "-t", "vllm>9"], "no known release of vllm is >9"),
+    ],
+)
+def test_bad_usage_is_one_line(harness: Command, arguments: list[str], message: str) -> None:
+    done = harness("sweep", *arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert message in done.stderr
+    assert len(done.stderr.splitlines()) == 1
