@@ -1,0 +1,132 @@
+"""Targets that take their process down: the harness's own kernels, until a certain kind of batch arrives.
+
+Written `broken:HOW`, where HOW is one of HARMS, or a way not to load; `broken:HOW@N` waits for the one batch whose
+source columns, stale ones included, add up to N. A test puts this folder on PYTHONPATH; the
+entry point beside this file does the rest, as for anybody else's targets.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from harness.kernels.targets.base import Bound, Target, TargetLacks, UnknownTarget
+from harness.kernels.targets.family import KnownTarget
+
+if TYPE_CHECKING:
+    import torch
+
+    from harness.case import Layout
+    from harness.kernels.executors.base import Executor
+    from harness.kernels.targets.base import Allocate, LayoutTensors, PostprocessArrays, PrecopyArrays
+
+
+def segfault(arrays: Any) -> None:
+    print("about to read address 0", file=sys.stderr, flush=True)
+    ctypes.string_at(0)
+
+
+def leave(arrays: Any) -> None:
+    os._exit(3)
+
+
+def hang(arrays: Any) -> None:
+    while True:
+        pass
+
+
+def throw(arrays: Any) -> None:
+    raise RuntimeError("no\nsuch luck")
+
+
+def write_before(arrays: Any) -> None:
+    """Write in front of an argument."""
+    ctypes.memset(arrays.bias.data_ptr() - 8, 0x5A, 8)
+
+
+def lack(arrays: Any) -> None:
+    raise TargetLacks("broken targets lack this")
+
+
+HARMS: dict[str, Callable[[Any], None]] = {
+    "segfault": segfault,
+    "exit": leave,
+    "hang": hang,
+    "raise": throw,
+    "write": write_before,
+    "lack": lack,
+}
+
+
+def is_trigger(runner: str, num_requests: int) -> bool:
+    """The precopy batches that break: rare enough for a campaign to go on."""
+    return runner == "V2" and num_requests == 1
+
+
+class BrokenTarget(Target):
+    mapping_bits = 32
+
+    def __init__(self, name: str, harm: Callable[[Any], None], only: int | None, right: Target) -> None:
+        self.name, self._harm, self._only, self._right = name, harm, only, right
+
+    def owns(self, file: str) -> bool:
+        return file == __file__
+
+    def bind(self, layout: Layout, tensors: LayoutTensors, allocate: Allocate) -> Bound:
+        return BrokenContext(self._harm, self._only, self._right.bind(layout, tensors, allocate))
+
+
+class BrokenContext(Bound):
+    def __init__(self, harm: Callable[[Any], None], only: int | None, right: Bound) -> None:
+        self._harm, self._only, self._right = harm, only, right
+
+    @property
+    def accepted_out(self) -> torch.Tensor:
+        return self._right.accepted_out
+
+    def postprocess(self, arrays: PostprocessArrays) -> None:
+        self._right.postprocess(arrays)
+
+    def precopy(self, arrays: PrecopyArrays) -> None:
+        if self._only is not None:
+            breaks = int(arrays.source_column.sum()) == self._only
+        else:
+            breaks = self._harm is lack or is_trigger(arrays.runner, arrays.num_requests)
+        if breaks:
+            self._harm(arrays)
+        self._right.precopy(arrays)
+
+
+class BrokenFamily:
+    forms = ("broken:HOW",)
+
+    def claims(self, name: str) -> bool:
+        return name.startswith("broken:")
+
+    def check(self, name: str) -> None:
+        """Nothing: the worker finds out."""
+
+    def prepare(self, name: str, announce: object) -> None:
+        """Nothing."""
+
+    def known(self) -> Iterator[KnownTarget]:
+        yield KnownTarget("broken:HOW", "breaks", None)
+
+    def load(self, name: str, mutations: Sequence[Any], executor: Executor) -> Target:
+        how = name.removeprefix("broken:")
+        if how == "load-refused":
+            raise UnknownTarget("this one\ncannot be loaded")
+        if how == "load-raises":
+            raise RuntimeError("loading failed")
+        if how == "load-exits":
+            os._exit(5)
+        from harness.kernels.targets.builtin import BuiltinTarget
+
+        how, _, only = how.partition("@")
+        return BrokenTarget(name, HARMS[how], int(only) if only else None, BuiltinTarget(executor))
+
+
+FAMILY = BrokenFamily()

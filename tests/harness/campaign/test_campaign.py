@@ -1,0 +1,231 @@
+"""Campaigns: what they find depends on the seed alone, crashes are findings, and nothing counts that did not happen."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.campaign.campaign import Campaign, Settings
+from harness.campaign.events import CampaignFinished, CaseJudged, Event, FindingFound, FindingShrunk, Summary
+from harness.case import Precopy, encode_case
+from harness.engines.random import Recipe, case_at
+from harness.memory import initial_image, plan_memory
+from harness.repro import read_repro
+
+BOTH = ("postprocess", "precopy")
+Run = Callable[..., tuple[Summary, list[Event]]]
+
+
+def recipe(seed: int = 0, operations: tuple[str, ...] = BOTH, scale: str = "small") -> Recipe:
+    return Recipe(seed=seed, domains=("reachable",), operations=operations, scale=scale)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def settings(tmp_path: Path, executor_name: str) -> Callable[..., Settings]:
+    def make(target: str, **changes: Any) -> Settings:
+        given = {"recipe": recipe(), "out": tmp_path / "findings", "cases": 16, "shrink": False}
+        return Settings(target=target, executor=executor_name, **{**given, **changes})
+
+    return make
+
+
+def finish(settings: Settings) -> tuple[Summary, list[Event]]:
+    events = list(Campaign(settings).run())
+    last = events[-1]
+    assert isinstance(last, CampaignFinished)
+    return last.summary, events
+
+
+def test_the_number_of_workers_changes_nothing(settings: Callable[..., Settings], tmp_path: Path) -> None:
+    """Forty cases are two and a half blocks: one worker gets what the other leaves."""
+    told = []
+    for workers in (1, 2):
+        out = tmp_path / str(workers)
+        summary, events = finish(settings("builtin+wrong-group", cases=40, workers=workers, out=out))
+        judged = sorted(event.index for event in events if isinstance(event, CaseJudged))
+        assert judged == list(range(40))
+        assert summary.cases == 40
+        assert summary.findings
+        told.append(
+            (
+                [(f.signature, f.summary, f.domain, f.first_case, f.cases) for f in summary.findings],
+                [Path(f.repro).read_bytes() for f in summary.findings],
+                sorted(path.name for path in out.rglob("*") if path.is_file()),
+                summary.judged,
+                summary.skipped,
+                summary.launches,
+                summary.regimes,
+                summary.exit_status,
+            )
+        )
+    assert told[0] == told[1]
+    assert told[0][-1] == 1
+
+
+def test_a_finding_is_the_first_case_with_its_signature(settings: Callable[..., Settings]) -> None:
+    """Each file holds the very case that the engine draws, and that case fails as the file says."""
+    given = settings("builtin+wrong-group", cases=32)
+    summary, events = finish(given)
+    failing: dict[str, list[int]] = {}
+    for event in events:
+        if isinstance(event, CaseJudged) and event.outcome.signature is not None:
+            failing.setdefault(str(event.outcome.signature), []).append(event.index)
+    assert {f.signature: (f.first_case, f.cases) for f in summary.findings} == {
+        signature: (min(indices), len(indices)) for signature, indices in failing.items()
+    }
+    for finding in summary.findings:
+        repro = read_repro(Path(finding.repro))
+        assert repro.origin.index == finding.first_case
+        assert encode_case(repro.case) == encode_case(case_at(given.recipe, finding.first_case))
+        assert str(repro.signature) == finding.signature
+        assert repro.evidence.summary == finding.summary
+
+
+def test_what_is_right_gives_no_finding(settings: Callable[..., Settings]) -> None:
+    given = settings("builtin", cases=32, require=("same-block-shift-ds",))
+    summary, events = finish(given)
+    assert summary.findings == []
+    assert summary.judged == {
+        name: sum(
+            type(operation).__name__.lower() == name
+            for index in range(32)
+            for operation in case_at(given.recipe, index).program
+        )
+        for name in BOTH
+    }
+    assert summary.launches >= sum(summary.judged.values()) // 2
+    assert not given.out.exists()
+    missing = [] if summary.regimes["same-block-shift-ds"] else ["regime same-block-shift-ds"]
+    assert (summary.missing, summary.exit_status) == (missing, 3 if missing else 0)
+    assert not any(isinstance(event, FindingFound) for event in events)
+
+
+def test_regimes_and_operations_asked_for_must_be_reached(
+    settings: Callable[..., Settings], broken_targets: Path
+) -> None:
+    """The target lacks precopy: asked for and never judged is no success, and neither is a regime without a case."""
+    summary, _ = finish(settings("broken:lack", require=("several-groups", "misaligned-base-8")))
+    assert summary.findings == []
+    assert summary.judged["precopy"] == 0
+    assert summary.judged["postprocess"] > 0
+    assert summary.skipped == {"lacks-operation": summary.cases - summary.judged["postprocess"]} or summary.skipped
+    assert "operation precopy" in summary.missing
+    assert "regime misaligned-base-8" in summary.missing, "no reachable case has it"
+    assert summary.exit_status == 3
+
+
+def trigger_cases(given: Settings) -> list[int]:
+    """Cases that make a broken target break: read from its own source."""
+    sys.path.insert(0, str(Path(__file__).parents[1] / "broken_targets"))
+    try:
+        from broken_targets import is_trigger
+    finally:
+        sys.path.pop(0)
+    assert given.cases is not None
+    return [
+        index
+        for index in range(given.cases)
+        if any(
+            isinstance(operation, Precopy) and is_trigger(operation.runner, len(operation.rows))
+            for operation in case_at(given.recipe, index).program
+        )
+    ]
+
+
+def with_triggers(make: Callable[..., Settings], target: str, count: int, **changes: Any) -> tuple[Settings, list[int]]:
+    """Settings whose cases hold exactly `count` triggers, none of them first or last."""
+    for seed in range(1000):
+        given = make(target, recipe=recipe(seed, ("precopy",)), **changes)
+        triggers = trigger_cases(given)
+        if len(triggers) == count and triggers[0] > 0 and triggers[-1] < given.cases - 1:  # type: ignore[operator]
+            return given, triggers
+    raise AssertionError("no seed has so many triggers")
+
+
+def test_a_crash_is_a_finding_and_the_campaign_goes_on(settings: Callable[..., Settings], broken_targets: Path) -> None:
+    given, triggers = with_triggers(settings, "broken:segfault", 2, cases=20, shrink=True, shrink_executions=3)
+    summary, events = finish(given)
+    judged = [event.index for event in events if isinstance(event, CaseJudged)]
+    assert sorted(judged) == list(range(20)), "every case has one verdict"
+    (finding,) = summary.findings
+    assert finding.signature == "precopy/isolation/crash-SIGSEGV/process/-"
+    assert (finding.first_case, finding.cases) == (triggers[0], 2)
+    assert summary.judged["precopy"] == sum(len(case_at(given.recipe, i).program) for i in range(20))
+    (found,) = [event for event in events if isinstance(event, FindingFound)]
+    assert encode_case(found.repro.case) == encode_case(case_at(given.recipe, triggers[0]))
+    (shrunk,) = [event for event in events if isinstance(event, FindingShrunk)]
+    assert shrunk.repro.signature == found.repro.signature
+    assert shrunk.repro.shrink is not None
+    assert (shrunk.repro.shrink.executions, shrunk.repro.shrink.complete) == (3, False)
+    assert summary.exit_status == 1
+
+
+def test_a_hang_costs_its_own_case_only(settings: Callable[..., Settings], broken_targets: Path) -> None:
+    """The other worker has much to do meanwhile: nobody must take its silence, or ours, for a hang."""
+    given = settings("builtin", recipe=recipe(0, ("precopy",)), cases=300, workers=2, case_seconds=4.0)
+    cases_of_sum: dict[int, list[int]] = {}
+    for index in range(300):
+        case = case_at(given.recipe, index)
+        plan = plan_memory(case, 32)
+        image = initial_image(case, plan)
+        for spans in plan.arrays:
+            columns = image.view(spans["source_column"].start, spans["source_column"].size).view("int32")
+            cases_of_sum.setdefault(int(columns.sum()), []).append(index)
+    total, (culprit,) = next((total, found) for total, found in cases_of_sum.items() if len(found) == 1)
+    summary, events = finish(msgspec.structs.replace(given, target=f"broken:hang@{total}"))
+    assert sorted(event.index for event in events if isinstance(event, CaseJudged)) == list(range(300))
+    (finding,) = summary.findings
+    assert finding.signature == "precopy/isolation/hang/process/-"
+    assert (finding.first_case, finding.cases) == (culprit, 1)
+
+
+def test_a_campaign_of_nothing_but_crashes_ends(
+    settings: Callable[..., Settings], broken_targets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.campaign.campaign.WORKER_LOSSES_LIMIT", 1)
+    given, _ = with_triggers(settings, "broken:exit", 2, cases=20)
+    summary, events = finish(given)
+    assert [f.signature for f in summary.findings] == ["precopy/isolation/exit-3/process/-"]
+    assert any("ends early" in str(getattr(event, "text", "")) for event in events)
+
+
+def test_a_time_budget_is_kept(settings: Callable[..., Settings]) -> None:
+    given = settings("builtin", cases=None, budget_seconds=1.5)
+    times = [(time.monotonic(), event) for event in Campaign(given).run()]
+    begin = times[0][0]
+    assert 1.0 < times[-1][0] - begin < 12.0
+    summary = times[-1][1].summary  # type: ignore[union-attr]
+    assert summary.cases == sum(isinstance(event, CaseJudged) for _, event in times) > 0
+    assert summary.exit_status == 0
+
+
+def test_fail_fast_stops_judging(settings: Callable[..., Settings]) -> None:
+    summary, _ = finish(settings("builtin+wrong-group", cases=2000, fail_fast=True))
+    assert summary.findings
+    assert summary.cases < 200
+    assert summary.exit_status == 1
+
+
+def test_findings_are_safe_before_shrinking(settings: Callable[..., Settings]) -> None:
+    """Every event of a finding comes when its file is whole; shrinking begins after the last case."""
+    given = settings("builtin+wrong-group", cases=24, shrink=True, shrink_executions=400)
+    order: list[str] = []
+    for event in Campaign(given).run():
+        order.append(type(event).__name__)
+        if isinstance(event, FindingFound | FindingShrunk):
+            assert read_repro(event.path) == event.repro
+    judged, shrunk = len(order) - 1 - order[::-1].index("CaseJudged"), order.index("FindingShrunk")
+    first = order.index("FindingFound")
+    assert first < judged < shrunk
+    for path in given.out.rglob("*"):
+        if path.is_file():
+            read_repro(path)
+    as_drawn = {read_repro(path).signature for path in (given.out / "as-drawn").iterdir()}
+    minimal = {read_repro(path).signature for path in given.out.glob("*.json")}
+    assert as_drawn == minimal

@@ -1,0 +1,100 @@
+"""Workers: a crash or a hang is a verdict about one case, and a target that cannot be had is one clear line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from harness.case import Case, InvalidCase, Precopy, PrecopyRow
+from harness.check.worker_process import WorkerError, WorkerProcess, WorkerRefused
+
+ROW = PrecopyRow(slot=0, source_column=0, destination_column=1, bias=0)
+SAFE = Precopy(runner="V1", rows=(ROW,))
+HARMFUL = Precopy(runner="V2", rows=(ROW,))
+
+
+@pytest.fixture
+def start(broken_targets: object, executor_name: str) -> Iterator[Callable[..., WorkerProcess]]:
+    """Starts a worker for `broken:HOW` and waits for it."""
+    started: list[WorkerProcess] = []
+
+    def begin(how: str, limit: float = 60.0) -> WorkerProcess:
+        worker = WorkerProcess(f"broken:{how}", executor_name, limit=limit)
+        started.append(worker)
+        worker.wait_ready()
+        return worker
+
+    yield begin
+    for worker in started:
+        worker.close()
+
+
+@pytest.mark.parametrize(
+    ("how", "wanted"),
+    [
+        ("segfault", "precopy/isolation/crash-SIGSEGV/process/-"),
+        ("exit", "precopy/isolation/exit-3/process/-"),
+        ("hang", "precopy/isolation/hang/process/-"),
+    ],
+)
+def test_a_lost_worker_is_a_verdict(
+    start: Callable[..., WorkerProcess], make_case: Callable[..., Case], how: str, wanted: str
+) -> None:
+    worker = start(how, limit=60.0 if how != "hang" else 4.0)
+    number = worker._process.pid
+    assert worker.check(make_case(SAFE)).failure is None
+    outcome = worker.check(make_case(SAFE, HARMFUL))
+    assert str(outcome.signature) == wanted
+    assert outcome.failure is not None
+    assert outcome.failure.evidence is not None
+    assert "\n" not in outcome.failure.evidence.summary
+    if how == "segfault":
+        assert any("string_at" in line for line in outcome.failure.evidence.details), "faulthandler's trace is kept"
+    assert not worker.alive
+    with pytest.raises(ProcessLookupError):
+        os.kill(number, 0)
+    if how == "exit":  # whatever killed it, a new process goes on
+        worker.restart()
+        assert worker.alive
+        assert worker.check(make_case(SAFE)).failure is None
+        assert str(worker.check(make_case(HARMFUL)).signature) == wanted
+
+
+def test_what_a_process_survives(start: Callable[..., WorkerProcess], make_case: Callable[..., Case]) -> None:
+    """A write in front of an argument is seen; the worker lives, and a case it cannot judge is no verdict."""
+    worker = start("write")
+    outcome = worker.check(make_case(HARMFUL))
+    assert outcome.signature is not None
+    assert (outcome.signature.oracle, outcome.signature.violation) == ("memory", "stray-write")
+    assert outcome.signature.object == "guard"
+    with pytest.raises(InvalidCase, match="one copy writes bytes that another one uses"):
+        worker.check(make_case(SAFE, tables=(((1, 2),), ((2, 1),))))
+    assert worker.alive
+    assert worker.check(make_case(SAFE)).failure is None
+
+
+def test_an_exception_is_a_verdict(start: Callable[..., WorkerProcess], make_case: Callable[..., Case]) -> None:
+    worker = start("raise")
+    outcome = worker.check(make_case(HARMFUL, domain="reachable"))
+    assert str(outcome.signature) == "precopy/exception/RuntimeError/call/-"
+    assert outcome.failure is not None
+    assert outcome.failure.evidence is not None
+    assert "no such luck" in outcome.failure.evidence.summary
+    assert worker.alive
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "said"),
+    [
+        ("load-refused", WorkerRefused, "^this one cannot be loaded$"),
+        ("load-raises", WorkerError, "loading failed"),
+        ("load-exits", WorkerError, "exit-5"),
+    ],
+)
+def test_a_target_that_does_not_load(
+    start: Callable[..., WorkerProcess], how: str, error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        start(how)
