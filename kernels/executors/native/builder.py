@@ -123,7 +123,7 @@ class Builder:
         return operand
 
     def text(self, signature: str) -> str:
-        """The whole function. The block that `first` starts must have been the first one written."""
+        """The whole function: stack slots first, then all that was written."""
         return "\n".join([f"{signature} {{", "entry:", *self._slots, *self._lines, "}", ""])
 
 

@@ -15,11 +15,11 @@ from harness.kernels.executors.native.abi import ARGUMENTS, GRID, LINES, SPAN_CA
 from harness.kernels.executors.native.accesses import AccessSite, AccessWriter
 from harness.kernels.executors.native.builder import literal
 from harness.kernels.executors.native.control import ControlWriter, Environment
+from harness.kernels.executors.native.forms import BINARY, CASTS
 from harness.kernels.executors.native.ir import Function, Operation
 from harness.kernels.executors.native.lanes import Index, LaneBuilder, Lanes, Scalar, Value
 from harness.kernels.executors.native.recognition import recognised
 from harness.kernels.executors.native.source_lines import SourceLine
-from harness.kernels.executors.native.ttir import BINARY, CASTS
 from harness.kernels.executors.native.types import (
     Integer,
     Tensor,
