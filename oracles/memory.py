@@ -8,11 +8,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from harness.case import Advance, Case, Operation, Postprocess, Precopy
+from harness.case import (
+    Advance,
+    AlignedIndices,
+    Case,
+    EditTables,
+    FillAccepted,
+    Forward,
+    Operation,
+    Postprocess,
+    PostprocessEntry,
+    Precopy,
+    Preprocess,
+    ScalarCopy,
+    ScatterAccepted,
+    Stage,
+)
 from harness.memory import Image, MemoryPlan
 from harness.oracles.expected import Expected
+from harness.oracles.operations.accepted import expect_fill, expect_scatter
 from harness.oracles.operations.advance import expect_advance
+from harness.oracles.operations.aligned_indices import expect_aligned_indices
+from harness.oracles.operations.forward import expect_edit_tables, expect_forward
 from harness.oracles.operations.migration import expect_postprocess, expect_precopy
+from harness.oracles.operations.postprocess_entry import expect_postprocess_entry
+from harness.oracles.operations.preprocess import expect_preprocess
+from harness.oracles.operations.scalar_copy import expect_scalar_copy
+from harness.oracles.operations.stage import expect_stage
 
 Expectation = Callable[[Case, MemoryPlan, int, Image], Expected]
 
@@ -20,6 +42,15 @@ _EXPECTATIONS: Mapping[type[Operation], Expectation] = {
     Postprocess: expect_postprocess,
     Precopy: expect_precopy,
     Advance: expect_advance,
+    AlignedIndices: expect_aligned_indices,
+    Stage: expect_stage,
+    ScalarCopy: expect_scalar_copy,
+    PostprocessEntry: expect_postprocess_entry,
+    ScatterAccepted: expect_scatter,
+    FillAccepted: expect_fill,
+    Preprocess: expect_preprocess,
+    Forward: expect_forward,
+    EditTables: expect_edit_tables,
 }
 
 

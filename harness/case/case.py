@@ -38,7 +38,12 @@ class Contents(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One input of the system under test. Raises InvalidCase if its parts contradict each other."""
+    """One input of the system under test.
+
+    `linked`: operations of the V2 runner share the arrays that it keeps from step to step; otherwise each has its own.
+
+    Raises InvalidCase if the parts contradict each other.
+    """
 
     version: Literal[1] = CASE_VERSION
     domain: Domain
@@ -46,6 +51,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     contents: Contents
     program: Annotated[tuple[Operation, ...], Meta(min_length=1, max_length=64)]
     execution: Execution = Execution()
+    linked: bool = False
 
     def __post_init__(self) -> None:
         layout, contents = self.layout, self.contents

@@ -102,27 +102,38 @@ class Seen:
 
     before: Results
     after: Results
+    refused: bool = False
+    """Whether the target declined what it has to decline."""
+    late_writes: tuple[str, ...] = ()
+    """Buffers that the host wrote while they were on their way to the device."""
 
 
 def result_evidence(case: Case, index: int, expected: Expected, seen: Seen) -> tuple[Signature, Evidence] | None:
     """Compare what the host can see beside memory; entries that the oracle does not give must stay as they were."""
-    for name, found in seen.after.items():
-        if name in expected.undefined:
+    name = operation_name(case.program[index])
+    if expected.raises is not None and not seen.refused:
+        signature = Signature(name, "host", "missing-error", "call", "-")
+        return signature, Evidence(f"no error, but one has to name {expected.raises!r}")
+    if seen.late_writes:
+        signature = Signature(name, "host", "late-write", "transfer", "-")
+        what = ", ".join(dict.fromkeys(seen.late_writes))
+        return signature, Evidence(f"the host wrote {what} before the copy to the device had happened")
+    for result, found in seen.after.items():
+        if result in expected.undefined:
             continue
-        wanted = seen.before[name].copy()
-        changes = expected.results.get(name, {})
+        wanted = seen.before[result].copy()
+        changes = expected.results.get(result, {})
         wanted[list(changes)] = list(changes.values())
         if np.array_equal(wanted, found):
             continue
-        if name == ACCEPTED_OUT:
+        if result == ACCEPTED_OUT:
             return count_evidence(case, index, wanted.tolist(), found.tolist())
         (wrong,) = np.nonzero(wanted != found)
-        details = tuple(f"{name}[{i}]: expected {wanted[i]}, found {found[i]}" for i in wrong[:SHOWN_DIFFERENCES])
+        details = tuple(f"{result}[{i}]: expected {wanted[i]}, found {found[i]}" for i in wrong[:SHOWN_DIFFERENCES])
         first = int(wrong[0])
         violation = "wrong-result" if first in changes else "stray-result"
-        signature = Signature(operation_name(case.program[index]), "host", violation, name, "-")
         whose = "" if first in changes else ", which nobody asked to change"
-        return signature, Evidence(f"{details[0]}{whose}", (), 0, details)
+        return Signature(name, "host", violation, result, "-"), Evidence(f"{details[0]}{whose}", (), 0, details)
     return None
 
 

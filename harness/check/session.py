@@ -21,6 +21,7 @@ from harness.check.evidence import (
     refused_reachable_evidence,
     result_evidence,
 )
+from harness.check.operations.call import Before
 from harness.check.operations.registry import call_of
 from harness.check.outcome import WITHIN, Evidence, Outcome, Seconds, Signature, SkipReason, Verdict
 from harness.check.private_memory import PrivateMemory
@@ -35,7 +36,7 @@ from harness.kernels.targets.base import (
     TargetIncomplete,
     TargetLacks,
 )
-from harness.memory import ArraySpan, Image, LayoutPlan, MemoryPlan, initial_image, plan_memory
+from harness.memory import ArraySpan, Image, LayoutPlan, MemoryPlan, initial_image, plan_memory, write_arrays
 from harness.oracles.memory import Expected, expect
 from harness.oracles.relations.base import Run, Step, Variant
 
@@ -87,6 +88,7 @@ class Session:
         verdicts, steps = [], []
         for index in range(len(case.program)):
             start = time.perf_counter()
+            self._load(case, plan, index, before)
             expected = expect(case, plan, index, before)
             seconds.oracle += time.perf_counter() - start
             verdict, before = self._judge(case, plan, index, before, expected, seconds)
@@ -129,14 +131,12 @@ class Session:
     def _execute(
         self, case: Case, plan: MemoryPlan, index: int, before: Image, target: Target, variant: Variant
     ) -> Step:
+        self._load(case, plan, index, before)
         call = call_of(case.program[index])
-        expected = expect(case, plan, index, before) if variant.judged else None
+        expected = expect(case, plan, index, before) if variant.judged or call.by_harness else None
         try:
-            bound, private, spans = self._bind(plan, target, case.contents.poison if variant.fresh else "A")
-            call.prepare(bound, case, index)
-            seen_before = call.results(bound, case, index)
-            self.executor.begin(self._require_arena(), [*spans, *private.spans, *_array_spans(plan, index)])
-            call.run(bound, case, index, self._arguments(case, plan, index))
+            poison = case.contents.poison if variant.fresh else "A"
+            found, seen, private = self._call(case, plan, index, before, expected, target, poison)
         except (TargetLacks, OutsideContract, ExecutorCannot, HarnessError, TargetIncomplete, MemoryError):
             raise
         except Exception as error:
@@ -144,8 +144,6 @@ class Session:
             if verdict.signature is None or verdict.evidence is None:
                 raise VariantRefused(verdict.detail) from error
             raise VariantFailed(verdict.signature, verdict.evidence) from error
-        found = self._read(plan)
-        seen = Seen(seen_before, call.results(bound, case, index))
         if expected is not None:
             failure = self._compare(case, plan, index, before, expected, found, private, seen)
         else:
@@ -176,7 +174,8 @@ class Session:
         """Seconds of each of `launches` calls of each operation, as a runner makes them; judges nothing."""
         plan = plan_memory(case, self.target.mapping_bits)
         arena = self._room_for(plan)
-        for offset, data in initial_image(case, plan).segments:
+        image = initial_image(case, plan)
+        for offset, data in image.segments:
             arena.write(offset, data)
         times: list[list[float]] = []
         for index in range(len(case.program)):
@@ -184,10 +183,12 @@ class Session:
             self.executor.begin(arena, [*spans, *private.spans, *_array_spans(plan, index)])
             tensors = self._arguments(case, plan, index)
             call = call_of(case.program[index])
+            host = call.prepare(bound, case, index, Before(plan, image))
             times.append([])
             for _ in range(launches):
                 start = time.perf_counter()
-                call.run(bound, case, index, tensors)
+                call.run(bound, case, index, tensors, host)
+                self.executor.transfers.wait()
                 arena.read(0, 1)  # a GPU is done only when something was read back
                 times[-1].append(time.perf_counter() - start)
         return times
@@ -195,16 +196,11 @@ class Session:
     def _judge(
         self, case: Case, plan: MemoryPlan, index: int, before: Image, expected: Expected, seconds: Seconds
     ) -> tuple[Verdict, Image]:
-        operation = case.program[index]
-        name, call = operation_name(operation), call_of(operation)
+        name = operation_name(case.program[index])
         self._on_operation(name)
         start = time.perf_counter()
         try:
-            bound, private, spans = self._bind(plan)
-            call.prepare(bound, case, index)
-            seen_before = call.results(bound, case, index)
-            self.executor.begin(self._require_arena(), [*spans, *private.spans, *_array_spans(plan, index)])
-            call.run(bound, case, index, self._arguments(case, plan, index))
+            found, seen, private = self._call(case, plan, index, before, expected)
         except tuple(kind for kind, _ in _SKIPS) as error:
             reason = next(reason for kind, reason in _SKIPS if isinstance(error, kind))
             if reason == "outside-contract" and case.domain == "reachable":
@@ -215,11 +211,9 @@ class Session:
         except Exception as error:
             self._bound = None  # a context that failed half-way serves no other case
             return self._raised(case, plan, index, before, expected, error), before
-        found = self._read(plan)
         seconds.run += time.perf_counter() - start
 
         start = time.perf_counter()
-        seen = Seen(seen_before, call.results(bound, case, index))
         failure = self._compare(case, plan, index, before, expected, found, private, seen)
         seconds.compare += time.perf_counter() - start
         if failure is not None:
@@ -229,6 +223,62 @@ class Session:
         if expected.expects_work and launches == 0:
             raise HarnessError(f"{self.target.name} passed {name} without launching a kernel, though work was expected")
         return Verdict(name, "pass", launches=launches, moves=len(expected.copies)), found
+
+    def _call(
+        self,
+        case: Case,
+        plan: MemoryPlan,
+        index: int,
+        before: Image,
+        expected: Expected | None,
+        target: Target | None = None,
+        poison: Poison = "A",
+    ) -> tuple[Image, Seen, PrivateMemory]:
+        """Let the target run one operation: memory afterwards, and what the host saw. Raises what the target raises,
+        unless that is what has to happen."""
+        call = call_of(case.program[index])
+        if call.unbound(case, index):
+            self._bound = None
+        bound, private, spans = self._bind(plan, target, poison)
+        host = call.prepare(bound, case, index, Before(plan, before))
+        seen_before = call.results(bound, case, index, host)
+        transfers = self.executor.transfers
+        transfers.forget()
+        self.executor.begin(self._require_arena(), [*spans, *private.spans, *_array_spans(plan, index)])
+        refused = False
+        if call.by_harness:
+            assert expected is not None
+            self._write(before, expected.image)
+        else:
+            try:
+                call.run(bound, case, index, self._arguments(case, plan, index), host)
+            except Exception as error:
+                if expected is None or not self._has_to_raise(expected, error):
+                    raise
+                refused = True
+        transfers.wait()
+        seen = Seen(seen_before, call.results(bound, case, index, host), refused, tuple(transfers.late_writes))
+        return self._read(plan), seen, private
+
+    def _has_to_raise(self, expected: Expected, error: Exception) -> bool:
+        """Whether the target has declined, in words of its own, what it has to decline."""
+        owns = self.target.owns
+        return expected.raises is not None and expected.raises in str(error) and is_refusal(error, owns)
+
+    def _load(self, case: Case, plan: MemoryPlan, index: int, before: Image) -> None:
+        """Bring the arguments of an operation into memory, where operations share them."""
+        if not case.linked:
+            return
+        write_arrays(case, plan, index, before)
+        arena = self._require_arena()
+        for span in plan.arrays[index].values():
+            arena.write(span.start, before.view(span.start, span.size))
+
+    def _write(self, before: Image, after: Image) -> None:
+        """Bring what differs between two images into memory."""
+        arena = self._require_arena()
+        for start, size in before.differences(after):
+            arena.write(start, after.view(start, size))
 
     def _raised(
         self, case: Case, plan: MemoryPlan, index: int, before: Image, expected: Expected, error: Exception

@@ -3,7 +3,7 @@
 Knows cases, and neither targets nor torch: an image is numpy bytes, to be copied to wherever a target runs.
 """
 
-from harness.memory.contents import initial_image
+from harness.memory.contents import initial_image, write_arrays
 from harness.memory.image import Image
 from harness.memory.noise import payload_bytes, poison_bytes, stale_numbers
 from harness.memory.places import Place, describe
@@ -23,4 +23,5 @@ __all__ = [
     "plan_memory",
     "poison_bytes",
     "stale_numbers",
+    "write_arrays",
 ]

@@ -72,10 +72,17 @@ def _write_table(case: Case, base: LayoutPlan, image: Image, group: int) -> None
 
 
 def write_arrays(case: Case, plan: MemoryPlan, index: int, image: Image) -> None:
-    """Put the arguments of operation `index` into an image."""
+    """Put the arguments of operation `index` into an image.
+
+    In an array that an earlier operation of a linked case has used, only the given entries are written.
+    """
     spans = plan.arrays[index]
     for array in plan.contents[index]:
         span = spans[array.name]
+        if span.operation != index:
+            view = image.view(span.start, span.size).view(np.int32)
+            view[list(array.entries)] = array.values
+            continue
         if array.mapping:
             values = np.full(span.length, SKIP_ROW, dtype=np.int32 if span.item == 4 else np.int64)
         else:

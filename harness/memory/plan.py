@@ -113,13 +113,19 @@ def plan_memory(case: Case, mapping_bits: int) -> MemoryPlan:
     start = sum(base.private)
     cursor = start + GUARD
     arrays, contents = [], []
+    kept: dict[str, ArraySpan] = {}
     for i, operation in enumerate(case.program):
         spans = {}
         given = operation.arrays(case.layout)
         for array in given:
             item = mapping_bits // 8 if array.mapping else 4
+            if case.linked and array.kept_as in kept:
+                spans[array.name] = kept[array.kept_as]
+                continue
             spans[array.name] = ArraySpan(i, array.name, cursor, item, array.length, array.by)
             cursor = _align(cursor + item * array.length) + GUARD
+            if case.linked and array.kept_as is not None:
+                kept[array.kept_as] = spans[array.name]
         arrays.append(spans)
         contents.append(given)
     size = cursor + OUTER_GUARD

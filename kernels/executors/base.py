@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import functools
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from harness.kernels.executors.transfers import Transfers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -98,6 +101,11 @@ class Executor(abc.ABC):
     device: torch.device
     launches: int = 0
     program_order: ProgramOrder = "natural"
+
+    @functools.cached_property
+    def transfers(self) -> Transfers:
+        """Copies to the device that nobody waits for. Executors that run kernels at once finish them before each."""
+        return Transfers()
 
     @classmethod
     @abc.abstractmethod

@@ -59,6 +59,7 @@ class InterpreterExecutor(Executor):
 
             def run(self, *arguments: Any, grid: Any, warmup: bool, **keywords: Any) -> Any:
                 if not warmup:
+                    executor.transfers.finish()
                     executor.launches += 1
                 return super().run(*arguments, grid=grid, warmup=warmup, **keywords)
 

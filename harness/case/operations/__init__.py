@@ -6,13 +6,43 @@ One file per kind of operation. Each kind is a tagged struct with `runner`, `row
 
 from __future__ import annotations
 
+from harness.case.operations.accepted import FillAccepted, FillAcceptedRow, ScatterAccepted, ScatterAcceptedRow
 from harness.case.operations.advance import Advance, AdvanceRow
+from harness.case.operations.aligned_indices import AlignedIndices, AlignedIndicesRow
 from harness.case.operations.arrays import Array
+from harness.case.operations.forward import EditTables, Forward, ForwardRow, TableCell
 from harness.case.operations.migration import Postprocess, PostprocessRow, Precopy, PrecopyRow
+from harness.case.operations.postprocess_entry import PostprocessEntry
+from harness.case.operations.preprocess import AbsentRequest, Preprocess, PreprocessRow
 from harness.case.operations.rows import FRESH, SKIP_ROW, Runner
+from harness.case.operations.scalar_copy import ScalarCopy
+from harness.case.operations.stage import Stage, StageRow
 
-Operation = Postprocess | Precopy | Advance
-Row = PostprocessRow | PrecopyRow | AdvanceRow
+Operation = (
+    Postprocess
+    | Precopy
+    | Advance
+    | AlignedIndices
+    | Stage
+    | ScalarCopy
+    | PostprocessEntry
+    | ScatterAccepted
+    | FillAccepted
+    | Preprocess
+    | Forward
+    | EditTables
+)
+Row = (
+    PostprocessRow
+    | PrecopyRow
+    | AdvanceRow
+    | AlignedIndicesRow
+    | StageRow
+    | ScatterAcceptedRow
+    | FillAcceptedRow
+    | PreprocessRow
+    | ForwardRow
+)
 
 
 def rows_of(operation: Operation) -> tuple[Row, ...]:
@@ -28,16 +58,33 @@ def operation_name(operation: Operation) -> str:
 __all__ = [
     "FRESH",
     "SKIP_ROW",
+    "AbsentRequest",
     "Advance",
     "AdvanceRow",
+    "AlignedIndices",
+    "AlignedIndicesRow",
     "Array",
+    "EditTables",
+    "FillAccepted",
+    "FillAcceptedRow",
+    "Forward",
+    "ForwardRow",
     "Operation",
     "Postprocess",
+    "PostprocessEntry",
     "PostprocessRow",
     "Precopy",
     "PrecopyRow",
+    "Preprocess",
+    "PreprocessRow",
     "Row",
     "Runner",
+    "ScalarCopy",
+    "ScatterAccepted",
+    "ScatterAcceptedRow",
+    "Stage",
+    "StageRow",
+    "TableCell",
     "operation_name",
     "rows_of",
 ]

@@ -70,7 +70,9 @@ _STALE: dict[str, Callable[[Layout], tuple[int, int]]] = {
     "destination_column": _columns,
     "source_column": _columns,
     "bias": _drafts,
-    "query_start": (lambda layout: (0, 0)),
+    "query_start": lambda layout: (0, 0),  # as long as it is used
+    "length": _tokens,
+    "sampled": _drafts,
 }
 
 

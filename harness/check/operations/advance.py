@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from harness.case import Case
 from harness.check.operations.call import Call, Tensors
 from harness.kernels.targets.arguments import AdvanceArrays
@@ -9,7 +11,7 @@ from harness.kernels.targets.base import Bound
 
 
 class AdvanceCall(Call):
-    def run(self, bound: Bound, case: Case, index: int, tensors: Tensors) -> None:
+    def run(self, bound: Bound, case: Case, index: int, tensors: Tensors, host: Any) -> None:
         bound.advance(
             AdvanceArrays(
                 num_requests=len(case.program[index].rows),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from harness.case import Case, Postprocess, Precopy
 from harness.check.operations.call import Call, Results, Tensors, as_numbers
 from harness.kernels.targets.base import Bound, PostprocessArrays, PrecopyArrays
@@ -9,7 +11,7 @@ from harness.oracles.expected import ACCEPTED_OUT
 
 
 class PostprocessCall(Call):
-    def run(self, bound: Bound, case: Case, index: int, tensors: Tensors) -> None:
+    def run(self, bound: Bound, case: Case, index: int, tensors: Tensors, host: Any) -> None:
         operation = case.program[index]
         assert isinstance(operation, Postprocess)
         bound.postprocess(
@@ -26,7 +28,7 @@ class PostprocessCall(Call):
             )
         )
 
-    def results(self, bound: Bound, case: Case, index: int) -> Results:
+    def results(self, bound: Bound, case: Case, index: int, host: Any) -> Results:
         """V2 counts are an argument, so memory has them."""
         operation = case.program[index]
         assert isinstance(operation, Postprocess)
@@ -34,7 +36,7 @@ class PostprocessCall(Call):
 
 
 class PrecopyCall(Call):
-    def run(self, bound: Bound, case: Case, index: int, tensors: Tensors) -> None:
+    def run(self, bound: Bound, case: Case, index: int, tensors: Tensors, host: Any) -> None:
         operation = case.program[index]
         assert isinstance(operation, Precopy)
         bound.precopy(

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.case import Advance, Operation, Postprocess, Precopy
+from harness.case import Advance, EditTables, Forward, Operation, Postprocess, Precopy
 from harness.check.operations.advance import AdvanceCall
 from harness.check.operations.call import Call
+from harness.check.operations.forward import HarnessCall
 from harness.check.operations.migration import PostprocessCall, PrecopyCall
 
 _CALLS: Mapping[type[Operation], Call] = {
     Postprocess: PostprocessCall(),
     Precopy: PrecopyCall(),
     Advance: AdvanceCall(),
+    Forward: HarnessCall(),
+    EditTables: HarnessCall(),
 }
 
 

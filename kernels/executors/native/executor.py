@@ -141,6 +141,7 @@ class NativeExecutor(Executor):
             return
         if self._arena is None and self._options.checks:
             raise RuntimeError("the native executor checks accesses: call begin(arena, spans) before a launch")
+        self.transfers.finish()
         with self._lock:
             if variant.epoch != self._epoch:
                 variant.forget_spans()

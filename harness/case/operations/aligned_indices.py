@@ -1,0 +1,41 @@
+"""Aligned indices: the physical blocks that the layers of a step read and write, for every group in one launch."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from harness.case.layout import Layout
+from harness.case.operations.arrays import Array, by_batch_row, mapping
+from harness.case.operations.rows import MOST_ROWS, Runner, Tokens, UsedSlot, check_slots
+
+
+class AlignedIndicesRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One request of the batch: `length` tokens once the step has run."""
+
+    slot: UsedSlot
+    length: Tokens
+
+
+class AlignedIndices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="aligned-indices"):
+    """For each group and batch row, the ids of `1 + num_spec` columns (docs/domain.md, section 7).
+
+    The target reads tables in batch order, which a runner gathers from its rows by slot before each step.
+    """
+
+    rows: Annotated[tuple[AlignedIndicesRow, ...], MOST_ROWS]
+
+    def __post_init__(self) -> None:
+        check_slots(self.runner, [row.slot for row in self.rows])
+
+    @property
+    def runner(self) -> Runner:
+        return "V2"
+
+    def arrays(self, layout: Layout) -> tuple[Array, ...]:
+        """int32 lengths by batch row; the mapping is for whoever gathers the table rows."""
+        return (
+            by_batch_row(layout, "length", [row.length for row in self.rows]),
+            mapping([row.slot for row in self.rows]),
+        )

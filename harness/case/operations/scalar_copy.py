@@ -1,0 +1,29 @@
+"""Scalar copy: the V1 runner works out every copy on the host and hands a list of them to one kernel."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from harness.case.layout import Layout
+from harness.case.operations.arrays import Array
+from harness.case.operations.migration import PrecopyRow
+from harness.case.operations.rows import MOST_ROWS, Runner, check_slots
+
+
+class ScalarCopy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="scalar-copy"):
+    """Move running states like precopy does, by copy specs and one batch copy (docs/domain.md, section 7)."""
+
+    rows: Annotated[tuple[PrecopyRow, ...], MOST_ROWS]
+
+    def __post_init__(self) -> None:
+        check_slots(self.runner, [row.slot for row in self.rows])
+
+    @property
+    def runner(self) -> Runner:
+        return "V1"
+
+    def arrays(self, layout: Layout) -> tuple[Array, ...]:
+        """None: columns and block ids lie on the host."""
+        return ()

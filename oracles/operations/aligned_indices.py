@@ -1,0 +1,28 @@
+"""What the aligned indices of a batch are (docs/domain.md, section 7)."""
+
+from __future__ import annotations
+
+from harness.case import AlignedIndices, Case, InvalidCase
+from harness.memory import Image, MemoryPlan
+from harness.oracles.expected import Expected
+
+ALIGNED_INDICES = "aligned_indices"
+"""The target's buffer, `[groups, table_rows, 1 + num_spec]`, one entry after the other."""
+
+
+def expect_aligned_indices(case: Case, plan: MemoryPlan, index: int, before: Image) -> Expected:
+    """Entries past the batch stay. Raises InvalidCase if a column is outside the table row."""
+    operation = case.program[index]
+    assert isinstance(operation, AlignedIndices)
+    layout = case.layout
+    columns = 1 + layout.num_spec
+    ids: dict[int, int] = {}
+    for group in range(len(layout.groups)):
+        for i, row in enumerate(operation.rows):
+            first = max((row.length - 1) // layout.block_size, 0)
+            if first + columns > layout.table_columns:
+                raise InvalidCase(f"batch row {i}: column {first + columns - 1} is outside the table row")
+            for j in range(columns):
+                entry = (group * layout.table_rows + i) * columns + j
+                ids[entry] = before.cell(plan.base.table_cell(group, row.slot, first + j))
+    return Expected(before.copy(), results={ALIGNED_INDICES: ids}, launches=bool(operation.rows))

@@ -1,0 +1,56 @@
+"""What the layers of a step and the runner's table edits leave behind: done here, for both sides alike."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.case import Case, ConvState, EditTables, Forward, InvalidCase
+from harness.memory import Image, MemoryPlan, StatePlace, payload_bytes
+from harness.oracles.expected import Expected
+
+
+def expect_forward(case: Case, plan: MemoryPlan, index: int, before: Image) -> Expected:
+    """Raises InvalidCase if a column is outside the table row, or its block outside the pool."""
+    operation = case.program[index]
+    assert isinstance(operation, Forward)
+    layout = case.layout
+    after = before.copy()
+    for row in operation.rows:
+        if row.column + row.draft >= layout.table_columns:
+            raise InvalidCase(f"slot {row.slot}: column {row.column + row.draft} is outside the table row")
+        for place in plan.base.states:
+            drafts = 0 if isinstance(place.state, ConvState) else row.draft
+            for column in range(row.column, row.column + drafts + 1):
+                block = before.cell(plan.base.table_cell(place.group, row.slot, column))
+                if not 0 <= block < layout.num_blocks:
+                    raise InvalidCase(f"slot {row.slot}: column {column} names block {block}, outside the pool")
+                _write_block(operation.payload_seed, place, block, after)
+    return Expected(after)
+
+
+def _write_block(seed: int, place: StatePlace, block: int, after: Image) -> None:
+    """New bytes for every element of a block; what lies between DS rows stays."""
+    state, start = place.state, place.block(block)
+    if isinstance(state, ConvState) and state.row_stride is not None:
+        runs, run_bytes, stride = state.dim, state.window * state.item_size, state.row_stride
+    else:
+        runs, run_bytes, stride = 1, place.extent, 0
+    for run in range(runs):
+        first = start + run * stride
+        after.view(first, run_bytes)[:] = payload_bytes(seed, first, run_bytes)
+
+
+def expect_edit_tables(case: Case, plan: MemoryPlan, index: int, before: Image) -> Expected:
+    """Raises InvalidCase if a cell is outside its table, or a block outside the pool."""
+    operation = case.program[index]
+    assert isinstance(operation, EditTables)
+    layout = case.layout
+    after = before.copy()
+    for cell in operation.cells:
+        if cell.group >= len(layout.groups) or cell.slot >= layout.table_rows or cell.column >= layout.table_columns:
+            raise InvalidCase(f"an edit of group {cell.group}, slot {cell.slot}, column {cell.column}: no such cell")
+        if cell.block >= layout.num_blocks:
+            raise InvalidCase(f"an edit names block {cell.block}, outside the pool")
+        at = plan.base.table_cell(cell.group, cell.slot, cell.column)
+        after.view(at, 4).view(np.int32)[0] = cell.block
+    return Expected(after)

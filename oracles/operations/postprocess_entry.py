@@ -1,0 +1,26 @@
+"""What the V1 runner's postprocess entry point leaves behind (docs/domain.md, sections 3 and 7)."""
+
+from __future__ import annotations
+
+from harness.case import Case, PostprocessEntry
+from harness.memory import Image, MemoryPlan
+from harness.oracles.decisions import decide_postprocess
+from harness.oracles.expected import ACCEPTED_OUT, Expected, move_states
+from harness.oracles.operations.stage import STAGED, both_sides
+
+ACCEPTED_ON_HOST = "accepted on the host"
+"""The runner's counts on the host, where the next step's preprocess reads them."""
+
+
+def expect_postprocess_entry(case: Case, plan: MemoryPlan, index: int, before: Image) -> Expected:
+    """As postprocess; the counts are on the host too, where those past the batch stay."""
+    operation = case.program[index]
+    assert isinstance(operation, PostprocessEntry)
+    decisions = [decide_postprocess(row, case.layout.block_size) for row in operation.rows]
+    moves = [(i, d.slot, d.move) for i, d in enumerate(decisions) if d.move is not None]
+    after, copies = move_states(case, plan, before, moves)
+    counts = {i: d.accepted or 0 for i, d in enumerate(decisions)}
+    resets = sum(row.accepted != d.accepted for row, d in zip(operation.rows, decisions, strict=True))
+    staged = {name: {i: int(getattr(row, name)) for i, row in enumerate(operation.rows)} for name in STAGED}
+    results = {ACCEPTED_OUT: counts, ACCEPTED_ON_HOST: counts, **both_sides(staged)}
+    return Expected(after, copies, resets, results=results)

@@ -1,0 +1,48 @@
+"""What the V1 runner's preprocess leaves behind (docs/domain.md, sections 4 and 7)."""
+
+from __future__ import annotations
+
+from harness.case import FRESH, Case, InvalidCase, Preprocess
+from harness.memory import Image, MemoryPlan
+from harness.oracles.decisions import Move
+from harness.oracles.expected import Expected, move_states
+from harness.oracles.operations.postprocess_entry import ACCEPTED_ON_HOST
+from harness.oracles.operations.scalar_copy import move_by_list
+from harness.oracles.operations.stage import both_sides
+
+COLUMNS = "columns"
+"""The column that the runner remembers for each request, batch rows first, then the absent ones."""
+NO_COLUMN = -2
+
+
+def expect_preprocess(case: Case, plan: MemoryPlan, index: int, before: Image) -> Expected:
+    """Raises InvalidCase where a move is outside the preconditions, or accepted counts give no bias for it."""
+    operation = case.program[index]
+    assert isinstance(operation, Preprocess)
+    size = case.layout.block_size
+    columns: dict[int, int] = {}
+    sources: dict[int, int] = {}
+    biases: dict[int, int] = {}
+    accepted: dict[int, int] = {}
+    moves = []
+    for i, row in enumerate(operation.rows):
+        source, destination = row.source_column(size), row.destination_column(size)
+        columns[i] = destination
+        sources[i], biases[i] = FRESH, 0
+        if source not in (FRESH, destination):
+            if row.accepted < 1:
+                raise InvalidCase(f"batch row {i} moves, and its accepted count {row.accepted} gives no bias")
+            sources[i], biases[i] = source, row.accepted - 1
+            accepted[i] = 1
+            moves.append((i, row.slot, Move(source, destination, biases[i])))
+    for i, absent in enumerate(operation.absent):
+        gone = absent.state_column is None or absent.absence != "idle"
+        columns[len(operation.rows) + i] = NO_COLUMN if gone else absent.state_column  # type: ignore[assignment]
+    host = {COLUMNS: columns, ACCEPTED_ON_HOST: accepted}
+    if operation.path == "scalar":
+        expected = move_by_list(case, plan, before, moves)
+        return Expected(expected.image, expected.copies, results=host, launches=expected.launches)
+    after, copies = move_states(case, plan, before, moves)
+    staged = {"state_column": {i: columns[i] for i in range(len(operation.rows))}}
+    staged |= {"source_column": sources, "bias": biases}
+    return Expected(after, copies, results={**host, **both_sides(staged)})

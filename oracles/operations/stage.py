@@ -1,0 +1,40 @@
+"""What staging leaves on the host and on the device (docs/domain.md, section 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from harness.case import Case, Stage
+from harness.memory import Image, MemoryPlan
+from harness.oracles.expected import Expected
+
+HOST, DEVICE = "host", "device"
+STAGED = ("state_column", "scheduled", "computed", "draft")
+
+
+def request_name(row: int) -> str:
+    """What the runner calls the request in batch row `row`."""
+    return f"request-{row}"
+
+
+def staged_name(side: str, name: str) -> str:
+    """The result that a staged view (HOST) or its copy (DEVICE) is."""
+    return f"{side} {name}"
+
+
+def both_sides(values: Mapping[str, Mapping[int, int]]) -> dict[str, Mapping[int, int]]:
+    """The same entries in views and copies."""
+    return {staged_name(side, name): entries for side in (HOST, DEVICE) for name, entries in values.items()}
+
+
+def expect_stage(case: Case, plan: MemoryPlan, index: int, before: Image) -> Expected:
+    """Entries past the batch stay on both sides. A missing column is an error that names the request and leaves the
+    device as it is."""
+    operation = case.program[index]
+    assert isinstance(operation, Stage)
+    for i, row in enumerate(operation.rows):
+        if row.state_column is None:
+            views = frozenset(staged_name(HOST, name) for name in STAGED)
+            return Expected(before.copy(), undefined=views, raises=request_name(i))
+    staged = {name: {i: int(getattr(row, name)) for i, row in enumerate(operation.rows)} for name in STAGED}
+    return Expected(before.copy(), results=both_sides(staged))
