@@ -8,9 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.case import FRESH, SKIP_ROW, Case, InvalidCase, Operation, PostprocessRow, PrecopyRow, rows_of
+from harness.case import (
+    FRESH,
+    SKIP_ROW,
+    Case,
+    InvalidCase,
+    Operation,
+    PostprocessRow,
+    PrecopyRow,
+    TemporalState,
+    rows_of,
+)
 
 NULL_BLOCK = 0
+PAGE_ALIGNMENT = 8
+"""Bytes that addresses and strides of real temporal states are multiples of (in fact of more: pages are padded)."""
 
 
 def require_reachable(case: Case) -> None:
@@ -23,6 +35,10 @@ def _broken(case: Case) -> Iterator[str]:
     layout = case.layout
     if layout.block_size < 1 + layout.num_spec:
         yield f"block size {layout.block_size} is below 1 + num_spec"
+    for (group, layer, _), state in layout.states():
+        address = layout.buffers[state.buffer].misalignment + state.offset
+        if isinstance(state, TemporalState) and (address % PAGE_ALIGNMENT or state.block_stride % PAGE_ALIGNMENT):
+            yield f"the temporal state of group {group}, layer {layer} is not aligned to {PAGE_ALIGNMENT} bytes"
     for operation in case.program:
         for i, row in enumerate(rows_of(operation)):
             if row.slot == SKIP_ROW:

@@ -6,7 +6,7 @@ cells), and nothing about failures. An edit that turns out impossible raises Inv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 import msgspec
@@ -22,10 +22,12 @@ from harness.case import (
     Layout,
     Operation,
     PostprocessRow,
+    PrecopyRow,
     Row,
     State,
     state_extent,
 )
+from harness.generators.reachability import PAGE_ALIGNMENT
 
 Where = tuple[int, int, int]
 
@@ -100,14 +102,18 @@ def map_states(case: Case, change: Callable[[Where, State], State], **layout: An
 
 
 def repack(case: Case, gap: Callable[[Where, State], int], **layout: Any) -> Case:
-    """Give each state a buffer of its own, from its first byte, `gap` bytes (rounded to elements) between blocks."""
+    """Give each state a buffer of its own, from its first byte, `gap` bytes between blocks.
+
+    Rounded up to elements, and in the reachable domain to the alignment that every real page has.
+    """
     blocks = layout.get("num_blocks", case.layout.num_blocks)
     buffers: list[Buffer] = []
 
     def place(where: Where, state: State) -> State:
-        item = state.item_size
+        unit = PAGE_ALIGNMENT if case.domain == "reachable" else state.item_size
         extent = state_extent(state)
-        stride = extent + -(-gap(where, state) // item) * item
+        stride = extent + gap(where, state)
+        stride += -stride % unit
         buffers.append(Buffer(size=(blocks - 1) * stride + max(extent, stride)))
         return replace(state, buffer=len(buffers) - 1, offset=0, block_stride=stride)
 
@@ -168,6 +174,29 @@ def shift_row(case: Case, index: int, at: int, columns: int) -> Case:
         for table in case.contents.tables
     )
     return with_contents(with_row(case, index, at, moved), tables=tables)
+
+
+def remove_columns(case: Case, index: int, at: int, columns: Collection[int]) -> Case:
+    """Take columns out of a precopy row's table row; what was behind them moves up.
+
+    Only for a case of one operation, whose tables no other operation reads.
+    """
+    row = case.program[index].rows[at]
+    if len(case.program) > 1 or not isinstance(row, PrecopyRow):
+        raise InvalidCase("the columns mean something to another operation")
+
+    def moved(column: int) -> int:
+        return column - sum(removed < column for removed in columns)
+
+    tables = tuple(
+        tuple(
+            tuple(cell for c, cell in enumerate(cells) if c not in columns) if slot == row.slot else cells
+            for slot, cells in enumerate(table)
+        )
+        for table in case.contents.tables
+    )
+    closer = replace(row, source_column=moved(row.source_column), destination_column=moved(row.destination_column))
+    return with_contents(with_row(case, index, at, closer), tables=tables)
 
 
 def used_columns(case: Case) -> dict[int, int]:
