@@ -135,6 +135,21 @@ def lower_columns(case: Case) -> Iterator[Proposal]:
                 yield lambda i=index, at=at, c=columns: edits.shift_row(case, i, at, c)  # type: ignore[misc]
 
 
+def fewer_columns(case: Case) -> Iterator[Proposal]:
+    """Take out the columns that a precopy neither reads nor writes: all of a row at once, then one by one."""
+    for index, operation in enumerate(case.program):
+        for at, row in enumerate(rows_of(operation)):
+            if not isinstance(row, PrecopyRow) or row.slot == SKIP_ROW or row.source_column == FRESH:
+                continue
+            first, second = sorted((row.source_column, row.destination_column))
+            # Columns from the source to the one of the accepted token keep their distance.
+            first = max(first, row.source_column + row.bias) if row.source_column < row.destination_column else first
+            unused = [c for c in range(first + 1, second) if c != row.source_column + row.bias]
+            for columns in [unused, *([c] for c in unused if len(unused) > 1)]:
+                if columns:
+                    yield lambda i=index, at=at, c=columns: edits.remove_columns(case, i, at, c)  # type: ignore[misc]
+
+
 def smaller_block_size(case: Case) -> Iterator[Proposal]:
     """Fewer tokens per block, the same columns and biases."""
     for size in _toward(case.layout.block_size, 1):
@@ -226,12 +241,17 @@ def tight_layout(case: Case) -> Iterator[Proposal]:
 
 
 def _gaps(state: State) -> Iterator[int]:
-    """Gaps between two blocks, simplest first: none, one element, and strides of a round number of gigabytes."""
+    """Gaps between two blocks, simplest first: none, one element, strides of a round number of gigabytes, half of
+    what there is, and one element less."""
     yield from (0, state.item_size)
     extent = state_extent(state)
     for stride in (1 << 29, 1 << 30, 1 << 31, 1 << 32):
         if extent < stride < state.block_stride:
             yield stride - extent
+    elements = (state.block_stride - extent) // state.item_size
+    for fewer in (elements // 2, elements - 1):
+        if fewer > 1:
+            yield fewer * state.item_size
 
 
 def _tight_rows(case: Case) -> Case:
@@ -318,6 +338,7 @@ PASSES: tuple[Pass, ...] = (
     simpler_runner,
     smaller_tables,
     lower_columns,
+    fewer_columns,
     smaller_block_size,
     smaller_numbers,
     simpler_settings,
