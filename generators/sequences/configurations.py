@@ -1,0 +1,95 @@
+"""Drawing the configuration of an engine: small numbers, each near the places where schedulers change their mind.
+
+Pins fix axes, so that a campaign can walk through a matrix of them. The parts of a configuration depend on each other;
+whatever else was drawn, the number of blocks comes last and lets one request of any allowed length run to its end.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, cast
+
+import msgspec
+
+from harness.case.operations import Runner
+from harness.case.sequence import SequenceConfig, SpecMethod
+from harness.generators.draw import Draw
+
+Retention = Literal["boundaries", "multiple", "dense"]
+
+
+class Pins(msgspec.Struct, frozen=True, kw_only=True):
+    """Axes that are not drawn. None: drawn. `checkpoints` and `partial` say whether the feature is on."""
+
+    runner: Runner | None = None
+    asynchronous: bool | None = None
+    retention: Retention | None = None
+    checkpoints: bool | None = None
+    partial: bool | None = None
+    spec_method: SpecMethod | None = None
+
+
+def draw_configuration(draw: Draw, pins: Pins | None = None) -> SequenceConfig:
+    """A valid configuration."""
+    pins = pins or Pins()
+    runner = pins.runner or draw.choice(("V1", "V2"))
+    asynchronous = draw.boolean() if pins.asynchronous is None else pins.asynchronous
+    block_size = draw.weighted(((8, 4), (4, 3), (16, 2), (12, 1), (6, 1)))
+    method = pins.spec_method or draw.weighted(
+        (("mtp", 5), ("eagle", 3), ("draft_model", 3), ("dflash", 2), ("ngram", 2), ("none", 2))
+    )
+    if method == "ngram" and asynchronous:
+        method = "mtp"  # this drafter reads sampled tokens on the host, so no asynchronous engine takes it
+    num_spec = 0 if method == "none" else draw.boundary(1, min(block_size - 1, 5), (2, 3))
+    retention = _retention(draw, pins, block_size)
+    checkpoints = draw.boolean(0.3) if pins.checkpoints is None else pins.checkpoints
+    partial = draw.boolean(0.3) if pins.partial is None else pins.partial
+    units = [unit for unit in (2, 3, 4, 8) if unit < block_size and block_size % unit == 0]
+    match_unit = draw.choice(units) if partial else block_size
+    drafter = None
+    if method in ("draft_model", "dflash", "eagle") and draw.boolean(0.5):
+        drafter = draw.choice([size for size in (block_size, *units) if size % match_unit == 0])
+    limit = block_size * draw.integer(3, 9) + draw.integer(-1, 2)
+    least = num_spec + 1
+    budget = draw.boundary(max(least, 4), 6 * block_size, (block_size, block_size + 1, 2 * block_size, least + block_size))
+    threshold = draw.choice((0, 0, 0, block_size, block_size // 2, 2 * block_size))
+    requests = draw.integer(2, 6)
+    fields: dict[str, Any] = {
+        "runner": runner,
+        "asynchronous": asynchronous,
+        "block_size": block_size,
+        "mamba_groups": draw.weighted(((1, 5), (2, 2), (3, 1))),
+        "drafter_block_size": drafter,
+        "spec_method": method,
+        "num_spec": num_spec,
+        "retention": retention,
+        "checkpoint_alignment": draw.choice((1, 1, 2, block_size // 2)) if checkpoints else None,
+        "match_unit": match_unit if partial or drafter is not None else None,
+        "shared_prefix_checkpoint": partial and draw.boolean(0.3),
+        "policy": draw.weighted((("fcfs", 3), ("priority", 1))),
+        "kernel": draw.weighted(((4, 4), (2, 1), (3, 1))),
+        "length_limit": limit,
+        "budget": max(budget, least + _drafting_slots(method, num_spec)),
+        "prefill_threshold": threshold,
+        "requests": requests,
+        "num_blocks": 4096,
+        "vocabulary": draw.weighted(((2, 3), (4, 2))),
+    }
+    if block_size % (fields["checkpoint_alignment"] or 1):
+        fields["checkpoint_alignment"] = 1
+    least_blocks = SequenceConfig(**fields).blocks_for_one()
+    fields["num_blocks"] = draw.boundary(least_blocks, least_blocks * requests + 8, (least_blocks + 4, 2 * least_blocks))
+    return SequenceConfig(**fields)
+
+
+def _retention(draw: Draw, pins: Pins, block_size: int) -> int | None:
+    kind = pins.retention or cast(
+        Retention, draw.weighted((("boundaries", 4), ("multiple", 2), ("dense", 3)))
+    )
+    if kind == "dense":
+        return None
+    return 0 if kind == "boundaries" else block_size * draw.integer(2, 4)
+
+
+def _drafting_slots(method: str, num_spec: int) -> int:
+    """Tokens of the input budget that some drafters keep for themselves."""
+    return num_spec + 1 if method in ("draft_model", "dflash") else 0

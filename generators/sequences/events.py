@@ -1,0 +1,134 @@
+"""Drawing what happens to an engine: requests that share prefixes, steps, and now and then something rude.
+
+Lengths of prompts and outputs lie near block boundaries. Families are few, so that prefixes meet; a request may go on
+where an earlier one ended, as the next turn of a conversation does.
+"""
+
+from __future__ import annotations
+
+from harness.case.sequence import (
+    CONTINUATION,
+    Abort,
+    Add,
+    Event,
+    Finish,
+    Pause,
+    Reset,
+    Resume,
+    Segment,
+    SequenceCase,
+    SequenceConfig,
+    Step,
+)
+from harness.generators.draw import Draw
+from harness.generators.sequences.configurations import Pins, draw_configuration
+
+SEQUENCE_GENERATOR_VERSION = 1
+"""Goes up whenever the same seed gives other sequences than before."""
+
+STEPS = 120
+"""Engine steps that a sequence asks for."""
+
+
+def draw_sequence(draw: Draw, pins: Pins | None = None, steps: int = STEPS) -> SequenceCase:
+    """A sequence of about `steps` engine steps."""
+    config = draw_configuration(draw, pins)
+    return SequenceCase(config=config, events=tuple(_Story(draw, config).tell(steps)))
+
+
+class _Story:
+    def __init__(self, draw: Draw, config: SequenceConfig) -> None:
+        self._draw, self._config = draw, config
+        self._families = draw.integer(1, 3)
+        self._added: list[Add] = []
+        self._pace = draw.choice((2, 4, 4, 8))
+        self._drafts = draw.choice(((), (0, 1), (config.num_spec,), (1,)))
+
+    def tell(self, steps: int) -> list[Event]:
+        draw = self._draw
+        events: list[Event] = [self._add()]
+        left, paused = steps, False
+        while left > 0:
+            event: Event
+            kind = draw.weighted(
+                (("step", 60), ("add", 20), ("abort", 2), ("finish", 2), ("reset", 2), ("pause", 1))
+            )
+            if kind == "step" or (paused and kind == "pause"):
+                if paused and draw.boolean(0.5):
+                    events.append(Resume())
+                    paused = False
+                event = self._step(left)
+                left -= event.repeat
+            elif kind == "add":
+                event = self._add()
+            elif kind in ("abort", "finish"):
+                number = draw.choice(self._added[-6:]).request
+                event = Abort(request=number) if kind == "abort" else Finish(request=number)
+            elif kind == "reset":
+                event = Reset(running=draw.boolean(0.7))
+            else:
+                event = Pause(mode=draw.choice(("all", "new")))
+                paused = True
+            events.append(event)
+        return events
+
+    def _step(self, left: int) -> Step:
+        draw, num_spec = self._draw, self._config.num_spec
+        right: tuple[int, ...] = ()
+        if num_spec:
+            right = tuple(draw.boundary(0, num_spec) for _ in range(draw.integer(1, 3)))
+        drafts = self._drafts
+        if num_spec and self._config.spec_method == "ngram":
+            drafts = tuple(draw.integer(0, num_spec) for _ in range(draw.integer(1, 3)))
+        early = self._config.asynchronous and draw.boolean(0.15)
+        return Step(
+            drafts=tuple(min(count, 255) for count in drafts),
+            right=right,
+            early=early,
+            repeat=min(left, draw.integer(1, self._pace)),
+        )
+
+    def _add(self) -> Add:
+        draw, limit = self._draw, self._config.length_limit
+        prompt = self._prompt(limit - 2)
+        length = sum(segment.length for segment in prompt)
+        room = limit - length
+        outputs = draw.boundary(1, room, (2, self._config.block_size, 2 * self._config.block_size))
+        priority = draw.integer(0, 2) if self._config.policy == "priority" else 0
+        add = Add(request=len(self._added), prompt=prompt, outputs=outputs, priority=priority)
+        self._added.append(add)
+        return add
+
+    def _prompt(self, most: int) -> tuple[Segment, ...]:
+        draw = self._draw
+        segments: list[Segment] = []
+        if self._added and draw.boolean(0.35):
+            earlier = draw.choice(self._added[-8:])
+            segments = list(earlier.prompt)
+            more = draw.boundary(1, earlier.outputs + 2, (earlier.outputs, earlier.outputs - 1))
+            segments.append(Segment(family=CONTINUATION, length=more))
+            if draw.boolean(0.5):
+                segments.append(self._segment(draw.integer(0, self._families)))
+        else:
+            segments.append(self._segment(draw.integer(0, self._families - 1)))
+            if draw.boolean(0.4):
+                segments.append(self._segment(draw.integer(10, 12)))
+        return _cut(segments, most)
+
+    def _segment(self, family: int) -> Segment:
+        draw, size = self._draw, self._config.block_size
+        blocks = draw.integer(0, max(1, self._config.length_limit // size - 1))
+        length = max(1, blocks * size + draw.choice((0, 0, 1, -1, 2, draw.integer(0, size - 1))))
+        return Segment(family=family, length=length)
+
+
+def _cut(segments: list[Segment], most: int) -> tuple[Segment, ...]:
+    """The segments, up to `most` tokens in all."""
+    kept: list[Segment] = []
+    for segment in segments[:16]:
+        length = min(segment.length, most)
+        if length <= 0:
+            break
+        kept.append(Segment(family=segment.family, length=length))
+        most -= length
+    return tuple(kept)

@@ -1,0 +1,334 @@
+"""A run is one sequence case on one engine: events in, a verdict out.
+
+The loop is that of an engine core. Synchronous: schedule, execute, deliver, hand over drafts. Asynchronous: a step is
+scheduled before the outputs of the one before it are delivered. The device is the meaning oracle; the model is a
+function of the prefix, and a draft is right exactly if it is what that function says.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections import Counter, deque
+from typing import Any
+
+import msgspec
+
+from harness.case.sequence import Abort, Add, Finish, Pause, Reset, Resume, SequenceCase, Step
+from harness.kernels.targets.base import UnknownTarget
+from harness.kernels.targets.vllm.scheduling.engine import Engine, ReleaseLacks
+from harness.kernels.targets.vllm.scheduling.loading import module
+from harness.kernels.targets.vllm.scheduling.worker_v1 import WorkerV1
+from harness.kernels.targets.vllm.scheduling.worker_v2 import WorkerV2
+from harness.oracles.meaning.device import NOBODY, Device
+from harness.oracles.meaning.meaning import CacheEntry, Meaning
+from harness.oracles.meaning.plan import ForwardRow
+from harness.oracles.meaning.texts import STOP, Text
+from harness.oracles.meaning.violation import Violation, ViolationFound
+from harness.sequences.controls import Controls
+
+DRAFTERS_OF_ONE_LENGTH = ("mtp", "eagle", "draft_model", "dflash")
+
+
+class RunResult(msgspec.Struct):
+    """What running a sequence gave. `skipped` says what the release lacks; `event` is where a violation ended it."""
+
+    violation: Violation | None
+    skipped: str | None
+    event: int
+    steps: int
+    seconds: float
+    counters: dict[str, int]
+    trace: str = ""
+
+
+class SequenceRun:
+    """Runs once."""
+
+    def __init__(self, case: SequenceCase, controls: Controls | None = None) -> None:
+        self.case, self.config = case, case.config
+        self.controls = controls or Controls()
+        self.counters: Counter[str] = Counter()
+        self.engine = Engine(case.config)
+        self.controls.change_engine(self.engine)
+        self.worker = (WorkerV1 if case.config.runner == "V1" else WorkerV2)(self.engine)
+        self.controls.change_worker(self.worker)
+        config = case.config
+        sizes = tuple(
+            self.engine.kv_cache_config.kv_cache_groups[group].kv_cache_spec.block_size
+            for group in self.engine.attention_groups
+        )
+        device = Device(config.num_blocks, config.kernel - 1 + config.num_spec, max(sizes))
+        self.meaning = Meaning(
+            device, config.block_size, config.kernel, self.engine.mamba_groups, self.engine.attention_groups, sizes
+        )
+        self.meaning.check_entries = self.controls.check_entries
+        self.meaning.counters = self.counters
+        outputs = module("vllm.v1.outputs")
+        self._make_output, self._make_drafts = outputs.ModelRunnerOutput, outputs.DraftTokenIds
+        self._texts: dict[str, Text] = self.meaning.texts
+        self._numbers: dict[str, int] = {}
+        self._requests: dict[str, Any] = {}
+        self._hashes: dict[bytes, tuple[int, Text]] = {}
+        self._hashed: dict[str, int] = {}
+        self._stops: set[str] = set()
+        self._proposed: dict[str, int] = {}
+        self._queue: deque[tuple[Any, Any, dict[str, tuple[int, list[int]]]]] = deque()
+        self._scheduled: dict[str, list[int]] = {}
+        self._arrival = 0.0
+
+    def run(self) -> RunResult:
+        """Run all events, up to the first violation. Raises UnknownTarget if the release cannot be driven."""
+        start = time.process_time()
+        violation, skipped, trace, index = None, None, "", -1
+        try:
+            for index, event in enumerate(self.case.events):
+                self._do(event)
+        except ViolationFound as found:
+            violation = found.violation
+        except ReleaseLacks as lacks:
+            skipped = str(lacks)
+        except (UnknownTarget, MemoryError):
+            raise
+        except Exception as error:
+            violation, trace = self._exception(error)
+        return RunResult(
+            violation,
+            skipped,
+            index,
+            self.meaning.step,
+            time.process_time() - start,
+            dict(self.counters),
+            trace,
+        )
+
+    def _exception(self, error: Exception) -> tuple[Violation, str]:
+        """An exception of production code, as a violation. Any other is ours, and raised again."""
+        frames = traceback.extract_tb(error.__traceback__)
+        production = [frame for frame in frames if "/vllm/v1/" in frame.filename or "/vllm/utils" in frame.filename]
+        if not production or frames[-1] != production[-1] and "/vllm/" not in frames[-1].filename:
+            raise error
+        where = production[-1]
+        said = " ".join(str(error).split())[:160] or where.line or ""
+        kind = f"exception-{type(error).__name__}"
+        violation = Violation(kind, where.name, self.meaning.step, "the engine", -1, -1, -1, NOBODY, said, "")
+        return violation, "".join(traceback.format_exception(error)[-6:])
+
+    # Events.
+
+    def _do(self, event: Any) -> None:
+        if isinstance(event, Step):
+            for _ in range(event.repeat):
+                self._step(event)
+        elif isinstance(event, Add):
+            self._add(event)
+        elif isinstance(event, Abort):
+            name = f"request {event.request}"
+            if name in self.engine.scheduler.requests:
+                self.engine.abort(name)
+                self.counters["aborts"] += 1
+        elif isinstance(event, Finish):
+            self._stops.add(f"request {event.request}")
+        elif isinstance(event, Reset):
+            if self.engine.reset(event.running):
+                self.counters["cache resets"] += 1
+        elif isinstance(event, Pause):
+            self.engine.pause(event.mode)
+            self.counters["pauses"] += 1
+        elif isinstance(event, Resume):
+            self.engine.pause(None)
+
+    def _add(self, event: Add) -> None:
+        name = f"request {event.request}"
+        text = Text(event.prompt, self.config.vocabulary)
+        self._texts[name] = text
+        self._numbers[name] = event.request
+        self._arrival += 1.0
+        self._requests[name] = self.engine.add(
+            name, text.tokens[: text.prompt_length], event.outputs, event.priority, self._arrival, STOP
+        )
+        self._hashed[name] = 0
+        self._learn_hashes(name, self._requests[name])
+        self.counters["requests"] += 1
+
+    # Steps.
+
+    def _step(self, event: Step) -> None:
+        scheduler = self.engine.scheduler
+        if not self.config.asynchronous:
+            if scheduler.has_requests():
+                self._execute(event)
+                self._deliver()
+                self._hand_over_drafts(event)
+            return
+        if event.early:
+            while self._queue:
+                self._deliver()
+        if scheduler.has_requests():
+            ran = self._execute(event)
+            if len(self._queue) < 2 and (ran or scheduler.has_requests()):
+                return
+        if self._queue:
+            self._deliver()
+
+    def _execute(self, event: Step) -> bool:
+        """Schedule and run one step; whether there was anything to run."""
+        output = self.engine.scheduler.schedule()
+        self._count(output)
+        plan = self.worker.begin(output)
+        self._scheduled = output.scheduled_spec_decode_tokens
+        outcome: dict[str, tuple[int, list[int]]] = {}
+        if output.total_num_scheduled_tokens:
+            outcome = self.meaning.forward(plan, self._right_drafts)
+            for name in self._stops.intersection(outcome):
+                kept, tokens = outcome[name]
+                if tokens:
+                    self._stops.discard(name)
+                    outcome[name] = (kept, [*tokens[:-1], STOP])
+            inputs = self.worker.end(outcome)
+            counts = self.meaning.postprocess(inputs)
+            self.worker.settle(outcome, counts)
+            self._propose(event, plan.rows, outcome)
+        else:
+            self.counters["empty steps"] += 1
+            self.meaning.idle(plan)
+        self.meaning.check_cache(self._entries())
+        names = list(outcome)
+        made = self._make_output(
+            req_ids=names,
+            req_id_to_index={name: i for i, name in enumerate(names)},
+            sampled_token_ids=[outcome[name][1] for name in names],
+            logprobs=None,
+            prompt_logprobs_dict={},
+            pooler_output=[],
+        )
+        self._queue.append((output, made, outcome))
+        return bool(output.total_num_scheduled_tokens)
+
+    def _deliver(self) -> None:
+        output, made, outcome = self._queue.popleft()
+        self.engine.scheduler.update_from_output(output, made)
+        alive = self.engine.scheduler.requests
+        for name in outcome:
+            request = self._requests.get(name)
+            if request is None:
+                continue
+            self._learn_hashes(name, request)
+            if name not in alive:
+                del self._requests[name]
+                continue
+            tokens = request._all_token_ids
+            text = self._texts[name]
+            text.grow(len(tokens))
+            if tokens != text.tokens[: len(tokens)]:
+                self._wrong_tokens(name, tokens)
+
+    def _wrong_tokens(self, name: str, tokens: list[int]) -> None:
+        text = self._texts[name]
+        at = next((i for i, token in enumerate(tokens) if token != text.tokens[i]), len(tokens))
+        raise ViolationFound(
+            Violation(
+                "token-mismatch",
+                "tokens",
+                self.meaning.step,
+                name,
+                -1,
+                -1,
+                -1,
+                NOBODY,
+                f"{tokens[at : at + 6]} from position {at} on",
+                f"{text.tokens[at : at + 6]}",
+            )
+        )
+
+    # Drafts.
+
+    def _propose(self, event: Step, rows: list[ForwardRow], outcome: dict[str, tuple[int, list[int]]]) -> None:
+        """What the drafter proposes after a step: how many of the drafts of each request will be right."""
+        longest = max(row.computed + row.scheduled for row in rows)
+        fits = self.config.runner == "V2" or longest + self.config.num_spec <= self.config.length_limit
+        for row in rows:
+            if row.samples and self.config.num_spec:
+                right = _of(event.right, self._numbers[row.request], self.config.num_spec)
+                self._proposed[row.request] = right if fits else 0
+            else:
+                self._proposed.pop(row.request, None)
+
+    def _right_drafts(self, row: ForwardRow) -> int:
+        """How many of the drafts that a row runs are what the model says."""
+        if not row.drafts:
+            return 0
+        tokens = self._scheduled.get(row.request, ())
+        if not self.config.asynchronous and self.config.runner == "V1":
+            text, start = self._texts[row.request], row.computed + row.scheduled - row.drafts
+            text.grow(start + row.drafts)
+            right = 0
+            while right < row.drafts and tokens[right] == text.tokens[start + right]:
+                right += 1
+            return right
+        if not self.worker.has_drafts_of(row.request):
+            return 0
+        return self._proposed.get(row.request, 0)
+
+    def _hand_over_drafts(self, event: Step) -> None:
+        """Give the scheduler the draft tokens of a synchronous engine."""
+        if not self.config.num_spec:
+            return
+        names, drafts = [], []
+        for name, right in self._proposed.items():
+            request = self.engine.scheduler.requests.get(name)
+            if request is None:
+                continue
+            count = self.config.num_spec
+            if self.config.spec_method not in DRAFTERS_OF_ONE_LENGTH:
+                count = _of(event.drafts, self._numbers[name], count)
+            text, start = self._texts[name], len(request._all_token_ids)
+            text.grow(start + count)
+            right = min(right, count)
+            tokens = text.tokens[start : start + right]
+            tokens += [self.config.vocabulary + 1 + i for i in range(count - right)]
+            names.append(name)
+            drafts.append(tokens)
+        self._fresh_drafts(names, drafts)
+
+    def _fresh_drafts(self, names: list[str], drafts: list[list[int]]) -> None:
+        fresh = [(name, tokens) for name, tokens in zip(names, drafts, strict=True) if name in self._stepped]
+        if fresh:
+            self.engine.scheduler.update_draft_token_ids(
+                self._make_drafts(req_ids=[name for name, _ in fresh], draft_token_ids=[tokens for _, tokens in fresh])
+            )
+
+    # The prefix cache.
+
+    def _entries(self) -> list[CacheEntry]:
+        hashes = self._hashes
+        return [CacheEntry(group, block, *hashes[key]) for group, block, key in self.engine.entries()]
+
+    def _learn_hashes(self, name: str, request: Any) -> None:
+        """Remember what the block hashes of a request stand for."""
+        known, count = self._hashed[name], len(request.block_hashes)
+        if count > known:
+            text, size = self._texts[name], self.engine.hash_block_size
+            text.grow(count * size)
+            for i in range(known, count):
+                self._hashes.setdefault(request.block_hashes[i], ((i + 1) * size, text))
+            self._hashed[name] = count
+
+    def _count(self, output: Any) -> None:
+        counters = self.counters
+        counters["steps"] += 1
+        self._stepped = output.num_scheduled_tokens
+        for new in output.scheduled_new_reqs:
+            if new.num_computed_tokens:
+                counters["admissions with a hit"] += 1
+                if new.num_computed_tokens % self.config.block_size:
+                    counters["partial hits"] += 1
+        cached = output.scheduled_cached_reqs
+        resumed = getattr(cached, "resumed_req_ids", None) or ()
+        counters["resumed"] += len(resumed)
+        counters["preemptions"] += len(getattr(output, "preempted_req_ids", None) or ())
+        counters["drafts scheduled"] += sum(map(len, output.scheduled_spec_decode_tokens.values()))
+
+
+def _of(values: tuple[int, ...], number: int, most: int) -> int:
+    return min(values[number % len(values)], most) if values else most

@@ -1,0 +1,58 @@
+"""A bare object is an instance of a production class that was never validated: defaults, plus what we say.
+
+Configurations of an engine cannot be built without a model. What a scheduler asks of them are plain fields and the
+properties that production computes from fields; a bare object has both, so that lookahead counts, in-flight limits and
+the rules of speculative methods are the release's own. Anything else it is asked for fails with the name of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from typing import Any
+
+
+def bare(kind: type, **values: Any) -> Any:
+    """An instance of `kind` with the defaults of its fields, then `values`, and no validation.
+
+    Values of fields that the release does not have are set as well: they do no harm, and properties may want them.
+    """
+    instance = object.__new__(kind)
+    for field in dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ():
+        if field.name in values:
+            continue
+        default, factory = field.default, field.default_factory
+        if default is not dataclasses.MISSING and type(default).__name__ == "FieldInfo":  # pydantic's own wrapper
+            factory = getattr(default, "default_factory", None) or dataclasses.MISSING
+            default = getattr(default, "default", dataclasses.MISSING)
+            if type(default).__name__ == "PydanticUndefinedType":
+                default = dataclasses.MISSING
+        if default is not dataclasses.MISSING:
+            object.__setattr__(instance, field.name, default)
+        elif factory is not dataclasses.MISSING:
+            try:
+                made = factory()
+            except Exception:
+                continue
+            object.__setattr__(instance, field.name, made)
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)
+    return instance
+
+
+def accepted(function: Any, offered: dict[str, Any]) -> dict[str, Any]:
+    """Those of `offered` that `function` has a parameter for. What a release lacks is left out."""
+    names = parameter_names(function)
+    return {name: value for name, value in offered.items() if name in names}
+
+
+@functools.cache
+def parameter_names(function: Any) -> frozenset[str]:
+    """Names of the parameters of a function, or of the constructors of a class and its bases."""
+    names: set[str] = set()
+    for kind in function.__mro__ if isinstance(function, type) else (function,):
+        target = kind.__dict__.get("__init__") if isinstance(kind, type) else kind
+        if inspect.isfunction(target) or inspect.ismethod(target):
+            names.update(inspect.signature(target).parameters)
+    return frozenset(names)

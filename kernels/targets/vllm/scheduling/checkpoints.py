@@ -1,0 +1,43 @@
+"""A prefill checkpoint is a state that a layer exports from inside a prefill, to a second column of the row."""
+
+from __future__ import annotations
+
+from harness.kernels.targets.base import UnknownTarget
+from harness.kernels.targets.vllm.scheduling.bare import accepted
+from harness.kernels.targets.vllm.scheduling.engine import Engine
+from harness.kernels.targets.vllm.scheduling.loading import module
+
+
+class Checkpoints:
+    """Where the release's own rule puts the checkpoint of a prefill row, if the configuration has any."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._compute = None
+        if engine.config.checkpoint_alignment is None:
+            return
+        try:
+            self._compute = module("vllm.model_executor.layers.mamba.checkpoint").compute_mamba_prefill_checkpoints
+        except UnknownTarget:
+            self._compute = module("vllm.v1.attention.backends.utils").compute_mamba_prefill_checkpoints
+        speculative = engine.vllm_config.speculative_config
+        lookahead = getattr(engine.scheduler, "num_hash_lookahead_tokens", 0)
+        drops = getattr(speculative, "use_eagle_block_drop", None) or getattr(speculative, "use_eagle", None)
+        self._fixed = accepted(
+            self._compute,
+            {
+                "hash_block_size": engine.hash_block_size,
+                "mamba_block_size": engine.config.block_size,
+                "checkpoint_alignment": engine.config.checkpoint_alignment,
+                "drop_eagle_block": speculative is not None and drops is not None and drops() and not lookahead,
+                "cache_hit_alignment_tokens": engine.hit_alignment,
+                "num_hash_lookahead_tokens": lookahead,
+            },
+        )
+
+    def of(self, end: int, scheduled: int) -> tuple[int, int]:
+        """Offset into the row and column of its checkpoint; (0, -1) if it has none."""
+        if self._compute is None:
+            return 0, -1
+        offsets, columns = self._compute([end], [scheduled], **self._fixed)
+        return offsets[0], columns[0]

@@ -1,0 +1,318 @@
+"""An engine is the scheduler side of a release, built from a sequence's configuration, without model or workers.
+
+Scheduler, block manager and requests are production code. Only the configuration is made here, in bare objects whose
+properties are the release's own, and the KV-cache groups: one of attention, some of Mamba, perhaps one of a drafter.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from harness.case.sequence import SequenceConfig
+from harness.kernels.targets.vllm.scheduling.bare import accepted, bare, parameter_names
+from harness.kernels.targets.vllm.scheduling.loading import module
+
+V2_VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
+
+_METHODS = {"ngram": "ngram", "draft_model": "draft_model", "mtp": "mtp", "eagle": "eagle", "dflash": "dflash"}
+
+
+_TEXT_MODEL = {
+    "uses_mrope": False,
+    "is_encoder_decoder": False,
+    "is_diffusion": False,
+    "is_hybrid": True,
+    "is_multimodal_model": False,
+    "supports_multimodal_inputs": False,
+    "is_attention_free": False,
+    "return_sampling_mask": False,
+}
+"""What a model's configuration answers after looking at the model: here, a hybrid of text alone."""
+
+
+class ReleaseLacks(Exception):
+    """The release has no such feature; the message says which. A skip, not a failure."""
+
+
+class Engine:
+    """One engine of the loaded release. Raises ReleaseLacks if the configuration asks for what the release lacks."""
+
+    def __init__(self, config: SequenceConfig) -> None:
+        self.config = config
+        self.interface = module("vllm.v1.kv_cache_interface")
+        self.utils = module("vllm.v1.core.kv_cache_utils")
+        self._configs = module("vllm.config")
+        self._requests = module("vllm.v1.request")
+        self._sampling = module("vllm.sampling_params")
+        os.environ[V2_VARIABLE] = "1" if config.runner == "V2" else "0"
+        self.mamba_groups = tuple(range(1, 1 + config.mamba_groups))
+        self.attention_groups = (0,) if config.drafter_block_size is None else (0, 1 + config.mamba_groups)
+        self.vllm_config = self._make_config()
+        self.kv_cache_config = self._make_groups()
+        self.scheduler_block_size, self.hash_block_size = self._block_sizes()
+        self.scheduler = self._make_scheduler()
+        self.manager = self.scheduler.kv_cache_manager
+        self.pool = self.manager.block_pool
+        self.hasher = self._make_hasher()
+
+    # Configuration.
+
+    def _make_config(self) -> Any:
+        config, configs = self.config, self._configs
+        hybrid = bare(
+            type("HybridModelConfig", (configs.ModelConfig,), dict(_TEXT_MODEL)),
+            max_model_len=config.length_limit,
+            runner_type="generate",
+            multimodal_config=None,
+            hf_config=_Plain(),
+            hf_text_config=_Plain(),
+            model="a hybrid model",
+        )
+        speculative = None if config.num_spec == 0 else self._make_speculative()
+        cache = bare(
+            configs.CacheConfig,
+            block_size=config.block_size,
+            mamba_block_size=config.block_size,
+            mamba_cache_mode="align",
+            enable_prefix_caching=True,
+            num_gpu_blocks=config.num_blocks,
+            prefix_match_unit=config.match_unit,
+            prefix_cache_retention_interval=config.retention,
+            enable_mamba_shared_prefix_checkpoint=config.shared_prefix_checkpoint,
+        )
+        if config.retention is not None and not _has_field(configs.CacheConfig, "prefix_cache_retention_interval"):
+            raise ReleaseLacks("no retention interval: all prefix states are kept")
+        if config.match_unit is not None and not _has_field(configs.CacheConfig, "prefix_match_unit"):
+            raise ReleaseLacks("no partial prefix hits")
+        if config.shared_prefix_checkpoint and not _has_field(
+            configs.CacheConfig, "enable_mamba_shared_prefix_checkpoint"
+        ):
+            raise ReleaseLacks("no checkpoints at shared prefixes")
+        scheduling = bare(
+            configs.SchedulerConfig,
+            max_num_batched_tokens=config.budget,
+            max_num_scheduled_tokens=None,
+            max_num_seqs=config.requests,
+            max_model_len=config.length_limit,
+            long_prefill_token_threshold=config.prefill_threshold,
+            enable_chunked_prefill=True,
+            async_scheduling=config.asynchronous,
+            policy=config.policy,
+            is_encoder_decoder=False,
+            runner_type="generate",
+        )
+        made = bare(
+            configs.VllmConfig,
+            model_config=hybrid,
+            cache_config=cache,
+            scheduler_config=scheduling,
+            parallel_config=bare(configs.ParallelConfig, rank=0, data_parallel_index=0),
+            speculative_config=speculative,
+            lora_config=None,
+            kv_transfer_config=None,
+            ec_transfer_config=None,
+            kv_events_config=None,
+            load_config=None,
+            compilation_config=_Plain(static_forward_context={}),
+            structured_outputs_config=None,
+        )
+        return made
+
+    def _make_speculative(self) -> Any:
+        config = self.config
+        kind = self._configs.SpeculativeConfig
+        draft = _Plain(
+            max_model_len=config.length_limit, hf_config=_Plain(model_type="draft", architectures=[]), architectures=[]
+        )
+        return bare(
+            kind,
+            method=_METHODS[config.spec_method],
+            num_speculative_tokens=config.num_spec,
+            draft_model_config=draft,
+            parallel_drafting=config.spec_method == "dflash",
+            disable_padded_drafter_batch=False,
+            model="a drafter",
+        )
+
+    def _make_groups(self) -> Any:
+        import torch
+
+        config, interface = self.config, self.interface
+        attention = bare_spec(
+            interface.FullAttentionSpec,
+            block_size=config.block_size,
+            num_kv_heads=1,
+            head_size=8,
+            dtype=torch.bfloat16,
+            use_mla=False,
+        )
+        checkpoint: dict[str, Any] = {}
+        if config.checkpoint_alignment is not None:
+            if not _has_field(interface.MambaSpec, "prefill_checkpoint_alignment"):
+                raise ReleaseLacks("no checkpoints inside a prefill")
+            checkpoint = {
+                "num_prefill_checkpoint_blocks": 1,
+                "prefill_checkpoint_alignment": config.checkpoint_alignment,
+            }
+        mamba = bare_spec(
+            interface.MambaSpec,
+            block_size=config.block_size,
+            shapes=((config.kernel - 1 + config.num_spec, 4), (2, 4)),
+            dtypes=(torch.bfloat16, torch.float32),
+            mamba_cache_mode="align",
+            num_speculative_blocks=config.num_spec,
+            **checkpoint,
+        )
+        group = interface.KVCacheGroupSpec
+        groups = [group(["attention"], attention)]
+        groups += [group([f"mamba.{i}"], mamba) for i in range(config.mamba_groups)]
+        if config.drafter_block_size is not None:
+            drafter = bare_spec(
+                interface.FullAttentionSpec,
+                block_size=config.drafter_block_size,
+                num_kv_heads=1,
+                head_size=8,
+                dtype=torch.bfloat16,
+                use_mla=False,
+                is_draft=True,
+            )
+            groups.append(group(["drafter"], drafter))
+        speculative = self.vllm_config.speculative_config
+        drops = getattr(speculative, "use_eagle_block_drop", None) or getattr(speculative, "use_eagle", None)
+        if speculative is not None and drops is not None and drops() and hasattr(groups[0], "is_eagle_group"):
+            # A draft layer without a group of its own lives in the main attention group.
+            object.__setattr__(groups[-1 if config.drafter_block_size else 0], "is_eagle_group", True)
+        offered = {
+            "num_blocks": config.num_blocks,
+            "kv_cache_tensors": [],
+            "kv_cache_groups": groups,
+            "prefix_cache_retention_interval": config.retention,
+        }
+        return interface.KVCacheConfig(**accepted(interface.KVCacheConfig, offered))
+
+    def _block_sizes(self) -> tuple[int, int]:
+        groups = self.kv_cache_config.kv_cache_groups
+        self.vllm_config.cache_config.block_size = min(group.kv_cache_spec.block_size for group in groups)
+        resolve = getattr(self.utils, "resolve_kv_cache_block_sizes", None)
+        if resolve is None:
+            return self.config.block_size, self.vllm_config.cache_config.block_size
+        sizes = resolve(self.kv_cache_config, self.vllm_config)
+        hits = getattr(self.utils, "resolve_cache_hit_alignment_tokens", None)
+        self.hit_alignment = sizes[0]
+        if hits is not None:
+            self.hit_alignment = hits(self.kv_cache_config, self.vllm_config, *sizes)
+        for holder in (self.kv_cache_config, self.vllm_config.cache_config):
+            for name, value in (("hash_block_size", sizes[1]), ("cache_hit_alignment_tokens", self.hit_alignment)):
+                if hasattr(holder, name) or _has_field(type(holder), name):
+                    object.__setattr__(holder, name, value)
+        return int(sizes[0]), int(sizes[1])
+
+    def _make_scheduler(self) -> Any:
+        name = ("async_scheduler", "AsyncScheduler") if self.config.asynchronous else ("scheduler", "Scheduler")
+        kind = getattr(module(f"vllm.v1.core.sched.{name[0]}"), name[1])
+        offered = {
+            "vllm_config": self.vllm_config,
+            "kv_cache_config": self.kv_cache_config,
+            "structured_output_manager": _NoGrammar(),
+            "block_size": self.scheduler_block_size,
+            "hash_block_size": self.hash_block_size,
+            "log_stats": False,
+        }
+        return kind(**accepted(kind, offered))
+
+    def _make_hasher(self) -> Callable[[Any], Any]:
+        hashing = module("vllm.utils.hashing")
+        function = hashing.get_hash_fn_by_name("sha256")
+        self.utils.init_none_hash(function)
+        lookahead = getattr(self.scheduler, "num_hash_lookahead_tokens", 0)
+        offered = {"num_hash_lookahead_tokens": lookahead}
+        make = self.utils.get_request_block_hasher
+        hasher: Callable[[Any], Any] = make(self.hash_block_size, function, **accepted(make, offered))
+        return hasher
+
+    # Requests.
+
+    def add(self, name: str, tokens: list[int], outputs: int, priority: int, arrival: float, stop: int) -> Any:
+        """Hand a request to the scheduler; `stop` is the token that ends it."""
+        sampling = self._sampling.SamplingParams(max_tokens=outputs, temperature=0.0, stop_token_ids=[stop])
+        kind = self._requests.Request
+        offered = {
+            "request_id": name,
+            "prompt_token_ids": list(tokens),
+            "sampling_params": sampling,
+            "pooling_params": None,
+            "eos_token_id": None,
+            "arrival_time": arrival,
+            "priority": priority,
+            "block_hasher": self.hasher,
+        }
+        request = kind(**accepted(kind, offered))
+        self.scheduler.add_request(request)
+        return request
+
+    def abort(self, name: str) -> None:
+        """The client of a request is gone."""
+        self.scheduler.finish_requests(name, self._requests.RequestStatus.FINISHED_ABORTED)
+
+    def reset(self, running: bool) -> bool:
+        """Clear the prefix cache, forcing it if `running`. Whether it was cleared."""
+        reset = self.scheduler.reset_prefix_cache
+        if running and "reset_running_requests" in parameter_names(type(self.scheduler).reset_prefix_cache):
+            return bool(reset(reset_running_requests=True))
+        return bool(reset())
+
+    def pause(self, mode: str | None) -> None:
+        """Pause scheduling (`all`, `new`) or go on (None). Raises ReleaseLacks if the release cannot."""
+        states = getattr(module("vllm.v1.core.sched.interface"), "PauseState", None)
+        if states is None:
+            raise ReleaseLacks("no pausing")
+        state = {"all": "PAUSED_ALL", "new": "PAUSED_NEW", None: "UNPAUSED"}[mode]
+        self.scheduler.set_pause_state(getattr(states, state))
+
+    def entries(self) -> Iterator[tuple[int, int, bytes]]:
+        """Everything registered in the prefix cache: (group, block, hash)."""
+        held = self.pool.cached_block_hash_to_block
+        held = getattr(held, "_cache", held)
+        for key, value in held.items():
+            group = int.from_bytes(key[-4:], "big")
+            hashed = key[:-4]
+            if isinstance(value, dict):
+                for block in value:
+                    yield group, block, hashed
+            else:
+                yield group, value.block_id, hashed
+
+
+class _Plain:
+    """An object with the attributes it is given."""
+
+    def __init__(self, **values: Any) -> None:
+        self.__dict__.update(values)
+
+
+class _NoGrammar:
+    """Stands for the manager of structured output, which no request here uses."""
+
+    def accept_tokens(self, request: Any, tokens: list[int]) -> bool:
+        return True
+
+    def validate_tokens(self, request: Any, tokens: list[int]) -> list[int]:
+        return tokens
+
+    def should_advance(self, request: Any) -> bool:
+        return False
+
+    def grammar_bitmask(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+def bare_spec(kind: Any, **values: Any) -> Any:
+    """A KV-cache spec, made by its own constructor from those values it has a field for."""
+    return kind(**accepted(kind, values))
+
+
+def _has_field(kind: type, name: str) -> bool:
+    return name in {field.name for field in dataclasses.fields(kind)}

@@ -1,0 +1,61 @@
+"""Loading is making `vllm` in this process mean the whole package of one release, as it is.
+
+Nothing is replaced: the sources are put in front of the import path, and the environment says that there is no GPU.
+One process serves one release. Hash seeds are fixed by whoever starts the process, for the order of sets of request
+names is part of what a scheduler decides.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import sys
+import warnings
+from types import ModuleType
+
+from harness.kernels.targets.base import UnknownTarget
+from harness.kernels.targets.vllm.scheduling.sources import WholeTree, require_packages, whole_tree
+
+HASH_SEED = "0"
+"""PYTHONHASHSEED of every process that drives a scheduler."""
+
+_SCHEDULER = "vllm.v1.core.sched.scheduler"
+_loaded: WholeTree | None = None
+
+
+def load(name: str) -> WholeTree:
+    """Make `vllm` the target `name`. Raises UnknownTarget if packages are missing or it does not import here."""
+    global _loaded  # noqa: PLW0603 - one process, one release
+    require_packages()
+    tree = whole_tree(name)
+    if _loaded is not None:
+        if _loaded != tree:
+            raise RuntimeError(f"this process has already loaded {_loaded.origin}; one process serves one target")
+        return tree
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
+    # Read when the first block hash is made; the same root in every process makes the same hashes.
+    os.environ["PYTHONHASHSEED"] = HASH_SEED
+    sys.path.insert(0, str(tree.directory))
+    logging.getLogger("transformers").setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            module(_SCHEDULER)
+    except UnknownTarget:
+        sys.path.remove(str(tree.directory))
+        raise
+    _loaded = tree
+    return tree
+
+
+def module(name: str) -> ModuleType:
+    """A module of the loaded release. Raises UnknownTarget, with one line, if it does not import."""
+    try:
+        return importlib.import_module(name)
+    except Exception as error:  # whatever an import runs into is the same to a user: this does not load here
+        reason = " ".join(str(error).split())[:200]
+        raise UnknownTarget(f"{name} does not import here: {type(error).__name__}: {reason}") from error

@@ -1,0 +1,77 @@
+"""Where the scheduler side of a release comes from: all of its Python files, unpacked or installed.
+
+The kernels need a handful of modules and run on stand-ins (kernels/targets/vllm/importing.py). A scheduler reaches
+half of the package: configuration, requests, block managers, the batch of the worker. So all Python files of the release
+are kept, and the few packages they import have to be there: the optional extra `sequences`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.kernels.targets.base import UnknownTarget
+from harness.kernels.targets.releases import Announce, Package, check_version, release
+from harness.kernels.targets.vllm.sources import checkout_tree, installed_tree
+
+SCHEDULER = "vllm/v1/core/sched/scheduler.py"
+MANAGERS = "vllm/v1/core/single_type_kv_cache_manager.py"
+HOST = "vllm/v1/worker/gpu_model_runner.py"
+
+VLLM_WHOLE = Package(name="vllm", kept=("vllm/",), needed=(SCHEDULER, MANAGERS, HOST), entry="vllm-whole")
+
+REQUIRED = (
+    *("PIL", "aiohttp", "cachetools", "cbor2", "cloudpickle", "einops", "fastapi", "llguidance", "msgspec", "openai"),
+    *("openai_harmony", "partial_json_parser", "prometheus_client", "psutil", "pybase64", "pydantic", "regex"),
+    *("requests", "transformers", "urllib3", "uvloop", "xgrammar", "zmq"),
+)
+"""Modules that the scheduler side of a release imports, beside what the harness itself needs."""
+
+EXTRA = "sequences"
+
+
+@dataclass(frozen=True)
+class WholeTree:
+    """`directory` contains `vllm/`; `origin` names it in messages."""
+
+    directory: Path
+    origin: str
+
+
+def missing_packages() -> list[str]:
+    """Modules of REQUIRED that this Python lacks. Imports none of them."""
+    return [name for name in REQUIRED if importlib.util.find_spec(name) is None]
+
+
+def require_packages() -> None:
+    """Raise UnknownTarget, with one line that says what to install, if a package of the extra is missing."""
+    missing = missing_packages()
+    if missing:
+        named = ", ".join(missing[:4]) + (f" and {len(missing) - 4} more" if len(missing) > 4 else "")
+        raise UnknownTarget(
+            f"step sequences drive vLLM's own scheduler, which imports {named}: install the extra, "
+            f"pip install 'mamba-migration-harness[{EXTRA}]'"
+        )
+
+
+def check(name: str) -> None:
+    """Raise UnknownTarget if the target `name` has no scheduler or is written wrongly. Quick."""
+    if name.startswith("vllm=="):
+        check_version(VLLM_WHOLE, name.removeprefix("vllm=="))
+    elif name.startswith("path:"):
+        checkout_tree(name.removeprefix("path:"))
+    elif name == "vllm":
+        installed_tree()
+    else:
+        raise UnknownTarget(f"{name} has no scheduler: step sequences need vllm==VERSION, vllm or path:DIRECTORY")
+
+
+def whole_tree(name: str, announce: Announce | None = None) -> WholeTree:
+    """The Python files of a target, downloaded if need be. Raises UnknownTarget."""
+    check(name)
+    if name.startswith("vllm=="):
+        version = name.removeprefix("vllm==")
+        return WholeTree(release(VLLM_WHOLE, version, announce).directory, f"vllm {version}")
+    tree = checkout_tree(name.removeprefix("path:")) if name.startswith("path:") else installed_tree()
+    return WholeTree(tree.directory, tree.origin)

@@ -1,0 +1,418 @@
+"""The V1 worker: the host code of the V1 runner, in the loop and unmodified, on a stand-in of the runner.
+
+`_update_states`, the input batch with its condensing and reordering, `preprocess_mamba` and the staging of postprocess
+inputs are the release's own functions; what they hand to kernels is caught where they would launch. Between them stand
+the few lines of `_prepare_inputs` that matter here: which accepted counts a row gets, which rows are speculative.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+from harness.kernels.targets.base import UnknownTarget
+from harness.kernels.targets.vllm.scheduling.bare import accepted, parameter_names
+from harness.kernels.targets.vllm.scheduling.checkpoints import Checkpoints
+from harness.kernels.targets.vllm.scheduling.engine import Engine
+from harness.kernels.targets.vllm.scheduling.loading import module
+from harness.oracles.meaning.plan import ForwardRow, MoveRow, PostprocessInput, StepPlan
+
+
+class _Standin:
+    """An object that says by name what it was asked for and does not have."""
+
+    def __init__(self, what: str, **values: Any) -> None:
+        self.__dict__.update(values, _what=what)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise UnknownTarget(f"this release's {self._what} needs {name}, which the stand-in for it does not have")
+
+
+class _Nothing:
+    """Does nothing, whatever it is called with."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *_, **__: None
+
+
+class _Precopy:
+    """Stands for the context of the fused kernels: keeps what `preprocess_mamba` hands over."""
+
+    is_initialized = True
+
+    def __init__(self, make: Callable[[], Any], groups: list[int]) -> None:
+        self.mamba_group_ids = groups
+        self.num_groups = len(groups)
+        for name in ("mamba_state_idx", "num_scheduled_tokens", "num_computed_tokens", "num_draft_tokens"):
+            setattr(self, f"{name}_buf", make())
+        self.precopy_src_col_buf = make()
+        self.precopy_token_bias_buf = make()
+        self.launched = 0
+
+    def run_fused_precopy(self, num_reqs: int, **_: Any) -> None:
+        self.launched = num_reqs
+
+
+class _Buffer:
+    """Host side of a buffer of int32; there is no device side."""
+
+    def __init__(self, size: int) -> None:
+        import numpy as np
+
+        self.np = np.zeros(size, dtype=np.int32)
+        self.gpu = self.np
+
+    def copy_to_gpu(self, n: int | None = None) -> None:
+        """Nothing: whoever reads, reads `np`."""
+
+
+@functools.cache
+def _source(function: Any) -> str:
+    return inspect.getsource(function)
+
+
+def _parameters_of(function: Any) -> list[str]:
+    """Parameter names of production's function, also once an earlier worker has put its own in the place of it."""
+    return getattr(function, "caught", None) or list(inspect.signature(function).parameters)
+
+
+class WorkerV1:
+    """See module docstring. `begin` takes a scheduler's output to the forward pass, `end` from its outcome on."""
+
+    def __init__(self, engine: Engine) -> None:
+        import torch
+
+        self.engine, self.config = engine, engine.config
+        config = engine.config
+        self._runner_module = module("vllm.v1.worker.gpu_model_runner")
+        self._utils = module("vllm.v1.worker.mamba_utils")
+        batch_module = module("vllm.v1.worker.gpu_input_batch")
+        self._kind = self._runner_module.GPUModelRunner
+        self._checkpoints = Checkpoints(engine)
+        sizes = [group.kv_cache_spec.block_size for group in engine.kv_cache_config.kv_cache_groups]
+        widths = [self._width(group.kv_cache_spec) for group in engine.kv_cache_config.kv_cache_groups]
+        self._widths = widths
+        offered = {
+            "max_num_reqs": config.requests,
+            "max_model_len": config.length_limit + config.num_spec + 1,
+            "max_num_batched_tokens": config.budget,
+            "device": torch.device("cpu"),
+            "pin_memory": False,
+            "vocab_size": config.vocabulary + 40,
+            "block_sizes": sizes,
+            "kernel_block_sizes": sizes,
+            "max_num_blocks_per_req": widths,
+            "num_speculative_tokens": config.num_spec,
+            "num_spec_tokens": config.num_spec,
+            "is_spec_decode": config.num_spec > 0,
+        }
+        self.batch = batch_module.InputBatch(**accepted(batch_module.InputBatch.__init__, offered))
+        rows = config.requests
+        self.mamba_state_idx: dict[str, int] = {}
+        groups = list(engine.mamba_groups)
+        self._context = _Precopy(lambda: _Buffer(rows), groups) if config.num_spec else None
+        specs = engine.kv_cache_config.kv_cache_groups
+        self._copy_buffers = _Standin(
+            "preprocess_mamba", mamba_group_ids=groups, mamba_spec=specs[groups[0]].kv_cache_spec, offset=0
+        )
+        self._scalar: list[MoveRow] = []
+        self._copies: list[tuple[int, int]] = []
+        self.zeroed: list[int] = []
+        self._patch()
+        self._speculative = engine.vllm_config.speculative_config
+        self._runner = self._make_runner(rows)
+        self._previous_counts: list[int] = []
+        self._previous_computed: list[int] = []
+        source = _source(self._kind._prepare_inputs)
+        self._zero_draft_rule = "zero_draft_decode_mask" in source
+        self._by_previous_row = "prev_positions" in source
+        self.fault: str | None = None
+        self._plan = StepPlan()
+
+    def _width(self, spec: Any) -> int:
+        config = self.config
+        rule = getattr(spec, "max_num_blocks_per_req", None)
+        length = config.length_limit + config.num_spec + 1
+        return (
+            max(-(-length // spec.block_size) + config.num_spec + 1, 1)
+            if rule is None
+            else (-(-length // spec.block_size) + config.num_spec + 1)
+        )
+
+    def _make_runner(self, rows: int) -> Any:
+        config, engine = self.config, self.engine
+        worker = self
+
+        class Runner(_Standin):
+            def _zero_block_ids(self, blocks: list[int]) -> None:
+                worker.zeroed.extend(blocks)
+
+            def _on_request_state_removed(self, *_: Any) -> None:
+                """Nothing: no other state hangs on a request here."""
+
+            def _process_encoder_cache_scheduler_output(self, *_: Any) -> None:
+                """Nothing: no encoder."""
+
+            def _get_valid_sampled_token_count(self) -> list[int]:
+                return worker._previous_counts
+
+        runner = Runner(
+            "V1 runner",
+            requests={},
+            input_batch=self.batch,
+            num_prompt_logprobs={},
+            late_interaction_runner=_Nothing(),
+            encoder_cache={},
+            kv_caches=[],
+            kv_cache_config=engine.kv_cache_config,
+            speculative_config=self._speculative,
+            is_pooling_model=False,
+            uses_mrope=False,
+            uses_xdrope_dim=0,
+            device="cpu",
+            use_async_scheduling=config.asynchronous,
+            use_async_spec_decode=config.asynchronous and config.num_spec > 0,
+            prev_num_draft_tokens=_Buffer(rows),
+            reorder_batch_threshold=1 + config.num_spec,
+            model_config=engine.vllm_config.model_config,
+            cache_config=engine.vllm_config.cache_config,
+            scheduler_config=engine.vllm_config.scheduler_config,
+            vllm_config=engine.vllm_config,
+            num_spec_tokens=config.num_spec,
+            max_model_len=config.length_limit,
+            _ngram_pinned_idx_buf=None,
+            _ngram_pinned_val_buf=None,
+        )
+        runner._may_reorder_batch = types.MethodType(self._kind._may_reorder_batch, runner)
+        return runner
+
+    def _patch(self) -> None:
+        """Catch what the release's functions would launch, and tell them that there is one rank."""
+        worker = self
+        runner_module, utils = self._runner_module, self._utils
+        rank = types.SimpleNamespace(is_last_rank=True, is_first_rank=True, world_size=1)
+        runner_module.get_pp_group = lambda: rank
+        if hasattr(runner_module, "copy_kv_cache_blocks_inplace"):
+            runner_module.copy_kv_cache_blocks_inplace = lambda caches, blocks, copies, *_: worker._copies.extend(
+                (copy.src_block_id, copy.dst_block_id) for copy in copies
+            )
+
+        names = _parameters_of(utils.collect_mamba_copy_meta)
+
+        def collect(*values: Any, **named: Any) -> None:
+            said = {**dict(zip(names, values, strict=False)), **named}
+            source, destination, bias = said["src_block_idx"], said["dest_block_idx"], said["accept_token_bias"]
+            if source == destination and bias == 0:
+                return
+            state = said["req_state"]
+            tables = tuple(state.block_ids[group] for group in said["mamba_group_ids"])
+            worker._scalar.append(MoveRow(state.req_id, 0, source, destination, bias, tables))
+
+        collect.caught = names  # type: ignore[attr-defined]
+        utils.collect_mamba_copy_meta = collect
+        utils.do_mamba_copy_block = lambda *_, **__: None
+
+    # One step.
+
+    def begin(self, output: Any) -> StepPlan:
+        """From the scheduler's output to what the device runs."""
+        config, batch, runner = self.config, self.batch, self._runner
+        self._copies.clear()
+        self._scalar.clear()
+        self.zeroed.clear()
+        corrections = self._kind._update_states(runner, output)
+        plan = self._plan = StepPlan(zeroed=list(self.zeroed), copies=list(self._copies))
+        if output.total_num_scheduled_tokens == 0:
+            return plan
+        names = list(batch.req_ids)
+        count = len(names)
+        scheduled = [output.num_scheduled_tokens[name] for name in names]
+        drafts = output.scheduled_spec_decode_tokens
+        optimistic = batch.num_computed_tokens_cpu[:count].tolist()
+        samples = [
+            computed + tokens >= runner.requests[name].num_tokens
+            for name, computed, tokens in zip(names, optimistic, scheduled, strict=True)
+        ]
+        self._gather_accepted(names)
+        computed = self._computed_on_device(names, optimistic)
+        if corrections is not None:
+            corrections()
+        self._preprocess(output)
+        moves = self._moves(names)
+        plan.precopy = moves
+        if self._context is not None:
+            self._stage(output, names)
+        accepted_counts = batch.num_accepted_tokens_cpu[:count].tolist()
+        prompts = batch.num_prompt_tokens[:count].tolist()
+        for i, name in enumerate(names):
+            draft = len(drafts.get(name, ()))
+            speculative = bool(self.config.num_spec) and (
+                (draft > 0 and scheduled[i] == draft + 1)
+                or (self._zero_drafts(output) and optimistic[i] >= prompts[i] and scheduled[i] == 1)
+            )
+            end = computed[i] + scheduled[i]
+            offset, column = (0, -1) if speculative else self._checkpoints.of(end, scheduled[i])
+            plan.rows.append(
+                ForwardRow(
+                    name,
+                    i,
+                    computed[i],
+                    scheduled[i],
+                    draft,
+                    speculative,
+                    accepted_counts[i],
+                    max((end - 1) // config.block_size, 0),
+                    samples[i],
+                    offset,
+                    column,
+                    tuple(self._table(group, i) for group in self.engine.mamba_groups),
+                    tuple(self._table(group, i) for group in self.engine.attention_groups),
+                )
+            )
+        self._names, self._samples, self._computed = names, samples, computed
+        return plan
+
+    def _zero_drafts(self, output: Any) -> bool:
+        """Whether a decode row without drafts is a speculative row with none."""
+        return self._zero_draft_rule and self.fault != "plain-decode-row"
+
+    def _table(self, group: int, row: int) -> list[int]:
+        table = self.batch.block_table[group]
+        cells: list[int] = table.block_table.np[row, : table.num_blocks_per_row[row]].tolist()
+        return cells
+
+    def _gather_accepted(self, names: list[str]) -> None:
+        """The accepted counts that `_prepare_inputs` takes over from the last step, which may have had other rows."""
+        if not self.config.num_spec:
+            return
+        batch = self.batch
+        previous = batch.prev_req_id_to_index
+        if not (self.config.asynchronous and previous and self._by_previous_row):
+            return
+        counts = batch.num_accepted_tokens_cpu.tolist()
+        batch.num_accepted_tokens_cpu[: len(names)] = [
+            counts[previous[name]] if name in previous else 1 for name in names
+        ]
+
+    def _computed_on_device(self, names: list[str], optimistic: list[int]) -> list[int]:
+        """Computed tokens as the device counts them: corrected by what the last step accepted."""
+        previous = self.batch.prev_req_id_to_index
+        if not (self._runner.use_async_spec_decode and self._previous_counts and previous):
+            return optimistic
+        drafts = self._runner.prev_num_draft_tokens.np
+        corrected = []
+        for name, computed in zip(names, optimistic, strict=True):
+            row = previous.get(name, -1)
+            if row >= 0 and drafts[row] > 0:
+                computed = self._previous_computed[row] + self._previous_counts[row]
+            corrected.append(computed)
+        return corrected
+
+    def _preprocess(self, output: Any) -> None:
+        arguments = {
+            "scheduler_output": output,
+            "kv_cache_config": self.engine.kv_cache_config,
+            "cache_config": self.engine.vllm_config.cache_config,
+            "mamba_state_idx": self.mamba_state_idx,
+            "input_batch": self.batch,
+            "requests": self._runner.requests,
+            "forward_context": {},
+            "mamba_state_copy_funcs": {},
+            "copy_bufs": self._copy_buffers,
+        }
+        function = self._utils.preprocess_mamba
+        self._fused = self._context is not None and "align_ctx" in parameter_names(function)
+        if self._fused:
+            arguments["align_ctx"] = self._context
+        function(**arguments)
+
+    def _moves(self, names: list[str]) -> list[MoveRow]:
+        if not self._fused:
+            row_of = {name: i for i, name in enumerate(names)}
+            return [move._replace(slot=row_of[move.request]) for move in self._scalar]
+        context = self._context
+        assert context is not None
+        sources, biases = context.precopy_src_col_buf.np, context.precopy_token_bias_buf.np
+        columns = context.mamba_state_idx_buf.np
+        moves = []
+        for i, name in enumerate(names):
+            source, destination = int(sources[i]), int(columns[i])
+            if source >= 0 and source != destination:
+                tables = tuple(self._table(group, i) for group in self.engine.mamba_groups)
+                moves.append(MoveRow(name, i, source, destination, int(biases[i]), tables))
+        return moves
+
+    def _stage(self, output: Any, names: list[str]) -> None:
+        context, requests = self._context, self._runner.requests
+        stage = getattr(self._utils, "stage_postprocess_inputs_to_gpu", None)
+        if stage is None:
+            raise UnknownTarget("this release has no stage_postprocess_inputs_to_gpu")
+        offered = {
+            "ctx": context,
+            "scheduler_output": output,
+            "req_ids": names,
+            "num_reqs": len(names),
+            "requests": requests,
+            "mamba_state_idx": self.mamba_state_idx,
+        }
+        stage(**accepted(stage, offered))
+
+    def end(self, outcome: dict[str, tuple[int, list[int]]]) -> list[PostprocessInput]:
+        """Take what the sampler accepted; what the postprocess kernel gets. `settle` follows."""
+        names = self._names
+        counts = [outcome[name][0] if keep else 1 for name, keep in zip(names, self._samples, strict=True)]
+        self._previous_counts = [
+            outcome[name][0] if keep else 0 for name, keep in zip(names, self._samples, strict=True)
+        ]
+        self._previous_computed = self._computed
+        inputs: list[PostprocessInput] = []
+        if self._context is not None:
+            context = self._context
+            columns = context.mamba_state_idx_buf.np[: len(names)].tolist()
+            scheduled = context.num_scheduled_tokens_buf.np[: len(names)].tolist()
+            computed = context.num_computed_tokens_buf.np[: len(names)].tolist()
+            drafts = context.num_draft_tokens_buf.np[: len(names)].tolist()
+            for i, name in enumerate(names):
+                tables = tuple(row for row in self._plan.rows[i].mamba)
+                inputs.append(
+                    PostprocessInput(name, i, scheduled[i], computed[i], drafts[i], counts[i], columns[i], tables)
+                )
+        return inputs
+
+    def settle(self, outcome: dict[str, tuple[int, list[int]]], counts: dict[str, int]) -> None:
+        """Keep the accepted counts that postprocess left, and the tokens that were sampled."""
+        batch, names = self.batch, self._names
+        if self._context is not None and self.fault != "accepted-not-reset":
+            for i, name in enumerate(names):
+                batch.num_accepted_tokens_cpu[i] = counts[name]
+        elif self._context is not None:
+            for i, name in enumerate(names):
+                batch.num_accepted_tokens_cpu[i] = outcome[name][0]
+        asynchronous = self.config.asynchronous
+        if asynchronous:
+            batch.prev_sampled_token_ids = self._previous_counts
+            batch.prev_req_id_to_index = {
+                name: i for i, (name, keep) in enumerate(zip(names, self._samples, strict=True)) if keep
+            }
+        for i, name in enumerate(names):
+            tokens = [-1] if asynchronous and self._samples[i] else outcome[name][1]
+            if not tokens:
+                continue
+            start = int(batch.num_tokens_no_spec[i])
+            end = start + len(tokens)
+            batch.token_ids_cpu[i, start:end] = tokens
+            batch.is_token_ids[i, start:end] = True
+            batch.num_tokens_no_spec[i] = end
+            self._runner.requests[name].output_token_ids.extend(tokens)
+
+    def has_drafts_of(self, name: str) -> bool:
+        """Whether the device has drafts of a request for its next step."""
+        if not self.config.asynchronous:
+            return True
+        previous = self.batch.prev_req_id_to_index
+        return bool(previous) and name in previous

@@ -1,0 +1,196 @@
+"""The V2 worker: request slots and what the V2 runner keeps in them on the device.
+
+The V2 runner keeps its state in tensors that kernels update, so its host code decides little: which slot a request gets,
+what a slot is seeded with, the order of the batch, which rows run as decodes. That logic is modelled here, slot by slot;
+the batch order is the release's own function where it has one. The advance kernel's arithmetic is docs/domain.md,
+section 4.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+from harness.kernels.targets.base import UnknownTarget
+from harness.kernels.targets.vllm.scheduling.checkpoints import Checkpoints
+from harness.kernels.targets.vllm.scheduling.engine import Engine
+from harness.kernels.targets.vllm.scheduling.loading import module
+from harness.oracles.meaning.plan import ForwardRow, MoveRow, PostprocessInput, StepPlan
+
+
+class WorkerV2:
+    """See module docstring. `begin`, `end` and `settle` as for the V1 worker."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine, self.config = engine, engine.config
+        slots = engine.config.requests
+        groups = len(engine.kv_cache_config.kv_cache_groups)
+        self._checkpoints = Checkpoints(engine)
+        self._slot_of: dict[str, int] = {}
+        self._free = list(range(slots))
+        self._computed = [0] * slots
+        self._optimistic = [0] * slots
+        self._prefill = [0] * slots
+        self.accepted = [1] * slots
+        self.state_column = [-1] * slots
+        self._tables: list[list[list[int]]] = [[[] for _ in range(slots)] for _ in range(groups)]
+        self._drafted: set[str] = set()
+        self.seed_block_size = engine.config.block_size
+        self.fault: str | None = None
+        self._sort = _batch_order(engine)
+        self._rules = _rules()
+        self._rows: list[ForwardRow] = []
+        self._skip_drafts = False
+
+    def begin(self, output: Any) -> StepPlan:
+        """From the scheduler's output to what the device runs."""
+        plan = StepPlan()
+        gone = set(output.finished_req_ids) | set(getattr(output, "preempted_req_ids", None) or ())
+        for name in sorted(gone):
+            self._remove(name)
+        for new in output.scheduled_new_reqs:
+            self._add(new)
+        cached = output.scheduled_cached_reqs
+        for name, computed, blocks in zip(
+            cached.req_ids, cached.num_computed_tokens, cached.new_block_ids, strict=True
+        ):
+            slot = self._slot_of[name]
+            self._optimistic[slot] = computed
+            if blocks is not None:
+                for table, fresh in zip(self._tables, blocks, strict=True):
+                    table[slot].extend(fresh)
+        plan.zeroed = list(getattr(output, "new_block_ids_to_zero", None) or ())
+        copies = getattr(output, "kv_cache_block_copies", None) or ()
+        plan.copies = [(copy.src_block_id, copy.dst_block_id) for copy in copies]
+        self._skip_drafts = bool(getattr(output, "skip_drafts", False))
+        self._rows = plan.rows
+        if output.total_num_scheduled_tokens == 0:
+            return plan
+        drafts = output.scheduled_spec_decode_tokens
+        for name in self._sort(output.num_scheduled_tokens, drafts):
+            self._plan_row(plan, name, output.num_scheduled_tokens[name], len(drafts.get(name, ())))
+        return plan
+
+    def _plan_row(self, plan: StepPlan, name: str, scheduled: int, drafts: int) -> None:
+        size, slot = self.config.block_size, self._slot_of[name]
+        computed = self._computed[slot]
+        prefilled = min(self._optimistic[slot], self._prefill[slot])
+        prefilling = prefilled < self._prefill[slot]
+        if prefilling and self._rules.one_token_runs_as_decode and scheduled - drafts == 1 and prefilled > 0:
+            prefilling = False
+        decodes = not prefilling and 0 < scheduled <= self.config.num_spec + 1
+        speculative = self.config.num_spec > 0 and decodes and (drafts > 0 or self.fault != "plain-decode-row")
+        mamba = tuple(list(self._tables[group][slot]) for group in self.engine.mamba_groups)
+        end = computed + scheduled
+        source, bias = self.state_column[slot], max(self.accepted[slot] - 1, 0)
+        column = -(-end // size) - 1
+        if source >= 0 and source != column:
+            self.accepted[slot] = 1
+            plan.precopy.append(MoveRow(name, slot, source, column, bias, mamba))
+        self.state_column[slot] = column
+        offset, where = (0, -1) if speculative else self._checkpoints.of(end, scheduled)
+        plan.rows.append(
+            ForwardRow(
+                name,
+                slot,
+                computed,
+                scheduled,
+                drafts,
+                speculative,
+                self.accepted[slot],
+                max((end - 1) // size, 0),
+                end >= self._prefill[slot],
+                offset,
+                where,
+                mamba,
+                tuple(list(self._tables[group][slot]) for group in self.engine.attention_groups),
+            )
+        )
+
+    def _add(self, new: Any) -> None:
+        self._remove(new.req_id)
+        slot = self._free.pop()
+        self._slot_of[new.req_id] = slot
+        tokens = getattr(new, "prefill_token_ids", None)
+        if tokens is None:
+            raise UnknownTarget("this release does not tell the V2 runner the tokens of a new request")
+        self._prefill[slot] = len(tokens)
+        self._computed[slot] = self._optimistic[slot] = new.num_computed_tokens
+        if self.fault != "accepted-not-reset":
+            self.accepted[slot] = 1
+        self.state_column[slot] = (new.num_computed_tokens - 1) // self.seed_block_size
+        for table, blocks in zip(self._tables, new.block_ids, strict=True):
+            table[slot] = list(blocks)
+
+    def _remove(self, name: str) -> None:
+        slot = self._slot_of.pop(name, None)
+        self._drafted.discard(name)
+        if slot is not None:
+            self._free.append(slot)
+
+    def end(self, outcome: dict[str, tuple[int, list[int]]]) -> list[PostprocessInput]:
+        """Take what the sampler accepted; what the postprocess kernel gets."""
+        inputs = []
+        for row in self._rows:
+            kept = outcome[row.request][0] if row.samples else 0
+            rejected = row.drafts + 1 - kept if row.samples else 0
+            self._computed[row.slot] = row.computed + row.scheduled - rejected
+            accepted = max(kept, 1)
+            drafts = row.drafts if row.samples else 0
+            inputs.append(
+                PostprocessInput(
+                    row.request,
+                    row.slot,
+                    row.scheduled,
+                    row.computed,
+                    drafts,
+                    accepted,
+                    self.state_column[row.slot],
+                    row.mamba,
+                )
+            )
+        return inputs
+
+    def settle(self, outcome: dict[str, tuple[int, list[int]]], counts: dict[str, int]) -> None:
+        """Keep the accepted counts that postprocess left."""
+        for row in self._rows:
+            self.accepted[row.slot] = counts[row.request]
+            if row.samples and not self._skip_drafts:
+                self._drafted.add(row.request)
+            else:
+                self._drafted.discard(row.request)
+
+    def has_drafts_of(self, name: str) -> bool:
+        """Whether the device has drafts of a request for its next step."""
+        return name in self._drafted
+
+
+class _Rules:
+    """What differs between releases and is not reached by calling them."""
+
+    def __init__(self, source: str) -> None:
+        self.one_token_runs_as_decode = "one_token_ext" in source or "prefill_runs_as_decode" in source
+
+
+def _rules() -> _Rules:
+    return _Rules(_source("vllm.v1.worker.gpu.model_runner"))
+
+
+_sources: dict[str, str] = {}
+
+
+def _source(name: str) -> str:
+    if name not in _sources:
+        _sources[name] = inspect.getsource(module(name))
+    return _sources[name]
+
+
+def _batch_order(engine: Engine) -> Callable[[dict[str, int], dict[str, list[int]]], list[str]]:
+    """The order of the batch: the release's own function if it can be called."""
+    runner = module("vllm.v1.worker.gpu.model_runner")
+    order = getattr(runner, "sort_batch_req_ids", None)
+    length = engine.config.num_spec + 1
+    if order is not None:
+        return lambda tokens, drafts: list(order(tokens, drafts, length))
+    return lambda tokens, drafts: sorted(tokens, key=lambda name: tokens[name])

@@ -1,0 +1,81 @@
+"""The symbolic device is the memory of a GPU in which every state holds the fingerprint of what it is the state of.
+
+Keyed by physical block id, as the kernels see it. A temporal state is one fingerprint; a conv state is one per token of
+its window; an attention block is one per slot. Nothing is cleared when a block changes hands: the old tenant's value
+stays until somebody writes, as on a GPU. All groups share one pool, so a block used by attention loses its Mamba states.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from harness.oracles.meaning.texts import UNDEFINED, Fingerprint
+
+
+class Writer(NamedTuple):
+    """Who wrote a state last."""
+
+    step: int
+    request: str
+    group: int
+    column: int
+    how: str
+
+    def __str__(self) -> str:
+        return f"{self.how} of {self.request} in step {self.step}, column {self.column} of group {self.group}"
+
+
+NOBODY = Writer(0, "nobody", -1, -1, "nothing")
+
+
+class Device:
+    """`window` is the number of tokens of a conv state, `slots` the most tokens of an attention block."""
+
+    def __init__(self, num_blocks: int, window: int, slots: int) -> None:
+        self.window = window
+        self.slots = slots
+        self.temporal: list[Fingerprint] = [UNDEFINED] * num_blocks
+        self.conv: list[list[Fingerprint]] = [[UNDEFINED] * window for _ in range(num_blocks)]
+        self.attention: list[list[Fingerprint]] = [[UNDEFINED] * slots for _ in range(num_blocks)]
+        self.holds_attention = [False] * num_blocks
+        self.writer: list[Writer] = [NOBODY] * num_blocks
+
+    def become_attention(self, block: int) -> None:
+        """Attention writes into a block that held Mamba states."""
+        self.holds_attention[block] = True
+        self.temporal[block] = UNDEFINED
+        self.conv[block] = [UNDEFINED] * self.window
+
+    def become_mamba(self, block: int) -> None:
+        """Mamba states are written into a block that held keys and values."""
+        self.holds_attention[block] = False
+        self.attention[block] = [UNDEFINED] * self.slots
+
+    def zero(self, block: int) -> None:
+        """Clear a block, as runners do with fresh attention blocks."""
+        self.temporal[block] = UNDEFINED
+        self.conv[block] = [UNDEFINED] * self.window
+        self.attention[block] = [UNDEFINED] * self.slots
+        self.writer[block] = NOBODY
+
+    def copy_block(self, source: int, destination: int, writer: Writer) -> None:
+        """Copy everything a block holds, as the scheduler's copies on write do."""
+        self.temporal[destination] = self.temporal[source]
+        self.conv[destination] = list(self.conv[source])
+        self.attention[destination] = list(self.attention[source])
+        self.holds_attention[destination] = self.holds_attention[source]
+        self.writer[destination] = writer
+
+    def move(self, source: int, spec_source: int, destination: int, bias: int, writer: Writer) -> None:
+        """Move one state as precopy and postprocess do (docs/domain.md, section 5).
+
+        The temporal state comes from `spec_source`; the window shifts by `bias` tokens and its last `bias` stay.
+        """
+        temporal = self.temporal[spec_source]
+        kept = self.conv[source][bias:]
+        if self.holds_attention[destination]:
+            self.become_mamba(destination)
+        self.temporal[destination] = temporal
+        window = self.conv[destination]
+        self.conv[destination] = kept + window[len(kept) :]
+        self.writer[destination] = writer

@@ -1,0 +1,385 @@
+"""The meaning oracle runs step plans on the symbolic device and checks what every state means, step by step.
+
+Four checks (docs/domain.md, section 8): (a) each row starts from the state of exactly its computed tokens, temporal,
+conv and attention; (b) after a step every entry of the prefix cache holds what its hash says; (c) a launch writes no
+block twice, not the null block, and nothing outside its row; (d) nothing is read that the same launch writes elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple, NoReturn
+
+from harness.oracles.meaning.device import NOBODY, Device, Writer
+from harness.oracles.meaning.plan import ForwardRow, MoveRow, PostprocessInput, StepPlan
+from harness.oracles.meaning.texts import UNDEFINED, Fingerprint, Text
+from harness.oracles.meaning.violation import Violation, ViolationFound
+
+
+class CacheEntry(NamedTuple):
+    """A block registered in the prefix cache for the first `tokens` tokens of `text`, in KV-cache group `group`."""
+
+    group: int
+    block: int
+    tokens: int
+    text: Text
+
+
+class Meaning:
+    """Judges one sequence.
+
+    `block_size` is that of Mamba groups, `kernel` the convolution's width, `mamba` and `attention` the KV-cache group
+    ids of either kind, `attention_sizes` the block sizes of the latter, in tokens. Raises ViolationFound.
+    """
+
+    def __init__(
+        self,
+        device: Device,
+        block_size: int,
+        kernel: int,
+        mamba: tuple[int, ...],
+        attention: tuple[int, ...],
+        attention_sizes: tuple[int, ...],
+    ) -> None:
+        self.device = device
+        self.block_size = block_size
+        self.taps = kernel - 1
+        self.mamba = mamba
+        self.attention = attention
+        self.attention_sizes = dict(zip(attention, attention_sizes, strict=True))
+        self.texts: dict[str, Text] = {}
+        self.counters: Counter[str] = Counter()
+        self.step = 0
+        self.check_entries = True
+        """Whether check (b) is on; off, a poisoned entry shows where a request trips over it."""
+
+    # What a step does.
+
+    def forward(
+        self, plan: StepPlan, accept: Callable[[ForwardRow], int]
+    ) -> dict[str, tuple[int, list[int]]]:
+        """Run copies, precopy and the forward pass.
+
+        `accept` says how many drafts of a row are right. Returns for each request how many tokens the sampler accepts
+        (at least 1), and those tokens (none if the row does not sample).
+        """
+        self.step += 1
+        for block in plan.zeroed:
+            self.device.zero(block)
+        for source, destination in plan.copies:
+            self.device.copy_block(source, destination, Writer(self.step, "scheduler", -1, -1, "block copy"))
+            self.counters["block copies"] += 1
+        self.move(plan.precopy, "precopy")
+        reads: dict[int, str] = {}
+        right = {row.request: min(accept(row), row.drafts) for row in plan.rows}
+        nodes = {row.request: self._nodes(row, right[row.request]) for row in plan.rows}
+        for row in plan.rows:
+            self._write_attention(row, nodes[row.request])
+        windows = {row.request: self._read(row, reads) for row in plan.rows}
+        written: dict[int, tuple[str, int]] = {}
+        for row in plan.rows:
+            self._write_states(row, nodes[row.request], windows[row.request], written, reads)
+        outcome = {}
+        for row in plan.rows:
+            kept = right[row.request] + 1
+            sampled: list[int] = []
+            if row.samples:
+                text = self.texts[row.request]
+                start = row.computed + row.scheduled - row.drafts
+                text.grow(start + kept)
+                sampled = text.tokens[start : start + kept]
+                if kept > 1:
+                    self.counters["rows with drafts accepted"] += 1
+            outcome[row.request] = (kept, sampled)
+        self.counters["rows"] += len(plan.rows)
+        return outcome
+
+    def idle(self, plan: StepPlan) -> None:
+        """A step without rows: runners still clear and copy blocks."""
+        self.forward(plan, lambda row: 0)
+
+    def postprocess(self, rows: Iterable[PostprocessInput]) -> dict[str, int]:
+        """Do what the postprocess kernel is specified to do; the accepted counts that it leaves."""
+        moves = []
+        counts = {}
+        for row in rows:
+            counts[row.request] = row.accepted
+            running = row.computed + row.scheduled - row.drafts
+            aligned = (running + row.accepted - 1) // self.block_size * self.block_size
+            if aligned < running:
+                continue
+            destination = aligned // self.block_size - 1
+            if destination == row.state_column:
+                counts[row.request] = 1
+                if aligned == running:
+                    continue
+            moves.append(
+                MoveRow(row.request, row.slot, row.state_column, destination, aligned - running, row.mamba)
+            )
+        self.move(moves, "postprocess")
+        return counts
+
+    def move(self, moves: list[MoveRow], how: str) -> None:
+        """Run one launch of a copy kernel."""
+        if not moves:
+            return
+        self.counters[how + " moves"] += len(moves)
+        written: dict[int, tuple[str, int]] = {}
+        read: dict[int, str] = {}
+        for move in moves:
+            if move.bias:
+                self.counters["moves with a bias"] += 1
+            for group, table in zip(self.mamba, move.mamba, strict=True):
+                width = len(table)
+                last = max(move.source + move.bias, move.destination)
+                if move.source < 0 or move.destination < 0 or last >= width:
+                    self._fail("column-outside-row", how, move.request, group, last, -1, f"{width} columns", "more")
+                source, spec, destination = (
+                    table[move.source],
+                    table[move.source + move.bias],
+                    table[move.destination],
+                )
+                self._claim(written, move.request, group, move.destination, destination, how)
+                for block in (source, spec):
+                    read[block] = move.request
+        for block, (request, column) in written.items():
+            reader = read.get(block)
+            if reader is not None and reader != request:
+                self._fail("read-while-written", how, reader, -1, column, block, f"a write of {request}", "no write")
+        device = self.device
+        for move in moves:
+            for group, table in zip(self.mamba, move.mamba, strict=True):
+                writer = Writer(self.step, move.request, group, move.destination, how)
+                device.move(
+                    table[move.source],
+                    table[move.source + move.bias],
+                    table[move.destination],
+                    move.bias,
+                    writer,
+                )
+
+    def check_cache(self, entries: Iterable[CacheEntry]) -> None:
+        """Check (b), after a step."""
+        if not self.check_entries:
+            return
+        device, taps = self.device, self.taps
+        sizes = self.attention_sizes
+        count = 0
+        for group, block, tokens, text in entries:
+            count += 1
+            prefix = text.prefix
+            size = sizes.get(group)
+            if size is not None:
+                start = (tokens - 1) // size * size
+                if device.attention[block][: tokens - start] != prefix[start + 1 : tokens + 1]:
+                    self._poisoned("attention", group, block, tokens, text, device.attention[block], tokens - start)
+                continue
+            if device.temporal[block] != prefix[tokens]:
+                self._poisoned("temporal", group, block, tokens, text, [device.temporal[block]], 1)
+            want = prefix[max(1, tokens - taps + 1) : tokens + 1]
+            if device.conv[block][taps - len(want) : taps] != want:
+                self._poisoned("conv", group, block, tokens, text, device.conv[block], taps)
+        self.counters["cache entries checked"] += count
+
+    # Parts of the forward pass.
+
+    def _nodes(self, row: ForwardRow, right: int) -> list[Fingerprint]:
+        """Fingerprints after each token of a row: true ones up to the last right draft."""
+        text = self.texts[row.request]
+        end = row.computed + row.scheduled
+        true = end - row.drafts + right
+        text.grow(end + 1)
+        nodes = text.prefix[row.computed + 1 : true + 1]
+        return nodes + text.astray(true, end - true) if end > true else nodes
+
+    def _write_attention(self, row: ForwardRow, nodes: list[Fingerprint]) -> None:
+        device = self.device
+        for group, table in zip(self.attention, row.attention, strict=True):
+            size = self.attention_sizes[group]
+            position, taken = row.computed, 0
+            while taken < len(nodes):
+                column, slot = divmod(position, size)
+                if column >= len(table):
+                    self._fail("column-outside-row", "attention", row.request, group, column, -1, "", "")
+                block = table[column]
+                if block == 0:
+                    self._fail("null-block-written", "attention", row.request, group, column, block, "", "")
+                if not device.holds_attention[block]:
+                    device.become_attention(block)
+                part = nodes[taken : taken + size - slot]
+                device.attention[block][slot : slot + len(part)] = part
+                device.writer[block] = Writer(self.step, row.request, group, column, "forward pass")
+                taken += len(part)
+                position += len(part)
+
+    def _read(self, row: ForwardRow, reads: dict[int, str]) -> list[list[Fingerprint]]:
+        """Check (a): everything a row reads. Returns the conv window it starts from, by Mamba group."""
+        device, computed, taps = self.device, row.computed, self.taps
+        prefix = self.texts[row.request].prefix
+        if computed == 0:
+            return [[UNDEFINED] * taps for _ in self.mamba]
+        for group, table in zip(self.attention, row.attention, strict=True):
+            size = self.attention_sizes[group]
+            for column in range(-(-computed // size)):
+                block, start = table[column], column * size
+                end = min(start + size, computed)
+                if device.attention[block][: end - start] != prefix[start + 1 : end + 1]:
+                    self._misread("attention", row, group, column, block, device.attention[block], end)
+        offset = row.accepted - 1 if row.speculative else 0
+        if offset:
+            self.counters["reads at an offset"] += 1
+        windows = []
+        for group, table in zip(self.mamba, row.mamba, strict=True):
+            column = row.state_column
+            if column < 0 or column + offset >= len(table):
+                self._fail(
+                    "column-outside-row", "temporal", row.request, group, column + offset, -1, f"{len(table)}", ""
+                )
+            block = table[column + offset]
+            reads[block] = row.request
+            if device.temporal[block] != prefix[computed]:
+                self._misread("temporal", row, group, column + offset, block, [device.temporal[block]], computed)
+            block = table[column]
+            reads[block] = row.request
+            window = device.conv[block][offset : offset + taps]
+            want = prefix[max(1, computed - taps + 1) : computed + 1]
+            if window[taps - len(want) :] != want:
+                self._misread("conv", row, group, column, block, device.conv[block], computed)
+            windows.append(window)
+        return windows
+
+    def _write_states(
+        self,
+        row: ForwardRow,
+        nodes: list[Fingerprint],
+        windows: list[list[Fingerprint]],
+        written: dict[int, tuple[str, int]],
+        reads: Mapping[int, str],
+    ) -> None:
+        device, taps = self.device, self.taps
+        for group, table, window in zip(self.mamba, row.mamba, windows, strict=True):
+            states = [(row.state_column + j, nodes[j]) for j in range(len(nodes))] if row.speculative else [
+                (row.state_column, nodes[-1])
+            ]
+            if states[-1][0] >= len(table) or row.state_column < 0:
+                self._fail("column-outside-row", "temporal", row.request, group, states[-1][0], -1, "", "")
+            for column, node in states:
+                block = table[column]
+                self._claim(written, row.request, group, column, block, "forward pass")
+                self._check_other_reader(reads, row, group, column, block)
+                if device.holds_attention[block]:
+                    device.become_mamba(block)
+                device.temporal[block] = node
+                device.writer[block] = Writer(self.step, row.request, group, column, "forward pass")
+            block = table[row.state_column]
+            conv = device.conv[block]
+            if row.speculative:
+                fresh = (window[1:] + nodes)[: device.window]
+                device.conv[block] = fresh + [UNDEFINED] * (device.window - len(fresh))
+            else:
+                device.conv[block] = (window + nodes)[-taps:] + conv[taps:]
+            if row.checkpoint_offset:
+                self._export(row, group, table, window, nodes, written, reads)
+
+    def _export(
+        self,
+        row: ForwardRow,
+        group: int,
+        table: list[int],
+        window: list[Fingerprint],
+        nodes: list[Fingerprint],
+        written: dict[int, tuple[str, int]],
+        reads: Mapping[int, str],
+    ) -> None:
+        """Write the state inside a prefill to the column that the layer exports it to."""
+        device, column = self.device, row.checkpoint_column
+        if not 0 <= column < len(table):
+            self._fail("column-outside-row", "temporal", row.request, group, column, -1, "", "")
+        block = table[column]
+        self.counters["checkpoints exported"] += 1
+        if block == 0:
+            # The layer's own kernel masks the null block: nothing is kept of this checkpoint.
+            self.counters["checkpoints without a block"] += 1
+            return
+        self._claim(written, row.request, group, column, block, "checkpoint")
+        self._check_other_reader(reads, row, group, column, block)
+        if device.holds_attention[block]:
+            device.become_mamba(block)
+        device.temporal[block] = nodes[row.checkpoint_offset - 1]
+        before = window + nodes[: row.checkpoint_offset]
+        device.conv[block] = before[-self.taps :] + device.conv[block][self.taps :]
+        device.writer[block] = Writer(self.step, row.request, group, column, "checkpoint")
+
+    # Checks and evidence.
+
+    def _claim(
+        self, written: dict[int, tuple[str, int]], request: str, group: int, column: int, block: int, how: str
+    ) -> None:
+        """Check (c) for one write."""
+        if block == 0:
+            self._fail("null-block-written", "temporal", request, group, column, block, "", "")
+        owner = written.get(block)
+        if owner is not None:
+            self._fail(
+                "block-written-twice",
+                "temporal",
+                request,
+                group,
+                column,
+                block,
+                f"the {how} of {owner[0]}, column {owner[1]}",
+                f"that of {request}",
+            )
+        written[block] = (request, column)
+
+    def _check_other_reader(self, reads: Mapping[int, str], row: ForwardRow, group: int, column: int, block: int) -> None:
+        """Check (d) for one write."""
+        reader = reads.get(block)
+        if reader is not None and reader != row.request:
+            self._fail(
+                "read-while-written", "temporal", reader, group, column, block, f"a write of {row.request}", "no write"
+            )
+
+    def _misread(
+        self, state: str, row: ForwardRow, group: int, column: int, block: int, holds: list[Fingerprint], tokens: int
+    ) -> NoReturn:
+        self._fail(
+            "wrong-state-read",
+            state,
+            row.request,
+            group,
+            column,
+            block,
+            self.say(holds),
+            f"{row.request} up to {tokens} tokens",
+        )
+
+    def _poisoned(
+        self, state: str, group: int, block: int, tokens: int, text: Text, holds: list[Fingerprint], used: int
+    ) -> NoReturn:
+        owner = next((name for name, known in self.texts.items() if known is text), "a request that is gone")
+        self._fail(
+            "poisoned-cache-entry", state, owner, group, -1, block, self.say(holds[:used]), f"{owner} up to {tokens} tokens"
+        )
+
+    def _fail(
+        self, kind: str, state: str, request: str, group: int, column: int, block: int, holds: str, should: str
+    ) -> NoReturn:
+        writer = self.device.writer[block] if block >= 0 else NOBODY
+        raise ViolationFound(Violation(kind, state, self.step, request, group, column, block, writer, holds, should))
+
+    def say(self, holds: list[Fingerprint]) -> str:
+        """Fingerprints in words: whose prefix, and how long."""
+        said = []
+        for fingerprint in holds[-8:]:
+            if fingerprint == UNDEFINED:
+                said.append("undefined")
+                continue
+            for name, text in self.texts.items():
+                if fingerprint in text.prefix:
+                    said.append(f"{name} up to {text.prefix.index(fingerprint)}")
+                    break
+            else:
+                said.append("a prefix with rejected drafts")
+        return ", ".join(said)

@@ -1,0 +1,55 @@
+"""A violation says which guarantee of docs/domain.md, section 8, a step broke, and with what."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from harness.oracles.meaning.device import Writer
+
+
+class Violation(NamedTuple):
+    """`kind` and `state` make the signature; the rest is evidence. Columns and blocks are -1 where there is none."""
+
+    kind: str
+    state: str
+    step: int
+    request: str
+    group: int
+    column: int
+    block: int
+    writer: Writer
+    holds: str
+    should: str
+
+    @property
+    def summary(self) -> str:
+        where = f"column {self.column} of group {self.group}, block {self.block}" if self.block >= 0 else ""
+        text = f"step {self.step}, {self.request}: {KINDS.get(self.kind, self.kind)} ({self.state})"
+        if where:
+            text += f" at {where}"
+        if self.holds or self.should:
+            text += f": it holds {self.holds}, and should hold {self.should}"
+        if self.writer.step:
+            text += f"; last written by {self.writer}"
+        return text
+
+
+KINDS = {
+    "wrong-state-read": "the state that the request starts from is not that of its computed tokens",
+    "poisoned-cache-entry": "a block registered in the prefix cache does not hold what its hash says",
+    "column-outside-row": "a kernel is sent to a column that the block-table row does not have",
+    "null-block-written": "the null block is written",
+    "block-written-twice": "two columns that one step writes are the same block",
+    "read-while-written": "a block is read that another row of the same launch writes",
+    "running-block-cached": "a kernel writes a block that the prefix cache shares",
+    "token-mismatch": "the scheduler has other tokens than the model said",
+}
+"""Kinds of violations, in words. Exceptions of production code are kinds of their own: `exception-NAME`."""
+
+
+class ViolationFound(Exception):
+    """Ends a sequence."""
+
+    def __init__(self, violation: Violation) -> None:
+        super().__init__(violation.summary)
+        self.violation = violation
