@@ -17,7 +17,7 @@ from harness.check.operations.call import Results
 from harness.check.outcome import Difference, Evidence, Signature
 from harness.check.raised import Owns, said, trail
 from harness.kernels.executors.base import AccessFault
-from harness.memory import Image, MemoryPlan, describe
+from harness.memory import Image, MemoryPlan, Place, describe
 from harness.oracles.expected import ACCEPTED_OUT, Expected
 
 SHOWN_DIFFERENCES = 8
@@ -65,7 +65,7 @@ def access_evidence(
         return None
     told = []
     for fault in faults:
-        place = describe(case, plan, fault.offset)
+        place = _place_of_fault(case, plan, fault)
         access = "store" if fault.is_store else "load"
         told.append(
             (
@@ -81,6 +81,13 @@ def access_evidence(
     signature = Signature(operation_name(case.program[index]), "access", faults[first].violation, kind, layout)
     details = tuple(text for _, text in told[:SHOWN_DIFFERENCES])
     return signature, Evidence(told[first][1], (), sum(fault.width for fault in faults), details)
+
+
+def _place_of_fault(case: Case, plan: MemoryPlan, fault: AccessFault) -> Place:
+    """What an access hit: of a wide one, the first byte that belongs to no object, if there is one."""
+    places = [describe(case, plan, fault.offset + i) for i in range(fault.width)]
+    nowhere = ("padding", "guard", "private") if fault.violation == "out-of-bounds" else ()
+    return next((place for place in places if place.kind in nowhere), places[0])
 
 
 def count_evidence(case: Case, index: int, expected: list[int], found: list[int]) -> tuple[Signature, Evidence] | None:
