@@ -83,6 +83,9 @@ class _TerminalReport:
                 f"judged {judged}; {summary.launches} launches"
             )
         )
+        if any(summary.relations.values()):
+            asked = ", ".join(f"{count} {name}" for name, count in summary.relations.items() if count)
+            self._console.print(Text(f"relations judged: {asked}"))
         reached = [name for name, count in summary.regimes.items() if count]
         missed = [name for name, count in summary.regimes.items() if not count]
         self._console.print(Text(f"regimes reached: {len(reached)} of {len(summary.regimes)}"))

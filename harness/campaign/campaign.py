@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import cast
@@ -33,6 +33,7 @@ from harness.check.outcome import Outcome, Signature
 from harness.check.worker import OUTCOMES
 from harness.check.worker_process import KernelLine, WorkerError, WorkerLost, WorkerProcess
 from harness.engines.random import CASES_PER_LAYOUT, GENERATOR_VERSION, Recipe, case_at
+from harness.engines.relations import RelationPolicy
 from harness.regimes import REGIMES, regimes_of
 from harness.repro import Origin, Repro, ShrinkRecord, repro_name, write_repro
 from harness.shrink.shrinker import shrink
@@ -54,6 +55,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     case_seconds: float = 120.0
     checks: tuple[str, ...] = ("memory",)
     require: tuple[str, ...] = ()
+    relations: RelationPolicy = RelationPolicy()
     fail_fast: bool = False
     shrink: bool = True
     shrink_executions: int = 1000
@@ -80,6 +82,7 @@ class Campaign:
         self._judged: Counter[str] = Counter()
         self._skipped: Counter[str] = Counter()
         self._regimes: Counter[str] = Counter()
+        self._relations: Counter[str] = Counter()
         self._launches = 0
         self._done = 0
         self._losses = 0
@@ -155,7 +158,7 @@ class Campaign:
             end = self._next = min(start + CASES_PER_LAYOUT, self._settings.cases or start + CASES_PER_LAYOUT)
         over = start >= end or time.monotonic() >= self._deadline or (self._settings.fail_fast and self._found)
         if not over:
-            worker.send_range(self._settings.recipe, start, end, self._deadline)
+            worker.send_range(self._settings.recipe, self._settings.relations, start, end, self._deadline)
             busy[worker] = end
 
     @property
@@ -200,6 +203,9 @@ class Campaign:
                 self._skipped[cast(str, verdict.reason)] += 1
             else:
                 self._judged[verdict.operation] += 1
+        for verdict in outcome.relations:
+            self._launches += verdict.launches
+            self._relations[verdict.relation] += verdict.status != "skip"
         yield CaseJudged(index, outcome, self._done, time.monotonic() - self._start, drawn)
         if failed is not None:
             yield from self._record_failure(index, failed, outcome)
@@ -252,13 +258,9 @@ class Campaign:
     # Shrinking, after the last case: findings are safe by then.
 
     def _shrink_all(self, worker: WorkerProcess) -> Iterator[Event]:
-        def judge(case: Case) -> Outcome:
-            if not worker.alive:
-                worker.restart()
-            return worker.check(case)
-
         met: dict[Signature, tuple[Case, Outcome, int]] = {}
         for signature, found in sorted(self._found.items(), key=lambda item: item[1].index):
+            judge = shrinking_judge(worker, signature)
             shrunk = shrink(found.case, found.outcome, judge, self._settings.shrink_executions)
             record = ShrinkRecord(
                 executions=shrunk.executions, seconds=round(shrunk.seconds, 3), complete=shrunk.complete
@@ -296,6 +298,8 @@ class Campaign:
             )
         missing = [f"regime {name}" for name in settings.require if not self._regimes[name]]
         missing += [f"operation {name}" for name in settings.recipe.operations if not self._judged[name]]
+        if settings.relations.required:
+            missing += [f"relation {name}" for name in settings.relations.names if not self._relations[name]]
         domains = settings.recipe.domains
         return Summary(
             seed=settings.recipe.seed,
@@ -318,7 +322,20 @@ class Campaign:
             kernel_lines=_line_coverage(self._executed, self._known),
             exit_status=1 if findings else 3 if missing else 0,
             missing=missing,
+            relations={name: self._relations[name] for name in settings.relations.names},
         )
+
+
+def shrinking_judge(worker: WorkerProcess, signature: Signature) -> Callable[[Case], Outcome]:
+    """Judges candidates for a smaller case of the same finding: if a relation saw it, that one is asked."""
+    asked = () if signature.relation is None else (signature.relation,)
+
+    def judge(case: Case) -> Outcome:
+        if not worker.alive:
+            worker.restart()
+        return worker.check(case, asked)
+
+    return judge
 
 
 def _line_coverage(executed: set[KernelLine], known: set[KernelLine]) -> list[LineCoverage]:

@@ -98,6 +98,7 @@ class Summary(msgspec.Struct, frozen=True):
     findings: list[Finding]
     exit_status: int
     missing: list[str]
+    relations: dict[str, int]
 
 
 class CampaignFinished(msgspec.Struct, frozen=True):

@@ -61,7 +61,7 @@ def serve(connection: Connection, assignment: Assignment) -> None:
             elif kind == "time":
                 judge.time(*content)
             elif kind == "check":
-                judge.check(content)
+                judge.check(*content)
             else:
                 judge.range(*content)
         except InvalidCase as error:
@@ -89,10 +89,10 @@ class _Judge:
     def _at(self, operation: str) -> None:
         self._connection.send(("at", (self._index, operation)))
 
-    def check(self, text: bytes) -> None:
-        """Judge one case given as JSON; answers `outcome`."""
+    def check(self, text: bytes, relations: tuple[str, ...]) -> None:
+        """Judge one case given as JSON, and ask relations about it; answers `outcome`."""
         self._index = -1
-        outcome = self._session.check(decode_case(text))
+        outcome = self._session.check(decode_case(text), relations)
         self._connection.send(("outcome", ENCODER.encode(outcome)))
 
     def time(self, text: bytes, launches: int) -> None:
@@ -104,9 +104,9 @@ class _Judge:
         executor = self._session.executor
         self._connection.send(("lines", (sorted(executor.executed_lines()), sorted(executor.known_lines()))))
 
-    def range(self, recipe: Any, start: int, stop: int, deadline: float) -> None:
+    def range(self, recipe: Any, policy: Any, start: int, stop: int, deadline: float) -> None:
         """Draw and judge cases `start .. stop - 1` until the deadline (`time.monotonic`); answers a `result` each,
-        then `done` with the index of the first case not judged."""
+        then `done` with the index of the first case not judged. `policy` says which relations are asked."""
         from harness.engines.random import case_at
         from harness.regimes import regimes_of
 
@@ -120,7 +120,7 @@ class _Judge:
             regimes = regimes_of(case)
             drawn = time.perf_counter() - began
             try:
-                outcome = self._session.check(case)
+                outcome = self._session.check(case, policy.at(recipe.seed, index), policy.most)
             except InvalidCase as error:
                 raise RuntimeError(f"the generators drew an invalid case, number {index}: {error}") from error
             failed: Case | None = case if outcome.failure else None

@@ -18,7 +18,7 @@ import msgspec
 
 import harness
 from harness.case import Case, InvalidCase, encode_case
-from harness.check.outcome import Evidence, Outcome, Seconds, Signature, Verdict
+from harness.check.outcome import RELATION, WITHIN, Evidence, Outcome, Seconds, Signature, Verdict
 from harness.check.worker import OUTCOMES, Assignment
 
 KernelLine = tuple[str, str, int]
@@ -48,13 +48,15 @@ class WorkerLost(Exception):
 
     def outcome(self) -> Outcome:
         """The loss as a verdict: a crash is a finding."""
-        signature = Signature(self.operation, "isolation", self.violation, "process", "-")
+        operation, _, relation = self.operation.partition(WITHIN)
+        oracle = RELATION + relation if relation else "isolation"
+        signature = Signature(operation, oracle, self.violation, "process", "-")
         lines = _last_words(self.detail)
         said = f"; it said: {' / '.join(lines[:3])}" if lines else ""
         evidence = Evidence(
             f"the worker process was lost ({self.violation}) during {self.operation}{said}", (), 0, lines
         )
-        return Outcome((Verdict(self.operation, "fail", signature=signature, evidence=evidence),), Seconds())
+        return Outcome((Verdict(operation, "fail", signature=signature, evidence=evidence),), Seconds())
 
 
 def _last_words(text: str) -> tuple[str, ...]:
@@ -120,10 +122,13 @@ class WorkerProcess:
         if kind != "ready":
             raise WorkerError(f"unexpected {kind!r} from a new worker")
 
-    def check(self, case: Case) -> Outcome:
-        """Judge one case. Raises InvalidCase or WorkerError; a lost worker is an outcome, and needs `restart`."""
+    def check(self, case: Case, relations: tuple[str, ...] = ()) -> Outcome:
+        """Judge one case, and ask relations about it if it passes.
+
+        Raises InvalidCase or WorkerError; a lost worker is an outcome, and needs `restart`.
+        """
         try:
-            self.connection.send(("check", encode_case(case)))
+            self.connection.send(("check", (encode_case(case), relations)))
             while True:
                 kind, content = self.receive()
                 if kind == "outcome":
@@ -161,11 +166,11 @@ class WorkerProcess:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def send_range(self, recipe: Any, start: int, stop: int, deadline: float) -> None:
+    def send_range(self, recipe: Any, policy: Any, start: int, stop: int, deadline: float) -> None:
         self.last_heard = time.monotonic()
         self._at = (start, "draw")
         try:
-            self.connection.send(("range", (recipe, start, stop, deadline)))
+            self.connection.send(("range", (recipe, policy, start, stop, deadline)))
         except BrokenPipeError:
             raise self._lost() from None
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from harness.case import Domain
 from harness.generators.operations import OperationName
+
+if TYPE_CHECKING:
+    from harness.engines.relations import RelationPolicy
 
 OPERATIONS: tuple[OperationName, ...] = ("postprocess", "precopy")
 
@@ -58,6 +61,28 @@ def parse_regimes(text: str) -> tuple[str, ...]:
     if unknown:
         raise typer.BadParameter(f"unknown regime {', '.join(unknown)}; known: {', '.join(sorted(REGIMES))}")
     return names
+
+
+def parse_relations(text: str) -> RelationPolicy:
+    """`sample` (one on every eighth case), `all`, `none`, or names of a comma-separated list, each on every case.
+
+    Raises typer.BadParameter.
+    """
+    from harness.engines.relations import RelationPolicy, sampled
+    from harness.oracles.relations.registry import UnknownRelation, relation, relations
+
+    if text == "none":
+        return RelationPolicy()
+    if text in ("sample", "all"):
+        everything = tuple(relations())
+        return sampled(everything) if text == "sample" else RelationPolicy(everything)
+    try:
+        names = [relation(name.strip()).name for name in text.split(",") if name.strip()]
+    except UnknownRelation as error:
+        raise typer.BadParameter(f"{error}; or sample, all, none") from error
+    if not names:
+        raise typer.BadParameter("no relation named; write sample, all, none, or names")
+    return RelationPolicy(tuple(dict.fromkeys(names)), required=True)
 
 
 def executor_or_default(name: str | None) -> str:

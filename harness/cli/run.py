@@ -47,6 +47,15 @@ def run(
             callback=options.callback(options.parse_regimes),
         ),
     ] = "",
+    relations: Annotated[
+        str,
+        typer.Option(
+            "--relations",
+            help="Relations between runs to ask of each case, comma-separated; all; none; or sample: one on every "
+            "eighth case.",
+            callback=options.callback(options.parse_relations),
+        ),
+    ] = "sample",
     out: Annotated[Path, typer.Option("--out", help="Folder for repro files.")] = Path("findings"),
     workers: Annotated[int, typer.Option("--workers", "-j", help="Worker processes.", min=1, max=256)] = 1,
     scale: Annotated[
@@ -95,6 +104,7 @@ def run(
         workers=workers,
         case_seconds=options.parse_seconds(case_limit),
         require=options.parse_regimes(require),
+        relations=options.parse_relations(relations),
         fail_fast=fail_fast,
         shrink=not no_shrink,
     )

@@ -29,10 +29,11 @@ def shrink(
 
     Exit status: 1 if the finding is still there (and OUT was written), 0 if it is FIXED, 3 if it was skipped.
     """
+    from harness.campaign.campaign import shrinking_judge
     from harness.check.worker_process import WorkerProcess
     from harness.kernels.targets.registry import prepare
     from harness.repro import ShrinkRecord, read_repro, write_repro
-    from harness.repro.replay import recorded_target
+    from harness.repro.replay import recorded_target, relations_to_ask
     from harness.shrink.shrinker import shrink as run_shrinker
 
     repro = read_repro(file)
@@ -41,19 +42,15 @@ def shrink(
     how = options.executor_or_default(executor)
     with WorkerProcess(chosen, how, limit=120.0) as worker:
         worker.wait_ready()
-
-        def judge(case: object) -> object:
-            if not worker.alive:
-                worker.restart()
-            return worker.check(case)  # type: ignore[arg-type]
-
-        outcome = worker.check(repro.case)
+        outcome = worker.check(repro.case, relations_to_ask(repro))
         failure = outcome.failure
         if failure is None:
-            skipped = any(verdict.status == "skip" for verdict in outcome.verdicts)
+            skipped = any(verdict.status == "skip" for verdict in (*outcome.verdicts, *outcome.relations))
             print(f"{'SKIPPED' if skipped else 'FIXED'}: {file} does not fail on {chosen}", file=sys.stderr)
             sys.exit(3 if skipped else 0)
-        shrunk = run_shrinker(repro.case, outcome, judge, executions)  # type: ignore[arg-type]
+        assert failure.signature is not None
+        judge = shrinking_judge(worker, failure.signature)
+        shrunk = run_shrinker(repro.case, outcome, judge, executions)
     final = shrunk.outcome.failure
     assert final is not None
     assert final.signature is not None

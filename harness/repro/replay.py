@@ -9,6 +9,7 @@ import msgspec
 from harness.case import InvalidCase
 from harness.check.outcome import Outcome
 from harness.check.worker_process import WorkerProcess
+from harness.oracles.relations.registry import UnknownRelation, relation
 from harness.repro.format import Repro
 
 Answer = Literal["FAILED", "FIXED", "SKIPPED"]
@@ -40,15 +41,27 @@ def recorded_target(repro: Repro) -> str:
     raise InvalidCase(f"the file was recorded with target {name!r}; name a target with --target to replay it")
 
 
+def relations_to_ask(repro: Repro) -> tuple[str, ...]:
+    """The relation that has to be asked for the finding to show, if one saw it. Raises InvalidCase if there is none
+    of that name."""
+    name = repro.signature.relation
+    if name is None:
+        return ()
+    try:
+        return (relation(name).name,)
+    except UnknownRelation as error:
+        raise InvalidCase(f"the file's signature names an {error}") from error
+
+
 def replay(repro: Repro, target: str, executor: str, limit: float) -> Replayed:
     """Run a repro's case. Raises WorkerRefused, InvalidCase or WorkerError."""
     with WorkerProcess(target, executor, limit=limit) as worker:
         worker.wait_ready()
-        outcome = worker.check(repro.case)
+        outcome = worker.check(repro.case, relations_to_ask(repro))
     answer: Answer
     if outcome.failure is not None:
         answer = "FAILED"
-    elif any(verdict.status == "skip" for verdict in outcome.verdicts):
+    elif any(verdict.status == "skip" for verdict in (*outcome.verdicts, *outcome.relations)):
         answer = "SKIPPED"
     else:
         answer = "FIXED"
