@@ -58,8 +58,8 @@ runs so far."""
 class Variant:
     """A case to run beside the first one, and how.
 
-    `prepare` edits the memory that the case describes. `fresh` runs it in a new context whose private memory holds the
-    case's poison pattern; `temporal_tiles` in a new context with so many programs for each temporal copy. `judged`
+    `prepare` edits the memory that the case describes. `fresh` runs it in a new context whose private memory holds poison
+    pattern B (that of other contexts holds A); `temporal_tiles` in a new context with so many programs for each temporal copy. `judged`
     variants must also satisfy the memory oracle by themselves.
     """
 

@@ -1,0 +1,139 @@
+"""Targets with faults that one relation sees and a single run does not: the harness's own kernels, rewritten.
+
+Written `faulty:NAME`, where NAME is one of FAULTS. A test puts this folder on PYTHONPATH; the entry point beside this
+file does the rest, as for anybody else's targets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from harness.kernels.mutations.mutation import Mutation, Rewrite
+from harness.kernels.targets.base import UnknownTarget
+from harness.kernels.targets.family import KnownTarget
+
+if TYPE_CHECKING:
+    from harness.kernels.executors.base import Executor
+    from harness.kernels.targets.base import Target
+
+FAULTS: dict[str, tuple[str, list[Rewrite]]] = {
+    "mapped-bias": (
+        "precopy",
+        [
+            Rewrite(
+                "precopy_kernel",
+                "bias = tl.load(biases + slot)",
+                "bias = tl.load(biases + slot) * (2 if HAS_MAPPING else 1)",
+            )
+        ],
+    ),
+    "mapped-count": (
+        "postprocess",
+        [
+            Rewrite(
+                "postprocess_kernel",
+                "tl.where(within_block, 1, count)",
+                "tl.where(within_block, 2 if HAS_MAPPING else 1, count)",
+            )
+        ],
+    ),
+    "ascending-slots": (
+        "precopy",
+        [
+            Rewrite(
+                "precopy_kernel",
+                "        slot = tl.load(mapping + slot).to(tl.int32)",
+                "        slot = tl.load(mapping + slot).to(tl.int32)\n"
+                "        slot = tl.where(slot >= tl.load(mapping).to(tl.int32), slot, -1)",
+            )
+        ],
+    ),
+    "one-request": (
+        "context",
+        [
+            Rewrite(
+                "FusedContext._grid",
+                "num_requests, self._num_states,",
+                "num_requests, self._num_states if num_requests > 1 else 1,",
+            )
+        ],
+    ),
+    "ascending-blocks": (
+        "copy",
+        [
+            Rewrite(
+                "move_state",
+                "address + destination_block * block_stride",
+                "address + tl.maximum(source_block, destination_block) * block_stride",
+            )
+        ],
+    ),
+    "sixteen-tiles": ("copy", [Rewrite("_copy_words", "TILES * LANES", "16 * LANES")]),
+    "dim-first-tail": (
+        "copy",
+        [Rewrite("move_state", "unit, runs, run_stride, LANES)", "unit * runs, 1, 0, LANES)")],
+    ),
+    "unfilled-0": ("context", []),
+    "unfilled-1": ("context", []),
+    "memory-of-calls": (
+        "context",
+        [
+            Rewrite(
+                "FusedContext.precopy",
+                "        if num_requests == 0:\n",
+                "        call = [t.tolist() for t in (source_column, destination_column, bias, *self._bound[1])]\n"
+                "        call.append(None if mapping is None else mapping.tolist())\n"
+                "        last, self._last_call = getattr(self, '_last_call', None), call\n"
+                "        if num_requests == 0 or call == last:\n",
+            )
+        ],
+    ),
+}
+"""File of the fused kernels and what to rewrite in it."""
+
+for bit in (0, 1):  # a decision that rests on a bit nobody wrote: right for one of the two
+    FAULTS[f"unfilled-{bit}"] = (
+        "context",
+        [
+            Rewrite("FusedContext.__init__", "        self._snapshot.zero_()\n", ""),
+            Rewrite(
+                "FusedContext.precopy",
+                "        if num_requests == 0:\n",
+                f"        if num_requests == 0 or int(self._snapshot[0]) & 1 == {bit}:\n",
+            ),
+        ],
+    )
+
+
+def faulty(name: str) -> Mutation:
+    """A fault as a mutation of the builtin target."""
+    file, rewrites = FAULTS[name]
+    return Mutation(name, "a fault for tests", {"builtin": {f"fused/{file}.py": [rewrites]}})
+
+
+class FaultyFamily:
+    forms = ("faulty:NAME",)
+
+    def claims(self, name: str) -> bool:
+        return name.startswith("faulty:")
+
+    def check(self, name: str) -> None:
+        if name.removeprefix("faulty:") not in FAULTS:
+            raise UnknownTarget(f"no such fault: {name}")
+
+    def prepare(self, name: str, announce: object) -> None:
+        """Nothing."""
+
+    def known(self) -> Iterator[KnownTarget]:
+        yield KnownTarget("faulty:NAME", "faults for tests", None)
+
+    def load(self, name: str, mutations: Sequence[Any], executor: Executor) -> Target:
+        from harness.kernels.targets.builtin import BuiltinTarget
+
+        target = BuiltinTarget(executor, [faulty(name.removeprefix("faulty:"))])
+        target.name = name
+        return target
+
+
+FAMILY = FaultyFamily()
