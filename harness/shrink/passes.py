@@ -26,6 +26,9 @@ from harness.case import (
 from harness.shrink import edits
 from harness.shrink.edits import Where, replace
 
+FAR = 1 << 20
+"""Bytes between two blocks that are there for the sake of large offsets."""
+
 Proposal = Callable[[], Case]
 """Makes a candidate; raises InvalidCase if there is none after all."""
 Pass = Callable[[Case], Iterator[Proposal]]
@@ -117,8 +120,14 @@ def _blank_column(case: Case, column: int) -> Case:
 
 
 def fewer_blocks(case: Case) -> Iterator[Proposal]:
-    """Number the blocks in use from 1; then let blocks of different columns be one block where that is enough."""
+    """Number the blocks in use from 1; where blocks lie far apart, widen the strides so that they still do."""
     yield lambda: edits.renumber_blocks(case)
+    if any(edits.natural_gap(where, state) > FAR for where, state in case.layout.states()):
+        for stride in (1 << 31, 1 << 32):
+            yield lambda stride=stride: edits.repack(  # type: ignore[misc]
+                edits.renumber_blocks(case),
+                lambda w, s: stride - state_extent(s) if edits.natural_gap(w, s) > FAR else edits.natural_gap(w, s),
+            )
 
 
 def lower_columns(case: Case) -> Iterator[Proposal]:
