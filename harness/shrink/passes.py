@@ -123,10 +123,15 @@ def fewer_blocks(case: Case) -> Iterator[Proposal]:
     """Number the blocks in use from 1; where blocks lie far apart, widen the strides so that they still do."""
     yield lambda: edits.renumber_blocks(case)
     if any(edits.natural_gap(where, state) > FAR for where, state in case.layout.states()):
-        for stride in (1 << 31, 1 << 32):
-            yield lambda stride=stride: edits.repack(  # type: ignore[misc]
+        # Where an offset wraps onto another block, and where it wraps beside one.
+        for base, beside in ((1 << 31, 0), (1 << 31, 1), (1 << 32, 0), (1 << 32, 1)):
+            yield lambda base=base, beside=beside: edits.repack(  # type: ignore[misc]
                 edits.renumber_blocks(case),
-                lambda w, s: stride - state_extent(s) if edits.natural_gap(w, s) > FAR else edits.natural_gap(w, s),
+                lambda w, s: (
+                    base + (2 * beside - 1) * state_extent(s)
+                    if edits.natural_gap(w, s) > FAR
+                    else edits.natural_gap(w, s)
+                ),
             )
 
 
