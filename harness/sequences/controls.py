@@ -1,25 +1,98 @@
 """Controls are switches that change what a run drives: planted faults, and fixes of known issues.
 
 A planted fault is a mistake that production code could make, made on purpose, so that a dead check is noticed. A fix
-takes one known issue out, to show that it is the only cause of a violation.
+takes one issue out, to show that it is the only cause of a violation: a finding is not one before the same events were
+run with the suspect rule switched.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
+from harness.case.problem import InvalidCase
+
+FAULTS = {
+    "chunk-off-grid": "a prefill chunk ends off the block grid",
+    "kept-columns": "state columns of preempted requests are kept",
+    "accepted-not-reset": "the accepted count is not reset when a state moves within its block",
+    "plain-decode-row": "a decode row without drafts is treated as a plain one",
+    "other-block-size": "a state column is seeded in another block size",
+}
+
+FIXES = {
+    "fresh-rows": "rows with placeholder drafts of requests of which nothing is computed decode from an empty state",
+    "split-block-size": "prefill chunks are aligned to the Mamba block size, whatever the smallest block size is",
+    "realign-chunks": "a chunk that starts inside a block ends at the next boundary, also with a checkpoint inside it",
+    "keep-accepted": "a V1 row that was left out of a step finds its accepted count again",
+}
+
 
 class Controls(msgspec.Struct, frozen=True, kw_only=True):
-    """`faults` and `fixes` by name. `check_entries` off leaves poisoned cache entries to whoever reads them."""
+    """`faults` and `fixes` by name. `check_entries` off leaves poisoned cache entries to whoever reads them.
+
+    Raises InvalidCase for a name that does not exist.
+    """
 
     faults: tuple[str, ...] = ()
     fixes: tuple[str, ...] = ()
     check_entries: bool = True
 
-    def change_engine(self, engine: Any) -> None:
-        """Plant what belongs in the scheduler."""
+    def __post_init__(self) -> None:
+        for kind, names, known in (("fault", self.faults, FAULTS), ("fix", self.fixes, FIXES)):
+            for name in names:
+                if name not in known:
+                    raise InvalidCase(f"unknown {kind} {name!r}; known: {', '.join(known)}")
 
-    def change_worker(self, worker: Any) -> None:
-        """Plant what belongs in the worker."""
+    def apply(self, engine: Any, worker: Any) -> None:
+        """Change one engine and its worker."""
+        if "chunk-off-grid" in self.faults:
+            _wrap_split(engine, lambda split, request, tokens, *hits: tokens)
+        for fault in self.faults:
+            worker.fault = fault
+        if "split-block-size" in self.fixes:
+            _wrap_split(engine, _with_mamba_block_size(engine))
+        if "realign-chunks" in self.fixes:
+            _wrap_split(engine, _realigned(engine))
+        if "keep-accepted" in self.fixes:
+            worker.keeps_accepted = True
+        if "fresh-rows" in self.fixes:
+            worker.pads_fresh_rows = False
+
+
+def _wrap_split(engine: Any, rule: Callable[..., int]) -> None:
+    """Let `rule` decide how prefill chunks are cut; it gets production's function first."""
+    scheduler = engine.scheduler
+    split = scheduler._mamba_block_aligned_split
+    scheduler._mamba_block_aligned_split = lambda request, tokens, *hits, **named: rule(
+        split, request, tokens, *hits, *named.values()
+    )
+
+
+def _with_mamba_block_size(engine: Any) -> Callable[..., int]:
+    cache, size = engine.scheduler.cache_config, engine.config.block_size
+
+    def rule(split: Callable[..., int], *arguments: Any) -> int:
+        smallest = cache.block_size
+        cache.block_size = size
+        try:
+            return split(*arguments)
+        finally:
+            cache.block_size = smallest
+
+    return rule
+
+
+def _realigned(engine: Any) -> Callable[..., int]:
+    size = engine.config.block_size
+
+    def rule(split: Callable[..., int], request: Any, tokens: int, *hits: int) -> int:
+        found = split(request, tokens, *hits)
+        start = request.num_computed_tokens + sum(hits)
+        if start >= max(request.num_prompt_tokens, request.num_tokens - 1) or start % size == 0:
+            return found
+        return min(found, size - start % size)
+
+    return rule

@@ -50,9 +50,8 @@ class SequenceRun:
         self.controls = controls or Controls()
         self.counters: Counter[str] = Counter()
         self.engine = Engine(case.config)
-        self.controls.change_engine(self.engine)
         self.worker = (WorkerV1 if case.config.runner == "V1" else WorkerV2)(self.engine)
-        self.controls.change_worker(self.worker)
+        self.controls.apply(self.engine, self.worker)
         config = case.config
         sizes = tuple(
             self.engine.kv_cache_config.kv_cache_groups[group].kv_cache_spec.block_size
@@ -64,6 +63,7 @@ class SequenceRun:
         )
         self.meaning.check_entries = self.controls.check_entries
         self.meaning.counters = self.counters
+        self.meaning.fresh_rows_start_empty = "fresh-rows" in self.controls.fixes
         outputs = module("vllm.v1.outputs")
         self._make_output, self._make_drafts = outputs.ModelRunnerOutput, outputs.DraftTokenIds
         self._texts: dict[str, Text] = self.meaning.texts
@@ -76,6 +76,7 @@ class SequenceRun:
         self._queue: deque[tuple[Any, Any, dict[str, tuple[int, list[int]]]]] = deque()
         self._scheduled: dict[str, list[int]] = {}
         self._arrival = 0.0
+        self._may_deliver_early = config.asynchronous and self.engine.delivers_early()
 
     def run(self) -> RunResult:
         """Run all events, up to the first violation. Raises UnknownTarget if the release cannot be driven."""
@@ -161,7 +162,7 @@ class SequenceRun:
                 self._deliver()
                 self._hand_over_drafts(event)
             return
-        if event.early:
+        if event.early and self._may_deliver_early:
             while self._queue:
                 self._deliver()
         if scheduler.has_requests():

@@ -54,6 +54,9 @@ class Meaning:
         self.check_entries = True
         """Whether check (b) is on; off, a poisoned entry shows where a request trips over it."""
 
+        self.fresh_rows_start_empty = False
+        """A fix: speculative rows of requests without computed tokens start from an empty state."""
+
     # What a step does.
 
     def forward(
@@ -218,6 +221,8 @@ class Meaning:
         device, computed, taps = self.device, row.computed, self.taps
         prefix = self.texts[row.request].prefix
         if computed == 0:
+            if row.speculative and not self.fresh_rows_start_empty:
+                self._check_fresh(row)
             return [[UNDEFINED] * taps for _ in self.mamba]
         for group, table in zip(self.attention, row.attention, strict=True):
             size = self.attention_sizes[group]
@@ -248,6 +253,22 @@ class Meaning:
                 self._misread("conv", row, group, column, block, device.conv[block], computed)
             windows.append(window)
         return windows
+
+    def _check_fresh(self, row: ForwardRow) -> None:
+        """A speculative row reads its state unconditionally: at position 0 that must be an empty one."""
+        for group, table in zip(self.mamba, row.mamba, strict=True):
+            block = table[row.state_column]
+            if self.device.temporal[block] != UNDEFINED:
+                self._fail(
+                    "wrong-state-read",
+                    "temporal",
+                    row.request,
+                    group,
+                    row.state_column,
+                    block,
+                    self.say([self.device.temporal[block]]),
+                    "the empty state of a request of which nothing is computed",
+                )
 
     def _write_states(
         self,

@@ -56,3 +56,9 @@ def parameter_names(function: Any) -> frozenset[str]:
         if inspect.isfunction(target) or inspect.ismethod(target):
             names.update(inspect.signature(target).parameters)
     return frozenset(names)
+
+
+@functools.cache
+def source_of(thing: Any) -> str:
+    """Source text of a module, class or function: where a rule cannot be called, it is recognised."""
+    return inspect.getsource(thing)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.case.sequence import SequenceConfig
-from harness.kernels.targets.vllm.scheduling.bare import accepted, bare, parameter_names
+from harness.kernels.targets.vllm.scheduling.bare import accepted, bare, parameter_names, source_of
 from harness.kernels.targets.vllm.scheduling.loading import module
 
 V2_VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
@@ -57,6 +57,10 @@ class Engine:
         self.manager = self.scheduler.kv_cache_manager
         self.pool = self.manager.block_pool
         self.hasher = self._make_hasher()
+
+    def delivers_early(self) -> bool:
+        """Whether this release's asynchronous engine core may deliver outputs before it schedules the next step."""
+        return ".done()" in source_of(module("vllm.v1.engine.core").EngineCore.step_with_batch_queue)
 
     # Configuration.
 

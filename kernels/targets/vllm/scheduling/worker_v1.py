@@ -7,14 +7,13 @@ the few lines of `_prepare_inputs` that matter here: which accepted counts a row
 
 from __future__ import annotations
 
-import functools
 import inspect
 import types
 from collections.abc import Callable
 from typing import Any
 
 from harness.kernels.targets.base import UnknownTarget
-from harness.kernels.targets.vllm.scheduling.bare import accepted, parameter_names
+from harness.kernels.targets.vllm.scheduling.bare import accepted, parameter_names, source_of
 from harness.kernels.targets.vllm.scheduling.checkpoints import Checkpoints
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.loading import module
@@ -71,9 +70,10 @@ class _Buffer:
         """Nothing: whoever reads, reads `np`."""
 
 
-@functools.cache
-def _source(function: Any) -> str:
-    return inspect.getsource(function)
+def _original(holder: Any, name: str) -> Any:
+    """Production's function, also once an earlier worker has put its own in the place of it."""
+    function = getattr(holder, name, None)
+    return getattr(function, "original", function)
 
 
 def _parameters_of(function: Any) -> list[str]:
@@ -123,16 +123,20 @@ class WorkerV1:
         self._scalar: list[MoveRow] = []
         self._copies: list[tuple[int, int]] = []
         self.zeroed: list[int] = []
-        self._patch()
         self._speculative = engine.vllm_config.speculative_config
         self._runner = self._make_runner(rows)
         self._previous_counts: list[int] = []
         self._previous_computed: list[int] = []
-        source = _source(self._kind._prepare_inputs)
+        source = source_of(self._kind._prepare_inputs)
         self._zero_draft_rule = "zero_draft_decode_mask" in source
         self._by_previous_row = "prev_positions" in source
         self.fault: str | None = None
+        self.keeps_accepted = False
+        """A fix: rows that were left out of a step find their accepted count again."""
+        self._accepted_of: dict[str, int] = {}
         self._plan = StepPlan()
+        self._cleanup = _original(self._utils, "cleanup_mamba_state_idx")
+        self._patch()
 
     def _width(self, spec: Any) -> int:
         config = self.config
@@ -217,6 +221,20 @@ class WorkerV1:
         utils.collect_mamba_copy_meta = collect
         utils.do_mamba_copy_block = lambda *_, **__: None
 
+        def clean(output: Any, columns: dict[str, int]) -> None:
+            if worker.fault == "kept-columns":
+                for name in output.finished_req_ids:
+                    columns.pop(name, None)
+            else:
+                worker._cleanup(output, columns)
+            if worker.fault == "other-block-size":
+                for new in output.scheduled_new_reqs:
+                    columns[new.req_id] = (new.num_computed_tokens - 1) // max(worker.config.block_size // 2, 1)
+
+        if self._cleanup is not None:
+            clean.original = self._cleanup  # type: ignore[attr-defined]
+            utils.cleanup_mamba_state_idx = clean
+
     # One step.
 
     def begin(self, output: Any) -> StepPlan:
@@ -225,7 +243,10 @@ class WorkerV1:
         self._copies.clear()
         self._scalar.clear()
         self.zeroed.clear()
+        before = set(batch.req_id_to_index)
         corrections = self._kind._update_states(runner, output)
+        if self.keeps_accepted:
+            self._restore_accepted(before, output)
         plan = self._plan = StepPlan(zeroed=list(self.zeroed), copies=list(self._copies))
         if output.total_num_scheduled_tokens == 0:
             return plan
@@ -276,6 +297,14 @@ class WorkerV1:
             )
         self._names, self._samples, self._computed = names, samples, computed
         return plan
+
+    def _restore_accepted(self, before: set[str], output: Any) -> None:
+        resumed = output.scheduled_cached_reqs.resumed_req_ids
+        for name, row in self.batch.req_id_to_index.items():
+            if name not in before and name not in resumed and name in self._accepted_of:
+                self.batch.num_accepted_tokens_cpu[row] = self._accepted_of[name]
+        for name in (*output.finished_req_ids, *resumed):
+            self._accepted_of.pop(name, None)
 
     def _zero_drafts(self, output: Any) -> bool:
         """Whether a decode row without drafts is a speculative row with none."""
@@ -393,6 +422,7 @@ class WorkerV1:
         elif self._context is not None:
             for i, name in enumerate(names):
                 batch.num_accepted_tokens_cpu[i] = outcome[name][0]
+        self._accepted_of.update(counts)
         asynchronous = self.config.asynchronous
         if asynchronous:
             batch.prev_sampled_token_ids = self._previous_counts

@@ -8,11 +8,11 @@ section 4.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
 from harness.kernels.targets.base import UnknownTarget
+from harness.kernels.targets.vllm.scheduling.bare import source_of
 from harness.kernels.targets.vllm.scheduling.checkpoints import Checkpoints
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.loading import module
@@ -36,7 +36,9 @@ class WorkerV2:
         self.state_column = [-1] * slots
         self._tables: list[list[list[int]]] = [[[] for _ in range(slots)] for _ in range(groups)]
         self._drafted: set[str] = set()
-        self.seed_block_size = engine.config.block_size
+        self._seen: set[str] = set()
+        self.pads_fresh_rows = True
+        """A fix sets it to False: a fresh row with placeholder drafts runs as a decode, from an empty state."""
         self.fault: str | None = None
         self._sort = _batch_order(engine)
         self._rules = _rules()
@@ -77,8 +79,8 @@ class WorkerV2:
         computed = self._computed[slot]
         prefilled = min(self._optimistic[slot], self._prefill[slot])
         prefilling = prefilled < self._prefill[slot]
-        if prefilling and self._rules.one_token_runs_as_decode and scheduled - drafts == 1 and prefilled > 0:
-            prefilling = False
+        if prefilling and self._rules.one_token_runs_as_decode and scheduled - drafts == 1:
+            prefilling = prefilled == 0 and self.pads_fresh_rows
         decodes = not prefilling and 0 < scheduled <= self.config.num_spec + 1
         speculative = self.config.num_spec > 0 and decodes and (drafts > 0 or self.fault != "plain-decode-row")
         mamba = tuple(list(self._tables[group][slot]) for group in self.engine.mamba_groups)
@@ -117,9 +119,13 @@ class WorkerV2:
             raise UnknownTarget("this release does not tell the V2 runner the tokens of a new request")
         self._prefill[slot] = len(tokens)
         self._computed[slot] = self._optimistic[slot] = new.num_computed_tokens
-        if self.fault != "accepted-not-reset":
-            self.accepted[slot] = 1
-        self.state_column[slot] = (new.num_computed_tokens - 1) // self.seed_block_size
+        self.accepted[slot] = 1
+        size = self.config.block_size
+        if self.fault == "other-block-size":
+            size = max(size // 2, 1)
+        if self.fault != "kept-columns" or new.req_id not in self._seen:
+            self.state_column[slot] = (new.num_computed_tokens - 1) // size
+        self._seen.add(new.req_id)
         for table, blocks in zip(self._tables, new.block_ids, strict=True):
             table[slot] = list(blocks)
 
@@ -155,7 +161,8 @@ class WorkerV2:
     def settle(self, outcome: dict[str, tuple[int, list[int]]], counts: dict[str, int]) -> None:
         """Keep the accepted counts that postprocess left."""
         for row in self._rows:
-            self.accepted[row.slot] = counts[row.request]
+            kept = outcome[row.request][0] if row.samples else 1
+            self.accepted[row.slot] = kept if self.fault == "accepted-not-reset" else counts[row.request]
             if row.samples and not self._skip_drafts:
                 self._drafted.add(row.request)
             else:
@@ -174,16 +181,7 @@ class _Rules:
 
 
 def _rules() -> _Rules:
-    return _Rules(_source("vllm.v1.worker.gpu.model_runner"))
-
-
-_sources: dict[str, str] = {}
-
-
-def _source(name: str) -> str:
-    if name not in _sources:
-        _sources[name] = inspect.getsource(module(name))
-    return _sources[name]
+    return _Rules(source_of(module("vllm.v1.worker.gpu.model_runner")))
 
 
 def _batch_order(engine: Engine) -> Callable[[dict[str, int], dict[str, list[int]]], list[str]]:
