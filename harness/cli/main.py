@@ -6,6 +6,7 @@ never reached or an operation asked for judged no case, 4 the harness itself fai
 
 from __future__ import annotations
 
+import os
 import sys
 
 import typer
@@ -13,9 +14,10 @@ import typer
 from harness import __version__
 from harness.case import InvalidCase
 from harness.check.worker_process import WorkerError, WorkerRefused
-from harness.cli import bench, demo, doctor, replay, run, show, shrink, sweep, targets
+from harness.cli import bench, cache, demo, doctor, replay, run, show, shrink, sweep, targets
 from harness.kernels.executors.registry import UnavailableExecutor
 from harness.kernels.targets.base import UnknownTarget
+from harness.kernels.targets.releases import OFFLINE_VARIABLE
 
 BAD_INPUT, HARNESS_FAILED, INTERRUPTED = 2, 4, 130
 
@@ -33,7 +35,14 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def _version(version: bool = typer.Option(False, "--version", help="Print the version and stop.")) -> None:
+def _version(
+    version: bool = typer.Option(False, "--version", help="Print the version and stop."),
+    offline: bool = typer.Option(
+        False, "--offline", help="Download nothing: releases come from the cache alone (as HARNESS_OFFLINE=1)."
+    ),
+) -> None:
+    if offline:
+        os.environ[OFFLINE_VARIABLE] = "1"  # workers inherit it
     if version:
         print(__version__)
         raise typer.Exit
@@ -48,6 +57,7 @@ app.command("targets")(targets.targets)
 app.command("doctor")(doctor.doctor)
 app.command("demo")(demo.demo)
 app.add_typer(bench.app, name="bench")
+app.add_typer(cache.app, name="cache")
 
 
 def main() -> None:

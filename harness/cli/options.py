@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import sys
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from harness.case import Domain
+from harness.cli.announcing import Announcer
 from harness.generators.operations import OperationName
 
 if TYPE_CHECKING:
@@ -95,9 +95,7 @@ def executor_or_default(name: str | None) -> str:
     return name
 
 
-def announce(text: str) -> None:
-    """Say on standard error what is about to take long."""
-    print(f"harness: {text}", file=sys.stderr, flush=True)
+announce = Announcer()
 
 
 def callback(parse: Any) -> Any:

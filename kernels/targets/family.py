@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from harness.kernels.executors.base import Executor
     from harness.kernels.mutations.mutation import Mutation
     from harness.kernels.targets.base import Target
-    from harness.kernels.targets.releases import Announce
+    from harness.kernels.targets.downloading import Announce
 
 
 @dataclass(frozen=True)

@@ -10,15 +10,12 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import importlib.util
 import os
 import re
 import shutil
-import subprocess
-import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -27,6 +24,7 @@ import msgspec
 
 from harness.kernels.cache_directory import cache_directory
 from harness.kernels.targets.base import UnknownTarget
+from harness.kernels.targets.downloading import Announce, disk_is_full, download_wheel
 
 OFFLINE_VARIABLE = "HARNESS_OFFLINE"
 """Environment variable: anything but empty or `0` forbids downloads. Releases already cached still work."""
@@ -34,19 +32,6 @@ OFFLINE_VARIABLE = "HARNESS_OFFLINE"
 MANIFEST = "manifest.json"
 
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+)*((a|b|rc|\.post|\.dev)[0-9]+)?")
-
-# Only Python files are kept, so the wheel of any platform will do. Naming one makes the answer the same on every
-# host, also on those for which the package has no wheel.
-_WHEEL_TAGS = (
-    "--implementation=cp",
-    "--python-version=3.12",
-    *(f"--abi={abi}" for abi in ("cp312", "abi3", "none")),
-    *(f"--platform=manylinux_2_{glibc}_x86_64" for glibc in (17, 24, 28, 31, 34, 35)),
-    "--platform=manylinux1_x86_64",
-)
-
-Announce = Callable[[str], None]
-"""Takes one line that tells the user why something is taking its time."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +72,42 @@ class Release:
     manifest: Manifest
 
 
+@dataclass(frozen=True)
+class Entry:
+    """What is in the cache under one name. `size` in bytes; `sound` if all files have their checksums.
+
+    `manifest` is None where it cannot be read.
+    """
+
+    name: str
+    manifest: Manifest | None
+    size: int
+    sound: bool
+
+
+def entries() -> Iterator[Entry]:
+    """Everything in the cache of releases, by name. Reads all files: their checksums are tested."""
+    for directory in sorted(_releases().glob("*")):
+        if not directory.is_dir() or directory.name.startswith("."):
+            continue
+        size = sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
+        try:
+            manifest = msgspec.json.decode((directory / MANIFEST).read_bytes(), type=Manifest)
+        except (OSError, msgspec.DecodeError):
+            yield Entry(directory.name, None, size, False)
+            continue
+        yield Entry(directory.name, manifest, size, _sound(directory, manifest))
+
+
+def remove(name: str) -> None:
+    """Remove the cache entry `name`, after whoever is just making it. Nothing if there is none."""
+    directory = _releases() / name
+    if directory not in _releases().glob("*"):  # a name, not a path that leads elsewhere
+        return
+    with filelock.FileLock(f"{directory}.lock"):
+        shutil.rmtree(directory, ignore_errors=True)
+
+
 def check_version(package: Package, version: str) -> None:
     """Raise UnknownTarget if `version` is not the text of a version."""
     if not _VERSION.fullmatch(version):
@@ -109,23 +130,12 @@ def cached(package: Package, version: str) -> Release | None:
     if manifest is None or not set(package.needed) <= manifest.files.keys():
         return None
     directory = _directory(package, version)
-    try:
-        for file, checksum in manifest.files.items():
-            if hashlib.sha256((directory / file).read_bytes()).hexdigest() != checksum:
-                return None
-    except OSError:
-        return None
-    return Release(directory, manifest)
+    return Release(directory, manifest) if _sound(directory, manifest) else None
 
 
 def offline() -> bool:
     """Whether the user forbade downloads."""
     return os.environ.get(OFFLINE_VARIABLE, "") not in ("", "0")
-
-
-def package_installer() -> str | None:
-    """The module that downloads (`pip`), or None if this Python lacks it."""
-    return "pip" if importlib.util.find_spec("pip") is not None else None
 
 
 def release(package: Package, version: str, announce: Announce | None = None) -> Release:
@@ -151,7 +161,7 @@ def release(package: Package, version: str, announce: Announce | None = None) ->
             _fetch(package, version, directory, announce)
     except OSError as error:
         if error.errno == errno.ENOSPC:
-            raise UnknownTarget(_disk_full(package, version)) from error
+            raise UnknownTarget(disk_is_full(_named(package, version))) from error
         raise UnknownTarget(f"{_named(package, version)}: cannot write {directory.parent}: {error.strerror}") from error
     found = cached(package, version)
     if found is None:
@@ -163,12 +173,23 @@ def _named(package: Package, version: str) -> str:
     return f"{package.name} {version}"
 
 
-def _disk_full(package: Package, version: str) -> str:
-    return f"{_named(package, version)}: the disk of the cache directory {cache_directory()} is full"
+def _releases() -> Path:
+    return cache_directory() / "releases"
 
 
 def _directory(package: Package, version: str) -> Path:
-    return cache_directory() / "releases" / f"{package.entry or package.name}-{version}"
+    return _releases() / f"{package.entry or package.name}-{version}"
+
+
+def _sound(directory: Path, manifest: Manifest) -> bool:
+    """Whether every file of the manifest is there, unchanged."""
+    try:
+        return all(
+            hashlib.sha256((directory / file).read_bytes()).hexdigest() == checksum
+            for file, checksum in manifest.files.items()
+        )
+    except OSError:
+        return False
 
 
 def _fetch(package: Package, version: str, directory: Path, announce: Announce | None) -> None:
@@ -177,59 +198,12 @@ def _fetch(package: Package, version: str, directory: Path, announce: Announce |
     for leftover in directory.parent.glob(f"{prefix}*"):
         shutil.rmtree(leftover, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=prefix, dir=directory.parent) as work:
-        wheel = _download(package, version, Path(work), announce)
+        wheel = download_wheel(package.name, version, Path(work), announce)
         entry = Path(work) / "entry"
         _unpack(package, version, wheel, entry)
         if directory.exists():
             shutil.rmtree(directory)
         entry.rename(directory)
-
-
-def _download(package: Package, version: str, work: Path, announce: Announce | None) -> Path:
-    if package_installer() is None:
-        raise UnknownTarget(
-            f"{_named(package, version)} is not in the cache, and this Python has no pip to get it with"
-        )
-    target = work / "wheel"
-    command = [
-        *(sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--no-cache-dir"),
-        *("--no-input", "--disable-pip-version-check", *_WHEEL_TAGS),
-        *("--dest", str(target), f"{package.name}=={version}"),
-    ]
-    # pip's own temporary files hold the whole wheel too: keep them where they are cleaned up and have room.
-    environment = {**os.environ, "TMPDIR": str(work)}
-    result = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    if result.returncode != 0:
-        raise UnknownTarget(_explain(package, version, result.stderr))
-    withdrawn = re.search(r"Reason for being yanked: (.*)", result.stderr)
-    if withdrawn and announce is not None:
-        announce(f"{_named(package, version)} was withdrawn by its publisher: {withdrawn[1].strip()}")
-    wheels = sorted(target.glob("*.whl"))
-    if len(wheels) != 1:
-        raise UnknownTarget(f"{_named(package, version)}: pip left {len(wheels)} wheels where one was expected")
-    return wheels[0]
-
-
-def _explain(package: Package, version: str, output: str) -> str:
-    """One line for pip's many."""
-    named = _named(package, version)
-    if "No space left on device" in output or "Errno 28" in output:
-        return _disk_full(package, version)
-    versions = re.search(r"\(from versions: ([^)]*)\)", output)
-    if versions:
-        known = [text.strip() for text in versions[1].split(",") if text.strip() not in ("", "none")]
-        if known:
-            return f"{named} was never released, or has no wheel; there are {', '.join(known[-16:])}"
-        return f"{named} is not in the cache, and no package index could be reached or has it"
-    errors = [line for line in output.splitlines() if line.startswith("ERROR:")]
-    said = re.sub(r"^ERROR:\s*", "", errors[-1]) if errors else "no reason given"
-    return f"{named} could not be downloaded; pip says: {_without_hosts(said)[:160]}"
-
-
-def _without_hosts(text: str) -> str:
-    """Where a machine gets its packages from is nobody's business in a report."""
-    text = re.sub(r"(https?|file)://\S+", "(address)", text)
-    return re.sub(r"\b[\w-]+(\.[\w-]+)*\.(org|com|net|io|dev)\b", "(host)", text)
 
 
 def _unpack(package: Package, version: str, wheel: Path, entry: Path) -> None:

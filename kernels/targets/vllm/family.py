@@ -9,15 +9,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from harness.kernels.targets.base import Target, UnknownTarget
+from harness.kernels.targets.downloading import Announce, package_installer
 from harness.kernels.targets.family import KnownTarget
-from harness.kernels.targets.releases import (
-    OFFLINE_VARIABLE,
-    Announce,
-    check_version,
-    listed,
-    offline,
-    package_installer,
-)
+from harness.kernels.targets.releases import OFFLINE_VARIABLE, check_version, listed, offline
 from harness.kernels.targets.vllm.sources import (
     VLLM,
     SourceTree,

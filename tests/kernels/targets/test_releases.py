@@ -15,7 +15,9 @@ import pytest
 from harness.kernels import cache_directory
 from harness.kernels.targets import releases
 from harness.kernels.targets.base import UnknownTarget
-from harness.kernels.targets.releases import Package, cached, release
+from harness.kernels.targets.downloading import explain
+from harness.kernels.targets.releases import Package, cached, release, remove
+from harness.kernels.targets.releases import entries as cache_entries
 
 ROOT = Path(__file__).parents[3]
 SAMPLE = Package("harness-sample", kept=("sample/kernels/", "sample/math.py"), needed=("sample/kernels/copy.py",))
@@ -184,7 +186,74 @@ def test_what_is_no_version_never_becomes_a_path(version: str) -> None:
 
 def test_errors_do_not_say_where_packages_come_from() -> None:
     said = "ERROR: HTTPSConnectionPool(host='files.example.org'): GET https://user:pw@files.example.org/x.whl failed"
-    line = releases._explain(SAMPLE, "1.0", said)
+    line = explain("harness-sample 1.0", said)
     assert "example" not in line
     assert "pw" not in line
     assert line.startswith("harness-sample 1.0 could not be downloaded; pip says: ")
+
+
+def test_a_broken_wheel(wheels: Path, tmp_path: Path) -> None:
+    (wheels / "harness_sample-0.8-py3-none-any.whl").write_bytes(b"PK\x03\x04 and then nothing of the kind")
+    with pytest.raises(UnknownTarget, match=r"harness-sample 0\.8") as caught:
+        release(SAMPLE, "0.8")
+    assert "\n" not in str(caught.value)
+    assert entries(tmp_path) == []
+
+
+def test_a_wheel_cut_short(wheels: Path, tmp_path: Path) -> None:
+    wheel = build_wheel(wheels, "0.7", FILES)
+    wheel.write_bytes(wheel.read_bytes()[:-40])
+    with pytest.raises(UnknownTarget, match=r"harness-sample 0\.7") as caught:
+        release(SAMPLE, "0.7")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_withdrawn_release_works_and_says_why(wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel = build_wheel(wheels, "0.6", FILES)
+    page = tmp_path / "index.html"
+    page.write_text(f'<!DOCTYPE html><a href="{wheel.as_uri()}" data-yanked="wrong tables">{wheel.name}</a>')
+    monkeypatch.setenv("PIP_FIND_LINKS", page.as_uri())
+    said: list[str] = []
+    assert release(SAMPLE, "0.6", said.append).manifest.version == "0.6"
+    assert said[1:] == ["harness-sample 0.6 was withdrawn by its publisher: wrong tables"]
+
+
+def test_progress_ends_at_the_whole(wheels: Path, tmp_path: Path) -> None:
+    class Listener:
+        def __init__(self) -> None:
+            self.seen: list[tuple[int, int | None]] = []
+
+        def __call__(self, text: str) -> None:
+            pass
+
+        def progress(self, done: int, total: int | None) -> None:
+            self.seen.append((done, total))
+
+    listener = Listener()
+    release(SAMPLE, "1.0", listener)
+    done, total = listener.seen[-1]
+    assert done == total == next(wheels.glob("*.whl")).stat().st_size
+    assert [seen for seen, _ in listener.seen] == sorted(seen for seen, _ in listener.seen)
+
+
+def test_entries_tell_sound_from_damaged(wheels: Path, tmp_path: Path) -> None:
+    directory = release(SAMPLE, "1.0").directory
+    (entry,) = cache_entries()
+    assert (entry.name, entry.sound) == ("harness-sample-1.0", True)
+    assert entry.size == sum(file.stat().st_size for file in directory.rglob("*") if file.is_file())
+    (directory / "sample/math.py").write_bytes(b"PI = 4\n")
+    assert [entry.sound for entry in cache_entries()] == [False]
+    (directory / releases.MANIFEST).write_bytes(b"{")
+    assert [(entry.manifest, entry.sound) for entry in cache_entries()] == [(None, False)]
+    remove("harness-sample-1.0")
+    remove("harness-sample-1.0")
+    assert list(cache_entries()) == []
+
+
+@pytest.mark.parametrize("name", ["..", "../outside", "", "."])
+def test_nothing_outside_the_cache_is_removed(wheels: Path, tmp_path: Path, name: str) -> None:
+    release(SAMPLE, "1.0")
+    (tmp_path / "cache" / "outside").mkdir()
+    remove(name)
+    assert entries(tmp_path) == ["harness-sample-1.0"]
+    assert (tmp_path / "cache" / "outside").is_dir()

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.kernels.targets.base import UnknownTarget
-from harness.kernels.targets.releases import Announce, Package, check_version, release
+from harness.kernels.targets.downloading import Announce
+from harness.kernels.targets.releases import Package, check_version, release
 from harness.kernels.targets.vllm.sources import checkout_tree, installed_tree
 
 SCHEDULER = "vllm/v1/core/sched/scheduler.py"

@@ -1,0 +1,81 @@
+"""`harness cache`, fed with a made-up wheel of vllm from a directory instead of a package index."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.kernels.targets.vllm.sources import VLLM
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> dict[str, str]:
+    """Environment of a command whose only index has vllm 0.50.0, with an empty cache."""
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    info = "vllm-0.50.0.dist-info"
+    with zipfile.ZipFile(wheels / "vllm-0.50.0-py3-none-any.whl", "w") as archive:
+        for file in (*VLLM.needed, "vllm/model_executor/models/large.py"):
+            archive.writestr(file, "def create(): pass\n")
+        archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: vllm\nVersion: 0.50.0\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", "")
+    return {
+        "PIP_NO_INDEX": "1",
+        "PIP_FIND_LINKS": str(wheels),
+        "PIP_CONFIG_FILE": os.devnull,
+        "HARNESS_CACHE_DIR": str(tmp_path / "cache"),
+        "HARNESS_OFFLINE": "",
+    }
+
+
+def test_fetch_list_clean(harness: Command, settings: dict[str, str], tmp_path: Path) -> None:
+    done = harness("--offline", "cache", "fetch", "0.50.0", **settings)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "harness: vllm 0.50.0 is not in the cache, and HARNESS_OFFLINE is set\n"
+
+    done = harness("cache", "fetch", "0.50.0", **settings)
+    assert (done.returncode, done.stdout) == (0, "vllm==0.50.0 is in the cache\n"), done.stderr
+    assert done.stderr.splitlines() == ["harness: downloading vllm 0.50.0 once, to keep its source files"]
+    done = harness("--offline", "cache", "fetch", "vllm==0.50.0", **settings)
+    assert (done.returncode, done.stderr) == (0, "")
+
+    report = json.loads(harness("cache", "list", "--json", **settings).stdout)
+    (entry,) = report["releases"]
+    assert (entry["version"], entry["files"], entry["sound"]) == ("0.50.0", len(VLLM.needed), True)
+    assert len(entry["wheel_sha256"]) == 64
+    (tmp_path / "cache/releases/vllm-0.50.0" / VLLM.needed[0]).write_text("changed")
+    assert "damaged" in harness("cache", "list", **settings).stdout
+
+    assert harness("cache", "clean", "0.51.0", **settings).stderr == "harness: not in the cache: vllm-0.51.0\n"
+    assert harness("cache", "clean", **settings).returncode == 0
+    assert json.loads(harness("cache", "list", "--json", **settings).stdout)["releases"] == []
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        ("vllm==0.51.0", "vllm 0.51.0 was never released, or has no wheel; there are 0.50.0"),
+        ("vllm==0.50.0", "vllm 0.50.0 has no fused postprocess (MambaSpecDecodeGPUContext): it came with vllm 0.22.0"),
+        ("vllm==newest", "'newest' is not a version of vllm"),
+        ("path:nowhere", "path:nowhere: there is no such directory"),
+        ("path:wheels", "path:wheels is not a checkout of vLLM: it has no vllm/v1/worker/mamba_utils.py"),
+    ],
+)
+def test_a_target_that_cannot_be_had_is_one_line(
+    harness: Command, settings: dict[str, str], target: str, message: str
+) -> None:
+    done = harness("run", "--target", target, "--cases", 1, **settings)
+    assert done.returncode == 2
+    lines = [line for line in done.stderr.splitlines() if "downloading" not in line]
+    assert len(lines) == 1
+    assert message in lines[0]
+    assert done.stdout == ""
