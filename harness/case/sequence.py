@@ -143,8 +143,9 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     `drafts` says how many tokens the drafter proposes after the step, `right` how many of them are what the model
     will say; both for the request with number n at index n modulo their length, and empty means all. A method whose
-    drafter always proposes the full number ignores `drafts`. `early` delivers outputs before the next step is
-    scheduled, which matters to an asynchronous engine alone.
+    drafter always proposes the full number ignores `drafts`. `early` is a device that is done before
+    the host goes on, which matters to an asynchronous engine alone: what the step leaves reaches the host before the
+    next one is prepared, where the release allows that.
     """
 
     drafts: Annotated[tuple[Small, ...], Meta(max_length=16)] = ()

@@ -135,7 +135,7 @@ class Session:
         call = call_of(case.program[index])
         expected = expect(case, plan, index, before) if variant.judged or call.by_harness else None
         try:
-            poison = case.contents.poison if variant.fresh else "A"
+            poison = "B" if variant.fresh else "A"
             found, seen, private = self._call(case, plan, index, before, expected, target, poison)
         except (TargetLacks, OutsideContract, ExecutorCannot, HarnessError, TargetIncomplete, MemoryError):
             raise
@@ -237,9 +237,10 @@ class Session:
         """Let the target run one operation: memory afterwards, and what the host saw. Raises what the target raises,
         unless that is what has to happen."""
         call = call_of(case.program[index])
-        if call.unbound(case, index):
+        later = call.unbound(case, index)
+        if later:
             self._bound = None
-        bound, private, spans = self._bind(plan, target, poison)
+        bound, private, spans = self._bind(plan, target, poison, later)
         host = call.prepare(bound, case, index, Before(plan, before))
         seen_before = call.results(bound, case, index, host)
         transfers = self.executor.transfers
@@ -349,13 +350,14 @@ class Session:
         return self._arena
 
     def _bind(
-        self, plan: MemoryPlan, target: Target | None = None, poison: Poison = "A"
+        self, plan: MemoryPlan, target: Target | None = None, poison: Poison = "A", later: bool = False
     ) -> tuple[Bound, PrivateMemory, list[AccessSpan]]:
-        """The target's context for this layout; one serves all cases of a layout."""
+        """The target's context for this layout; one serves all cases of a layout. `later`: the first use binds it."""
         if self._bound is None:
             arena = self._require_arena()
             private = PrivateMemory(arena, *plan.base.private, poison)
-            bound = (target or self.target).bind(plan.base.layout, _layout_tensors(arena, plan.base), private.allocate)
+            bind = (target or self.target).bind_later if later else (target or self.target).bind
+            bound = bind(plan.base.layout, _layout_tensors(arena, plan.base), private.allocate)
             self._bound = (bound, private, _layout_spans(plan.base))
         return self._bound
 

@@ -164,7 +164,11 @@ def plan_layout(layout: Layout) -> LayoutPlan:
     # Metadata of every state, several arrays of one entry per slot, table addresses, and the fences between them.
     # For every group: the aligned indices of each row, and a table in batch order where a target gathers one.
     per_group = 1024 + 4 * layout.table_rows * (1 + layout.num_spec) + table_bytes
-    private = _align(64 * 1024 + 256 * layout.num_states + 128 * layout.table_rows + len(layout.groups) * per_group)
+    # For every state of every row: source, destination and size of a copy that the host has worked out.
+    per_state = 512 + 20 * layout.table_rows
+    private = _align(
+        64 * 1024 + per_state * layout.num_states + 128 * layout.table_rows + len(layout.groups) * per_group
+    )
     if private > COVERED_LIMIT:
         raise InvalidCase(f"a target would need more than {COVERED_LIMIT} bytes of memory of its own")
     return LayoutPlan(layout, tuple(buffers), states, tuple(tables), covered, (cursor, private))

@@ -14,6 +14,7 @@ from typing import Literal
 
 import torch
 
+from harness.kernels.fused.accepted import set_accepted_kernel
 from harness.kernels.fused.advance import advance_kernel
 from harness.kernels.fused.postprocess import postprocess_kernel
 from harness.kernels.fused.precopy import precopy_kernel
@@ -66,7 +67,7 @@ class FusedContext:
             raise ValueError("there are no states to move")
         self._bound = states, tables  # the kernels know their addresses alone: keep them alive
         self._device = tables[0].device
-        self._table_stride = _common_row_stride(tables, self._device)
+        self._table_stride = common_row_stride(tables, self._device)
         self._table_rows = min(table.size(0) for table in tables)
         self._block_size = block_size
         self._tiles = tiles
@@ -240,6 +241,35 @@ class FusedContext:
             ROWS=ROWS,
         )
 
+    def scatter_accepted(self, accepted: torch.Tensor, sampled: torch.Tensor, mapping: torch.Tensor) -> None:
+        """Set the accepted count of each batch row's request to what it `sampled`, at least 1 (V2).
+
+        `sampled` is int32 by batch row, the others as in `postprocess_in_place`; the batch is as long as `mapping`.
+        """
+        num_requests = mapping.numel()
+        self._check_array("sampled", sampled, num_requests)
+        self._set_accepted(num_requests, accepted, sampled, 1, mapping)
+
+    def fill_accepted(self, accepted: torch.Tensor, number: int, mapping: torch.Tensor) -> None:
+        """Set the accepted counts of the requests that `mapping` names to `number`, at least 1 (V2)."""
+        self._set_accepted(mapping.numel(), accepted, None, number, mapping)
+
+    def _set_accepted(
+        self,
+        num_requests: int,
+        accepted: torch.Tensor,
+        sampled: torch.Tensor | None,
+        number: int,
+        mapping: torch.Tensor,
+    ) -> None:
+        self._check_batch(num_requests)
+        self._check_mapping(mapping, num_requests)
+        self._check_array("accepted", accepted, self._table_rows)
+        if num_requests:
+            set_accepted_kernel[(-(-num_requests // ROWS), 1, 1)](
+                mapping, sampled, number, accepted, num_requests, HAS_SAMPLED=sampled is not None, ROWS=ROWS
+            )
+
     def _grid(self, num_requests: int) -> tuple[int, int, int]:
         return num_requests, self._num_states, self._tiles
 
@@ -248,13 +278,13 @@ class FusedContext:
             raise ValueError(f"{num_requests} requests, but the block tables have {self._table_rows} rows")
 
     def _check_array(self, name: str, array: torch.Tensor, needed: int) -> None:
-        _check_vector(name, array, (torch.int32,), needed, self._device)
+        check_vector(name, array, (torch.int32,), needed, self._device)
 
     def _check_mapping(self, mapping: torch.Tensor, num_requests: int) -> None:
-        _check_vector("mapping", mapping, (torch.int32, torch.int64), num_requests, self._device)
+        check_vector("mapping", mapping, (torch.int32, torch.int64), num_requests, self._device)
 
 
-def _check_vector(
+def check_vector(
     name: str, array: torch.Tensor, dtypes: Sequence[torch.dtype], needed: int, device: torch.device
 ) -> None:
     if array.dtype not in dtypes:
@@ -267,7 +297,7 @@ def _check_vector(
         raise ValueError(f"{name} has {array.numel()} entries, {needed} are needed")
 
 
-def _common_row_stride(tables: Sequence[torch.Tensor], device: torch.device) -> int:
+def common_row_stride(tables: Sequence[torch.Tensor], device: torch.device) -> int:
     """Elements from one row of a block table to the next, which all tables must share."""
     for group, table in enumerate(tables):
         if table.dtype != torch.int32 or table.dim() != 2:
@@ -322,7 +352,7 @@ def _record(
     block_stride = tensor.stride(0) * item
     if tensor.size(0) > 1 and block_stride < extent:
         raise ValueError(f"{name}: blocks of {extent} bytes overlap at stride {block_stride}")
-    addresses = _signed(tensor.data_ptr()), _signed(table.data_ptr())
+    addresses = signed(tensor.data_ptr()), signed(table.data_ptr())
     record = [addresses[0], block_stride, window, unit, runs, run_stride, addresses[1]]
     return record + [0] * (RECORD_FIELDS.value - len(record))
 
@@ -337,6 +367,6 @@ def _check_dense(name: str, tensor: torch.Tensor, first: int) -> None:
         expected *= size
 
 
-def _signed(address: int) -> int:
+def signed(address: int) -> int:
     """The signed 64-bit number with the bits of an unsigned address."""
     return address - 2**64 if address >= 2**63 else address

@@ -7,15 +7,22 @@ the arrays of one call. It runs its own production entry points on them.
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import torch
 
-    from harness.case import Layout, Runner
-    from harness.kernels.targets.arguments import AdvanceArrays
+    from harness.case import Layout, MovePath, Runner
+    from harness.kernels.targets.arguments import (
+        AcceptedArrays,
+        AdvanceArrays,
+        AlignedIndicesArrays,
+        HostBatch,
+        StagedView,
+        StateMove,
+    )
 
 
 class UnknownTarget(ValueError):
@@ -111,6 +118,45 @@ class Bound(abc.ABC):
         """Run the V2 runner's preparation of a step up to precopy. Raises TargetLacks."""
         raise TargetLacks("no advance")
 
+    @property
+    def aligned_out(self) -> torch.Tensor:
+        """int32 `[groups, table_rows, 1 + num_spec]`: where aligned indices end up. Raises TargetLacks."""
+        raise TargetLacks("no aligned indices")
+
+    def aligned_indices(self, arrays: AlignedIndicesArrays) -> None:
+        """Work out the aligned indices of a batch. Raises TargetLacks."""
+        raise TargetLacks("no aligned indices")
+
+    def scatter_accepted(self, arrays: AcceptedArrays) -> None:
+        """Set each request's accepted count to what it sampled. Raises TargetLacks."""
+        raise TargetLacks("no scatter of accepted counts")
+
+    def fill_accepted(self, arrays: AcceptedArrays) -> None:
+        """Set accepted counts to one number. Raises TargetLacks."""
+        raise TargetLacks("no fill of accepted counts")
+
+    @property
+    def staged(self) -> Mapping[str, StagedView]:
+        """Views by name: state_column, scheduled, computed and draft, and where there is a fused precopy for V1
+        source_column and bias. Raises TargetLacks."""
+        raise TargetLacks("no staging")
+
+    def stage(self, batch: HostBatch) -> None:
+        """Stage what postprocess needs. Raises TargetLacks, and whatever the target raises for a missing column."""
+        raise TargetLacks("no staging")
+
+    def postprocess_entry(self, batch: HostBatch, accepted: torch.Tensor) -> None:
+        """Postprocess a staged batch; the counts end up in `batch.accepted`. Raises TargetLacks or OutsideContract."""
+        raise TargetLacks("no entry point around postprocess")
+
+    def scalar_copy(self, batch: HostBatch, moves: Sequence[StateMove]) -> None:
+        """Move states by a list of copies made on the host. Raises TargetLacks or OutsideContract."""
+        raise TargetLacks("no scalar path")
+
+    def preprocess(self, batch: HostBatch, path: MovePath) -> None:
+        """Prepare a step: columns, accepted counts, moves. Raises TargetLacks or OutsideContract."""
+        raise TargetLacks("no preprocess")
+
 
 class Target(abc.ABC):
     """A loaded system under test. `name` is what the user wrote, mutation included."""
@@ -125,6 +171,13 @@ class Target(abc.ABC):
 
         Raises OutsideContract if the target does not take such a layout, TargetLacks if it came before such layouts.
         """
+
+    def bind_later(self, layout: Layout, tensors: LayoutTensors, allocate: Allocate) -> Bound:
+        """As `bind`, but production's own first use of the context is what binds it to the tensors.
+
+        Raises TargetLacks where there is no such thing.
+        """
+        raise TargetLacks(f"{self.name} binds its context when it is made")
 
     def with_temporal_tiles(self, tiles: int) -> Target:
         """The same target with so many programs for each temporal copy.

@@ -4,17 +4,26 @@ them."""
 from __future__ import annotations
 
 import copy
+import functools
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 from harness.case import ConvState
 from harness.kernels.executors.base import Executor
+from harness.kernels.host_buffer import HostBuffer
 from harness.kernels.mutations.mutation import Mutation, mutate
-from harness.kernels.targets.arguments import AdvanceArrays
+from harness.kernels.targets.arguments import (
+    AcceptedArrays,
+    AdvanceArrays,
+    AlignedIndicesArrays,
+    HostBatch,
+    StagedView,
+    StateMove,
+)
 from harness.kernels.targets.base import (
     Allocate,
     Bound,
@@ -28,25 +37,31 @@ from harness.kernels.targets.loading import is_loaded_text, load_module
 if TYPE_CHECKING:
     import torch
 
-    from harness.case import Layout
+    from harness.case import Layout, MovePath
     from harness.kernels.fused.context import BoundState, FusedContext
+    from harness.kernels.fused.host import HostSide
+    from harness.kernels.fused.lookup import IndexLookup
 
 _PACKAGE = "harness.kernels.fused"
 _FOLDER = Path(__file__).parent.parent / "fused"
-_MODULES = ("record", "copy", "postprocess", "precopy", "advance", "context")
-"""The modules of the package, each after those it imports; the last one has everything in its namespace."""
+_MODULES = (
+    *("record", "copy", "postprocess", "precopy", "advance", "accepted", "context"),
+    *("indices", "lookup", "batch_copy", "columns", "host"),
+)
+"""The modules of the package, each after those it imports."""
 
 
-def load_kernels(executor: Executor, mutations: Sequence[Mutation]) -> ModuleType:
-    """Load our fused kernels, mutated, and return their `context` module. Raises MutationMismatch."""
+def load_kernels(executor: Executor, mutations: Sequence[Mutation]) -> SimpleNamespace:
+    """Load our fused kernels, mutated, and return the names of all their modules. Raises MutationMismatch."""
     paths = {f"fused/{module}.py": _FOLDER / f"{module}.py" for module in _MODULES}
     sources = {file: path.read_text(encoding="utf-8") for file, path in paths.items()}
     mutated = mutate("builtin", sources, mutations)
+    names: dict[str, Any] = {}
     with _replacing(f"{_PACKAGE}.{module}" for module in _MODULES):
         for file, path in paths.items():
             unchanged = path if mutated[file] == sources[file] else None
-            loaded = load_module(f"{_PACKAGE}.{path.stem}", mutated[file], executor, path=unchanged)
-    return loaded
+            names |= vars(load_module(f"{_PACKAGE}.{path.stem}", mutated[file], executor, path=unchanged))
+    return SimpleNamespace(**{name: value for name, value in names.items() if not name.startswith("__")})
 
 
 class BuiltinTarget(Target):
@@ -56,10 +71,9 @@ class BuiltinTarget(Target):
 
     def __init__(self, executor: Executor, mutations: Sequence[Mutation] = ()) -> None:
         self.name = "+".join(["builtin", *(mutation.name for mutation in mutations)])
-        module = load_kernels(executor, mutations)
-        self._context: type[FusedContext] = module.FusedContext
-        self._bound_state: type[BoundState] = module.BoundState
-        self._tiles: int = module.TEMPORAL_TILES
+        self.executor = executor
+        self.code = load_kernels(executor, mutations)
+        self._tiles: int = self.code.TEMPORAL_TILES
 
     def with_temporal_tiles(self, tiles: int) -> BuiltinTarget:
         other = copy.copy(self)
@@ -72,13 +86,13 @@ class BuiltinTarget(Target):
     def bind(self, layout: Layout, tensors: LayoutTensors, allocate: Allocate) -> BoundBuiltin:
         states = [
             [
-                self._bound_state(tensor, "conv" if isinstance(state, ConvState) else "temporal")
+                self.code.BoundState(tensor, "conv" if isinstance(state, ConvState) else "temporal")
                 for layer, layer_tensors in zip(group.layers, group_tensors, strict=True)
-                for state, tensor in zip(layer.states, layer_tensors, strict=True)
+                for state, tensor in zip(layer.states, layer_tensors, strict=False)
             ]
             for group, group_tensors in zip(layout.groups, tensors.states, strict=True)
         ]
-        context = self._context(
+        context = self.code.FusedContext(
             states,
             tensors.tables,
             conv_layout=layout.conv_layout,
@@ -86,14 +100,27 @@ class BuiltinTarget(Target):
             allocate=allocate,
             tiles=self._tiles,
         )
-        return BoundBuiltin(context)
+        return BoundBuiltin(self, layout, states, tensors.tables, context, allocate)
 
 
 class BoundBuiltin(Bound):
-    """A fused context behind the interface of targets."""
+    """A fused context behind the interface of targets, and with it what a model runner adds to one."""
 
-    def __init__(self, context: FusedContext) -> None:
+    def __init__(
+        self,
+        target: BuiltinTarget,
+        layout: Layout,
+        states: Sequence[Sequence[BoundState]],
+        tables: Sequence[torch.Tensor],
+        context: FusedContext,
+        allocate: Allocate,
+    ) -> None:
+        self._target = target
+        self._layout = layout
+        self._states = states
+        self._tables = tables
         self._context = context
+        self._allocate = allocate
 
     @property
     def accepted_out(self) -> torch.Tensor:
@@ -143,6 +170,78 @@ class BoundBuiltin(Bound):
             arrays.source_column,
             arrays.bias,
         )
+
+    # Made when first used: most cases need neither.
+
+    @functools.cached_property
+    def _batch_tables(self) -> Sequence[torch.Tensor]:
+        """Block tables in batch order, into which the runner gathers rows before each step."""
+        tables = [
+            self._allocate(f"batch-order table {group}", tuple(table.shape), table.dtype)
+            for group, table in enumerate(self._tables)
+        ]
+        for batch_order, table in zip(tables, self._tables, strict=True):
+            batch_order.copy_(table)  # rows past the batch are stale, but in range
+        return tables
+
+    @functools.cached_property
+    def _lookup(self) -> IndexLookup:
+        return self._target.code.IndexLookup(  # type: ignore[no-any-return]
+            self._batch_tables,
+            columns=1 + self._layout.num_spec,
+            block_size=self._layout.block_size,
+            allocate=self._allocate,
+        )
+
+    @functools.cached_property
+    def _host(self) -> HostSide:
+        start = self._target.executor.transfers.start
+
+        def make_buffer(name: str, entries: int, dtype: torch.dtype) -> HostBuffer:
+            return HostBuffer(name, self._allocate(name, (entries,), dtype), start)
+
+        return self._target.code.HostSide(  # type: ignore[no-any-return]
+            self._context,
+            self._states,
+            conv_layout=self._layout.conv_layout,
+            block_size=self._layout.block_size,
+            rows=self._layout.table_rows,
+            make_buffer=make_buffer,
+        )
+
+    @property
+    def aligned_out(self) -> torch.Tensor:
+        return self._lookup.indices
+
+    def aligned_indices(self, arrays: AlignedIndicesArrays) -> None:
+        for batch_order, table in zip(self._batch_tables, self._tables, strict=True):
+            batch_order[: arrays.num_requests] = table[arrays.mapping.long()]
+        self._lookup.look_up(arrays.num_requests, arrays.length)
+
+    def scatter_accepted(self, arrays: AcceptedArrays) -> None:
+        assert not isinstance(arrays.sampled, int)
+        self._context.scatter_accepted(arrays.accepted, arrays.sampled, arrays.mapping)
+
+    def fill_accepted(self, arrays: AcceptedArrays) -> None:
+        assert isinstance(arrays.sampled, int)
+        self._context.fill_accepted(arrays.accepted, arrays.sampled, arrays.mapping)
+
+    @property
+    def staged(self) -> Mapping[str, StagedView]:
+        return {name: StagedView(buffer.np, buffer.gpu) for name, buffer in self._host.staged.items()}
+
+    def stage(self, batch: HostBatch) -> None:
+        self._host.stage(batch.requests, batch.num_requests, batch.columns)
+
+    def postprocess_entry(self, batch: HostBatch, accepted: torch.Tensor) -> None:
+        self._host.postprocess(batch.num_requests, accepted, batch.accepted)
+
+    def scalar_copy(self, batch: HostBatch, moves: Sequence[StateMove]) -> None:
+        self._host.copy([(move.request, move.source, move.destination, move.bias) for move in moves])
+
+    def preprocess(self, batch: HostBatch, path: MovePath) -> None:
+        gone = (*batch.finished, *batch.preempted, *batch.resumed)
+        self._host.preprocess(batch.requests, batch.columns, gone, batch.accepted, fused=path == "fused")
 
 
 @contextmanager

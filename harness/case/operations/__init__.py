@@ -13,7 +13,7 @@ from harness.case.operations.arrays import Array
 from harness.case.operations.forward import EditTables, Forward, ForwardRow, TableCell
 from harness.case.operations.migration import Postprocess, PostprocessRow, Precopy, PrecopyRow
 from harness.case.operations.postprocess_entry import PostprocessEntry
-from harness.case.operations.preprocess import AbsentRequest, Preprocess, PreprocessRow
+from harness.case.operations.preprocess import AbsentRequest, MovePath, Preprocess, PreprocessRow
 from harness.case.operations.rows import FRESH, SKIP_ROW, Runner
 from harness.case.operations.scalar_copy import ScalarCopy
 from harness.case.operations.stage import Stage, StageRow
@@ -69,6 +69,7 @@ __all__ = [
     "FillAcceptedRow",
     "Forward",
     "ForwardRow",
+    "MovePath",
     "Operation",
     "Postprocess",
     "PostprocessEntry",

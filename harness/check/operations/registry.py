@@ -4,16 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.case import Advance, EditTables, Forward, Operation, Postprocess, Precopy
+from harness.case import (
+    Advance,
+    AlignedIndices,
+    EditTables,
+    FillAccepted,
+    Forward,
+    Operation,
+    Postprocess,
+    PostprocessEntry,
+    Precopy,
+    Preprocess,
+    ScalarCopy,
+    ScatterAccepted,
+    Stage,
+)
+from harness.check.operations.accepted import FillCall, ScatterCall
 from harness.check.operations.advance import AdvanceCall
+from harness.check.operations.aligned_indices import AlignedIndicesCall
 from harness.check.operations.call import Call
 from harness.check.operations.forward import HarnessCall
 from harness.check.operations.migration import PostprocessCall, PrecopyCall
+from harness.check.operations.postprocess_entry import PostprocessEntryCall
+from harness.check.operations.preprocess import PreprocessCall
+from harness.check.operations.scalar_copy import ScalarCopyCall
+from harness.check.operations.stage import StageCall
 
 _CALLS: Mapping[type[Operation], Call] = {
     Postprocess: PostprocessCall(),
     Precopy: PrecopyCall(),
     Advance: AdvanceCall(),
+    AlignedIndices: AlignedIndicesCall(),
+    Stage: StageCall(),
+    ScalarCopy: ScalarCopyCall(),
+    PostprocessEntry: PostprocessEntryCall(),
+    ScatterAccepted: ScatterCall(),
+    FillAccepted: FillCall(),
+    Preprocess: PreprocessCall(),
     Forward: HarnessCall(),
     EditTables: HarnessCall(),
 }

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from harness.kernels.host_buffer import HostBuffer, StartTransfer
 from harness.kernels.targets.base import Allocate
-from harness.kernels.targets.vllm.buffers import CpuGpuBuffer
 
 Fill = Callable[[torch.Tensor, Mapping[str, Any], Sequence[Any]], object]
 
@@ -49,11 +49,20 @@ class Allocations(TorchFunctionMode):
     """While it is active, tensors made for `device` come from `allocate`, named in turn by `names`.
 
     Only calls that name the device count: on a CPU executor, host memory is asked for with no device at all.
-    `served` lists what was handed out, in order.
+    `served` lists what was handed out, in order, `latest` is the name of the last one; `start` sends host buffers.
     """
 
-    def __init__(self, device: torch.device, allocate: Allocate, names: Iterable[str] = (), prefix: str = "") -> None:
+    def __init__(
+        self,
+        device: torch.device,
+        allocate: Allocate,
+        start: StartTransfer,
+        names: Iterable[str] = (),
+        prefix: str = "",
+    ) -> None:
         super().__init__()
+        self._start = start
+        self.latest = ""
         self._device = device
         self._allocate = allocate
         self._names = iter(names)
@@ -81,9 +90,10 @@ class Allocations(TorchFunctionMode):
                 return self._serve(tuple(example.shape), dtype, _BY_EXAMPLE[func], keywords, args)
         return func(*args, **keywords)
 
-    def make_buffer(self, *size: int, dtype: torch.dtype, **_options: Any) -> CpuGpuBuffer:
+    def make_buffer(self, *size: int, dtype: torch.dtype, **_options: Any) -> HostBuffer:
         """What a runner passes to contexts as `make_buffer`."""
-        return CpuGpuBuffer(size, dtype, self._next)
+        gpu = self._next(size, dtype)
+        return HostBuffer(self.latest, gpu, self._start)
 
     def _is_ours(self, device: Any) -> bool:
         return device is not None and torch.device(device).type == self._device.type
@@ -101,10 +111,10 @@ class Allocations(TorchFunctionMode):
         return tensor
 
     def _next(self, shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-        name = next(self._names, f"private {len(self.served)}")
+        self.latest = self._prefix + next(self._names, f"private {len(self.served)}")
         self._serving = True
         try:
-            tensor = self._allocate(f"{self._prefix}{name}", shape, dtype)
+            tensor = self._allocate(self.latest, shape, dtype)
         finally:
             self._serving = False
         self.served.append(tensor)
@@ -140,6 +150,6 @@ def attribute_names(owner: Any, served: Sequence[torch.Tensor]) -> list[str]:
     for attribute, value in vars(owner).items():
         if isinstance(value, torch.Tensor):
             names[id(value)] = attribute
-        elif isinstance(value, CpuGpuBuffer):
+        elif isinstance(value, HostBuffer):
             names[id(value.gpu)] = attribute
     return [names.get(id(tensor), f"private {index}") for index, tensor in enumerate(served)]

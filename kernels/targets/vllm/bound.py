@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from harness.case import Layout
-from harness.kernels.targets.arguments import AdvanceArrays
-from harness.kernels.targets.base import Bound, PostprocessArrays, PrecopyArrays, TargetLacks
+from harness.case import Layout, MovePath
+from harness.kernels.targets.arguments import (
+    AcceptedArrays,
+    AdvanceArrays,
+    AlignedIndicesArrays,
+    HostBatch,
+    StagedView,
+    StateMove,
+)
+from harness.kernels.targets.base import Allocate, Bound, PostprocessArrays, PrecopyArrays, TargetLacks
+from harness.kernels.targets.vllm.claimed import claim_cuda
+from harness.kernels.targets.vllm.host_path import HostPath
 from harness.kernels.targets.vllm.model_state import ModelState
 from harness.kernels.targets.vllm.runner import Runner
 
@@ -19,27 +28,56 @@ if TYPE_CHECKING:
 
 
 class VllmBound(Bound):
-    """A context, and where table rows are batch rows a second one over gathered tables, for the V2 runner.
+    """A context, and where V2 table rows are batch rows a second one over gathered tables.
 
-    V1 and V2 runners never share a process. There, the V2 runner gathers the table rows of each batch into tables of
-    its own before the step; here this happens before each call.
+    V1 and V2 runners never share a process. The V2 runner gathers the table rows of each batch into tables of its own
+    before the step, where kernels read them by batch row; here this happens before each call. Contexts are bound to
+    tables by `initialize`, unless an entry point of production is to do that.
     """
 
     def __init__(
-        self,
-        target: VllmTarget,
-        layout: Layout,
-        objects: Runner,
-        tables: Sequence[torch.Tensor],
-        context: Any,
-        batch_context: Any,
-        gathered: Sequence[torch.Tensor],
+        self, target: VllmTarget, layout: Layout, objects: Runner, tables: Sequence[torch.Tensor], allocate: Allocate
     ) -> None:
         self._target = target
         self._layout = layout
         self._objects = objects
-        self._context, self._batch_context = context, batch_context
-        self._gather: Sequence[tuple[torch.Tensor, torch.Tensor]] = list(zip(gathered, tables, strict=False))
+        self._tables = tables
+        self._allocate = allocate
+        features = target.features
+        self._context = target.create(layout, objects, allocate)
+        self._batch_context = self._context
+        self._gathered: Sequence[torch.Tensor] = ()
+        if features.v2 and features.rows_by == "batch":
+            self._gathered = self._new_tables()
+            self._batch_context = target.create(layout, objects, allocate, "batch-order ")
+        elif features.aligned_indices:
+            self._gathered = self._new_tables()
+
+    def _new_tables(self) -> Sequence[torch.Tensor]:
+        tables = [
+            self._allocate(f"batch-order table {group}", tuple(table.shape), torch.int32)
+            for group, table in enumerate(self._tables)
+        ]
+        for batch_order, table in zip(tables, self._tables, strict=True):
+            batch_order.copy_(table)  # rows past the batch are stale, but in range
+        return tables
+
+    def initialize(self) -> None:
+        """Bind the contexts to their tables."""
+        if self._batch_context is self._context:
+            self._initialize(self._context, self._tables, self._gathered)
+        else:
+            self._initialize(self._context, self._tables, ())
+            self._initialize(self._batch_context, self._gathered, ())
+
+    def _initialize(self, context: Any, tables: Sequence[torch.Tensor], batch_order: Sequence[torch.Tensor]) -> None:
+        """Twice: the second time must change nothing."""
+        objects, functions = self._objects, self._target.functions(self._objects)
+        more = (list(batch_order),) if batch_order else ()
+        for _ in range(2):
+            context.initialize_from_forward_context(
+                objects.config, objects.forward_context, functions, list(tables), *more
+            )
 
     @property
     def accepted_out(self) -> torch.Tensor:
@@ -91,16 +129,79 @@ class VllmBound(Bound):
         return ModelState(self._target.hybrid, self._layout, self._objects.config, self._target.device)
 
     def advance(self, arrays: AdvanceArrays) -> None:
-        if not self._target.features.advance:
-            raise TargetLacks(f"{self._target.name} has no advance: it came with vllm 0.25.0")
+        self._needs(self._target.features.advance, "advance", "0.25.0")
         self._model_state.advance(arrays)
+
+    @property
+    def aligned_out(self) -> torch.Tensor:
+        self._needs(self._target.features.aligned_indices, "aligned indices", "0.29.0")
+        out: torch.Tensor = self._batch_context.aligned_state_indices
+        return out
+
+    def aligned_indices(self, arrays: AlignedIndicesArrays) -> None:
+        self._gather(arrays.mapping)
+        self._batch_context.compute_aligned_state_indices(claim_cuda(arrays.length), arrays.num_requests)
+
+    def scatter_accepted(self, arrays: AcceptedArrays) -> None:
+        self._needs(self._target.features.scatter, "kernel that scatters accepted counts", "0.23.0")
+        self._model_state.set_accepted(arrays)
+
+    def fill_accepted(self, arrays: AcceptedArrays) -> None:
+        self._needs(self._target.features.fill, "kernel that fills accepted counts", "0.28.0")
+        self._model_state.set_accepted(arrays)
+
+    @functools.cached_property
+    def _host(self) -> HostPath:
+        """The V1 runner's; made when it is first needed, since most cases need none."""
+        self._needs(self._target.features.host_path, "host path as the harness knows it", "0.22.0")
+        allocations = self._target.allocations(self._allocate, ("copy sources", "copy destinations", "copy sizes"))
+        functions = self._target.functions(self._objects)
+        return HostPath(
+            self._target.worker,
+            self._layout,
+            self._objects,
+            self._tables,
+            self._context,
+            functions,
+            allocations.make_buffer,
+        )
+
+    @property
+    def staged(self) -> Mapping[str, StagedView]:
+        return self._host.staged
+
+    def stage(self, batch: HostBatch) -> None:
+        self._host.stage(batch)
+
+    def postprocess_entry(self, batch: HostBatch, accepted: torch.Tensor) -> None:
+        self._target.use(self._layout.conv_layout)
+        self._host.postprocess(batch, accepted)
+
+    def scalar_copy(self, batch: HostBatch, moves: Sequence[StateMove]) -> None:
+        self._target.use(self._layout.conv_layout)
+        self._host.copy(moves)
+
+    def preprocess(self, batch: HostBatch, path: MovePath) -> None:
+        has_choice = self._target.features.v1_precopy
+        if path == "fused":
+            self._needs(has_choice, "fused precopy for V1", "0.27.0")
+        self._target.use(self._layout.conv_layout)
+        self._host.preprocess(batch, context=path == "fused" if has_choice else None)
+
+    def _needs(self, there: bool, what: str, since: str) -> None:
+        if not there:
+            raise TargetLacks(f"{self._target.name} has no {what}: it came with vllm {since}")
 
     def _in_batch_order(self, mapping: torch.Tensor | None) -> torch.Tensor:
         """The mapping, after the rows it names were gathered where this version wants them by batch row."""
         if mapping is None:
             raise ValueError("a V2 call needs an index mapping")
-        if self._gather and mapping.numel():
-            rows = mapping.clamp(min=0)  # a skipped row gets some row: the kernel must not look at it
-            for batch_order, table in self._gather:
-                torch.index_select(table, 0, rows, out=batch_order[: mapping.numel()])
+        if self._target.features.rows_by == "batch":
+            self._gather(mapping)
         return mapping
+
+    def _gather(self, mapping: torch.Tensor) -> None:
+        """Bring the table rows of a batch into its order."""
+        rows = mapping.clamp(min=0)  # a skipped row gets some row: the kernel must not look at it
+        for batch_order, table in zip(self._gathered, self._tables, strict=True):
+            torch.index_select(table, 0, rows, out=batch_order[: mapping.numel()])

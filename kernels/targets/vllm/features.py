@@ -44,6 +44,14 @@ class Features:
     """Bits of an index mapping's entries; they changed back and forth (0.28.0, 0.31.0, 0.32.0)."""
     advance: bool
     """0.25.0: the V2 runner's model state prepares a step on the device."""
+    scatter: bool
+    """0.23.0: it sets accepted counts by a kernel, through an index mapping."""
+    fill: bool
+    """0.28.0: also to one number for all; before, rows could not be skipped there."""
+    aligned_indices: bool
+    """0.29.0: `compute_aligned_state_indices`."""
+    host_path: bool
+    """The V1 runner's host code (staging, entry points, copy lists), called as in all releases known."""
 
 
 def features(tree: SourceTree) -> Features:
@@ -74,9 +82,40 @@ def features(tree: SourceTree) -> Features:
         ),
         mapping_bits=_mapping_bits(tree) if v2 else 32,
         advance=v2 and _model_state_methods(tree).get("preprocess_state") == _ADVANCE_FORM,
+        scatter=list(_model_state_methods(tree).get("postprocess_state", ()))[:2] == ["idx_mapping", "num_sampled"],
+        fill=tree.has(HYBRID)
+        and any(
+            isinstance(node, ast.FunctionDef) and node.name == "_fill_num_accepted_kernel"
+            for node in _parse(tree, HYBRID).body
+        ),
+        aligned_indices="compute_aligned_state_indices" in methods
+        and _parameters(methods["compute_aligned_state_indices"]) == ["seq_lens", "num_reqs"],
+        host_path=all(
+            name in functions and _parameters(functions[name])[: len(form)] == form
+            for name, form in _HOST_FORMS.items()
+        ),
     )
 
 
+# What the V1 runner's host code takes, by position.
+_HOST_FORMS: Mapping[str, list[str]] = {
+    "stage_postprocess_inputs_to_gpu": [
+        *("ctx", "scheduler_output", "req_ids", "num_reqs", "requests", "mamba_state_idx"),
+    ],
+    "postprocess_mamba_align_gpu": [
+        *("bufs", "num_reqs", "num_accepted_tokens_gpu", "num_accepted_tokens_cpu_tensor", "input_batch"),
+        *("kv_cache_config", "forward_context", "mamba_state_copy_funcs"),
+    ],
+    "collect_mamba_copy_meta": [
+        *("copy_bufs", "kv_cache_config", "mamba_state_copy_funcs", "mamba_group_ids", "src_block_idx"),
+        *("dest_block_idx", "accept_token_bias", "req_state", "forward_context"),
+    ],
+    "do_mamba_copy_block": ["copy_bufs"],
+    "preprocess_mamba": [
+        *("scheduler_output", "kv_cache_config", "cache_config", "mamba_state_idx", "input_batch", "requests"),
+        *("forward_context", "mamba_state_copy_funcs", "copy_bufs"),
+    ],
+}
 _ADVANCE_FORM = ["input_batch", "block_tables", "kv_cache_config", "num_computed_tokens"]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from harness.case import Layout
-from harness.kernels.targets.arguments import AdvanceArrays
+from harness.kernels.targets.arguments import AcceptedArrays, AdvanceArrays
 from harness.kernels.targets.vllm.features import HYBRID_STATE
 from harness.kernels.targets.vllm.specs import KVCacheConfig
 
@@ -71,3 +71,8 @@ class ModelState:
             num_reqs=arrays.num_requests, idx_mapping=arrays.mapping, query_start_loc=arrays.query_start
         )
         state.preprocess_state(batch, (), self._config, arrays.computed)
+
+    def set_accepted(self, arrays: AcceptedArrays) -> None:
+        """What happens to accepted counts after a step; states would move next."""
+        self._state.num_accepted_tokens_gpu = arrays.accepted
+        self._state.postprocess_state(arrays.mapping, arrays.sampled)

@@ -14,8 +14,8 @@ from typing import Any
 import triton
 import triton.language
 
+from harness.kernels.host_buffer import HostBuffer
 from harness.kernels.targets.vllm import specs
-from harness.kernels.targets.vllm.buffers import CpuGpuBuffer
 from harness.kernels.targets.vllm.model_state import DefaultModelState, ModelSpecificAttnMetadata
 
 ENVS = "vllm.envs"
@@ -55,7 +55,7 @@ def replacements() -> Mapping[str, Mapping[str, Any]]:
                 "UniformTypeKVCacheSpecs",
             )
         },
-        "vllm.v1.utils": {"CpuGpuBuffer": CpuGpuBuffer},
+        "vllm.v1.utils": {"CpuGpuBuffer": HostBuffer},
         "vllm.v1.worker.gpu.model_states.default": {"DefaultModelState": DefaultModelState},
         "vllm.v1.worker.gpu.model_states.interface": {"ModelSpecificAttnMetadata": ModelSpecificAttnMetadata},
     }

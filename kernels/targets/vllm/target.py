@@ -12,8 +12,6 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
-import torch
-
 from harness.case import ConvLayout, Layout
 from harness.kernels.executors.base import Executor
 from harness.kernels.mutations.mutation import Mutation, mutate
@@ -46,8 +44,9 @@ class VllmTarget(Target):
         self.rows_by = self.features.rows_by
         self._refuses_dim_first = dim_first_contract(tree)
         self.device = executor.device
+        self._start = executor.transfers.start
 
-        files = (*UNDER_TEST, HYBRID) if self.features.advance else UNDER_TEST
+        files = (*UNDER_TEST, HYBRID) if self.features.scatter else UNDER_TEST
         original = {file: tree.text(file) for file in files}
         sources = mutate("vllm", original, mutations)
         paths = {file: tree.path(file) for file in sources if tree.stable and sources[file] == original[file]}
@@ -55,37 +54,37 @@ class VllmTarget(Target):
         install(finder)
         try:
             self._layers = import_under_test(tree.origin, LAYERS)
-            self._worker = import_under_test(tree.origin, WORKER)
+            self.worker = import_under_test(tree.origin, WORKER)
             self.hybrid = import_under_test(tree.origin, HYBRID) if HYBRID in files else None
         except BaseException:
             uninstall(finder)
             raise
-        self._files = {module.__file__ for module in (self._layers, self._worker, self.hybrid) if module}
+        self._files = {module.__file__ for module in (self._layers, self.worker, self.hybrid) if module}
         self._environment = importlib.import_module(ENVS)
         self._conv_layout: ConvLayout | None = None
         self._copy_functions = {
-            "conv": self._worker.get_conv_copy_spec,
-            "temporal": self._worker.get_temporal_copy_spec,
+            "conv": self.worker.get_conv_copy_spec,
+            "temporal": self.worker.get_temporal_copy_spec,
         }
         self._names: Sequence[str] | None = None
 
     def bind(self, layout: Layout, tensors: LayoutTensors, allocate: Allocate) -> Bound:
         """Create the version's context over these tensors. Raises TargetLacks or OutsideContract."""
+        return self._bind(layout, tensors, allocate, at_once=True)
+
+    def bind_later(self, layout: Layout, tensors: LayoutTensors, allocate: Allocate) -> Bound:
+        """The V1 entry points bind a context that is not bound yet."""
+        return self._bind(layout, tensors, allocate, at_once=False)
+
+    def _bind(self, layout: Layout, tensors: LayoutTensors, allocate: Allocate, *, at_once: bool) -> VllmBound:
         check_layout(self.features, self._refuses_dim_first, layout, tensors)
         objects = runner(layout, tensors)
         check_groups(self.features, objects)
         self.use(layout.conv_layout)
-        context = self._context(layout, objects, tensors.tables, allocate)
-        if not self.features.v2 or self.features.rows_by == "slot":
-            return VllmBound(self, layout, objects, tensors.tables, context, context, ())
-        gathered = [
-            allocate(f"batch-order table {g}", tuple(table.shape), torch.int32)
-            for g, table in enumerate(tensors.tables)
-        ]
-        for batch_order, table in zip(gathered, tensors.tables, strict=True):
-            batch_order.copy_(table)  # rows past the batch are stale, but in range
-        batch_context = self._context(layout, objects, gathered, allocate, prefix="batch-order ")
-        return VllmBound(self, layout, objects, tensors.tables, context, batch_context, gathered)
+        bound = VllmBound(self, layout, objects, tensors.tables, allocate)
+        if at_once:
+            bound.initialize()
+        return bound
 
     def owns(self, file: str) -> bool:
         return file in self._files
@@ -98,36 +97,35 @@ class VllmTarget(Target):
         _forget_answers(self._layers)
         self._conv_layout = conv_layout
 
-    def _context(
-        self,
-        layout: Layout,
-        objects: Runner,
-        tables: Sequence[torch.Tensor],
-        allocate: Allocate,
-        prefix: str = "",
-    ) -> Any:
+    def create(self, layout: Layout, objects: Runner, allocate: Allocate, prefix: str = "") -> Any:
+        """A context that is bound to nothing yet; its buffers come from `allocate`, named after its attributes."""
         if self._names is None:
-            rehearsal = Allocations(self.device, on_device(self.device))
-            self._names = attribute_names(self._create(layout, objects, tables, rehearsal), rehearsal.served)
-        return self._create(layout, objects, tables, Allocations(self.device, allocate, self._names, prefix))
+            rehearsal = self.allocations(on_device(self.device))
+            self._names = attribute_names(self._create(layout, objects, rehearsal), rehearsal.served)
+        return self._create(layout, objects, self.allocations(allocate, self._names, prefix))
 
-    def _create(self, layout: Layout, objects: Runner, tables: Sequence[torch.Tensor], allocations: Allocations) -> Any:
+    def allocations(self, allocate: Allocate, names: Sequence[str] = (), prefix: str = "") -> Allocations:
+        """Serves what production allocates."""
+        return Allocations(self.device, allocate, self._start, names, prefix)
+
+    def functions(self, objects: Runner) -> Mapping[Kinds, Any] | tuple[Any, ...]:
+        """The copy functions of each kind of layer; one tuple for all layers before they had kinds."""
         by_layer = {kinds: tuple(self._copy_functions[kind] for kind in kinds) for kinds in objects.layer_kinds}
-        one_for_all = by_layer[objects.layer_kinds[0]]
+        return by_layer if self.features.states_per_layer else by_layer[objects.layer_kinds[0]]
+
+    def _create(self, layout: Layout, objects: Runner, allocations: Allocations) -> Any:
+        functions = self.functions(objects)
         which: Mapping[str, Any] = (
-            {"copy_funcs": by_layer} if self.features.states_per_layer else {"num_state_types": len(one_for_all)}
+            {"copy_funcs": functions} if self.features.states_per_layer else {"num_state_types": len(functions)}
         )
-        functions: Mapping[Kinds, Any] | tuple[Any, ...] = by_layer if self.features.states_per_layer else one_for_all
         with allocations:
-            context = getattr(self._worker, CONTEXT).create(
+            return getattr(self.worker, CONTEXT).create(
                 max_num_reqs=layout.table_rows,
                 kv_cache_config=objects.config,
                 device=self.device,
                 make_buffer=allocations.make_buffer,
                 **which,
             )
-            context.initialize_from_forward_context(objects.config, objects.forward_context, functions, list(tables))
-        return context
 
 
 def _forget_answers(module: ModuleType) -> None:

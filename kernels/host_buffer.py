@@ -1,33 +1,39 @@
-"""A CpuGpuBuffer is a host tensor with a device mirror, through which a runner hands numbers to a kernel."""
+"""A host buffer is a host tensor with a device mirror, through which a runner hands numbers to a kernel."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
+
+StartTransfer = Callable[[str, torch.Tensor, torch.Tensor], None]
+"""`start(name, source, destination)` copies from host to device, some time before the next launch."""
 
 
-class CpuGpuBuffer:
+class HostBuffer:
     """`cpu` and its numpy view `np` on the host, `gpu` on the device, all zero at first.
 
     The host must not write the view again before a copy to the device has happened (docs/domain.md, section 7).
     """
 
-    def __init__(
-        self, size: tuple[int, ...], dtype: torch.dtype, gpu: Callable[[tuple[int, ...], torch.dtype], torch.Tensor]
-    ) -> None:
-        self.gpu = gpu(size, dtype)
+    def __init__(self, name: str, gpu: torch.Tensor, start: StartTransfer) -> None:
+        self.name = name
+        self.gpu = gpu
         # uint64 has no numpy conversion in some versions of torch, so the tensor is made from the array.
-        self.cpu = torch.from_numpy(np.zeros(size, dtype=_NUMPY[dtype]))
-        if self.gpu.is_cuda:
+        self.cpu = torch.from_numpy(np.zeros(tuple(gpu.shape), dtype=_NUMPY[gpu.dtype]))
+        if gpu.is_cuda:
             self.cpu = self.cpu.pin_memory()
-        self.np = self.cpu.numpy()
+        self.np: NDArray[Any] = self.cpu.numpy()
         self.gpu.zero_()
+        self._start = start
 
     def copy_to_gpu(self, n: int | None = None) -> torch.Tensor:
         """Copy the first `n` entries (all of them by default) to the device, and return that part of the mirror."""
-        return self.gpu[:n].copy_(self.cpu[:n], non_blocking=True)
+        self._start(self.name, self.cpu[:n], self.gpu[:n])
+        return self.gpu[:n]
 
     def copy_to_cpu(self, n: int | None = None) -> torch.Tensor:
         """The reverse. The caller synchronises before it reads."""

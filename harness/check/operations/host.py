@@ -1,0 +1,56 @@
+"""The host of the V1 runner: what it keeps about requests, made anew for every operation from the case alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from harness.case import Case
+from harness.check.operations.call import Before, Results, as_numbers
+from harness.kernels.targets.arguments import HostBatch, HostRequest
+from harness.kernels.targets.base import Bound
+from harness.memory import stale_numbers
+from harness.oracles.operations.postprocess_entry import ACCEPTED_ON_HOST
+from harness.oracles.operations.stage import DEVICE, HOST, staged_name
+
+
+def table_rows(case: Case, before: Before, slot: int) -> list[list[int]]:
+    """A request's row in the table of every group."""
+    return [before.table_row(group, slot) for group in range(len(case.layout.groups))]
+
+
+def make_batch(
+    case: Case, num_requests: int, requests: Sequence[HostRequest], columns: dict[str, int], accepted: Sequence[int]
+) -> HostBatch:
+    """A batch whose accepted counts past `accepted` are stale."""
+    import torch
+
+    counts = stale_numbers(case.contents.payload_seed, 0, case.layout.table_rows, 1, case.layout.num_spec + 1)
+    counts[: len(accepted)] = np.array(accepted, dtype=np.int32)
+    return HostBatch(num_requests, requests, columns, torch.from_numpy(counts))
+
+
+def fill_staged(bound: Bound, case: Case, index: int) -> None:
+    """Give views and mirrors different numbers, so that an entry copied too much shows."""
+    import torch
+
+    seed = case.contents.payload_seed
+    for number, view in enumerate(bound.staged.values()):
+        view.host[:] = stale_numbers(seed, 2 * number + 8 * index, len(view.host), 100, 2**20)
+        mirror = stale_numbers(seed, 2 * number + 8 * index + 1, len(view.host), 2**21, 2**22)
+        view.device.copy_(torch.from_numpy(mirror))
+
+
+def staged_results(bound: Bound) -> Results:
+    """Views and mirrors of everything staged."""
+    results: Results = {}
+    for name, view in bound.staged.items():
+        results[staged_name(HOST, name)] = view.host.astype(np.int64)
+        results[staged_name(DEVICE, name)] = as_numbers(view.device)
+    return results
+
+
+def accepted_results(host: HostBatch) -> Results:
+    """The accepted counts on the host."""
+    return {ACCEPTED_ON_HOST: as_numbers(host.accepted)}
