@@ -69,6 +69,8 @@ class _Asking:
 
     def verdict(self) -> Verdict:
         try:
+            if any(step.expected is not None and step.expected.raises is not None for step in self._first.steps):
+                raise Undefined("an operation of the program has to fail")
             self._variants = self._asked.variants(self._first)
             for variant in self._variants:
                 self._others.append(self._session.execute(variant, self._others, self._asked.name))

@@ -17,7 +17,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from harness.case import Case, Postprocess, Precopy, operation_name
+from harness.case import Case, Operation, Postprocess, operation_name
 from harness.memory import Image, MemoryPlan
 from harness.oracles.expected import ACCEPTED_OUT, Expected
 
@@ -58,9 +58,9 @@ runs so far."""
 class Variant:
     """A case to run beside the first one, and how.
 
-    `prepare` edits the memory that the case describes. `fresh` runs it in a new context whose private memory holds poison
-    pattern B (that of other contexts holds A); `temporal_tiles` in a new context with so many programs for each temporal copy. `judged`
-    variants must also satisfy the memory oracle by themselves.
+    `prepare` edits the memory that the case describes. `fresh` runs it in a new context whose private memory holds
+    poison pattern B (that of all others holds A); `temporal_tiles` in a new context with so many programs for each
+    temporal copy. `judged` variants must also satisfy the memory oracle by themselves.
     """
 
     case: Case
@@ -152,10 +152,12 @@ class Comparison:
                 at = int(run[0])
                 yield Mismatch(self.step, tie.offset + at, self.variant, self.variant_step, tie.other + at, len(run))
 
-    def results(self) -> Iterator[ResultMismatch]:
-        """The results that differ, entry by entry, for two runs of the same operation."""
+    def results(self, *names: str) -> Iterator[ResultMismatch]:
+        """The results that differ, entry by entry, for two runs of the same operation: all, or those named."""
         theirs = self.other.steps[self.variant_step].results
         for name, entries in self.first.steps[self.step].results.items():
+            if names and name not in names:
+                continue
             for entry, value in entries.items():
                 if theirs[name][entry] != value:
                     yield ResultMismatch(self.step, name, entry, self.variant, value, theirs[name][entry])
@@ -202,8 +204,8 @@ def accepted_counts(run: Run, step: int) -> list[int]:
     return [0 if row.slot < 0 else image.cell(span.start + 4 * row.slot) for row in operation.rows]
 
 
-def moves_only(case: Case) -> None:
-    """Raise Undefined unless the program is made of operations that move rows of a batch and nothing else."""
+def require_operations(case: Case, *known: type[Operation]) -> None:
+    """Raise Undefined if the program has an operation of another kind."""
     for operation in case.program:
-        if not isinstance(operation, Postprocess | Precopy):
-            raise Undefined(f"there is no such relation for {operation_name(operation)}")
+        if not isinstance(operation, known):
+            raise Undefined(f"no such relation is known of {operation_name(operation)}")

@@ -6,7 +6,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from harness.case import SKIP_ROW, Case
+from harness.case import SKIP_ROW, Advance, Case, FillAccepted, Postprocess, Precopy, ScatterAccepted
+
+BATCHES = (Postprocess, Precopy, Advance, ScatterAccepted, FillAccepted)
+"""Operations whose rows do not know of each other, and that find all their arguments in arrays."""
 
 replace = msgspec.structs.replace
 

@@ -11,7 +11,7 @@ from itertools import combinations
 
 import msgspec
 
-from harness.case import Case, Layout, state_extent
+from harness.case import Case, Layout, Postprocess, Precopy, state_extent
 from harness.memory import Image, MemoryPlan
 from harness.oracles.relations.base import (
     Comparison,
@@ -22,7 +22,7 @@ from harness.oracles.relations.base import (
     Tie,
     Undefined,
     Variant,
-    moves_only,
+    require_operations,
 )
 
 replace = msgspec.structs.replace
@@ -34,7 +34,7 @@ class BlockNames(Relation):
 
     def variants(self, first: Run) -> Sequence[Variant]:
         case = first.case
-        moves_only(case)
+        require_operations(case, Postprocess, Precopy)
         if case.layout.num_blocks < 3:
             raise Undefined("there is one block beside the null block")
         _require_one_stride(case.layout)

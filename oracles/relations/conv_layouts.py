@@ -12,7 +12,22 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.case import Case, ConvState, Group, Layer, Layout, State
+from harness.case import (
+    Advance,
+    AlignedIndices,
+    Case,
+    ConvState,
+    EditTables,
+    FillAccepted,
+    Group,
+    Layer,
+    Layout,
+    Postprocess,
+    PostprocessEntry,
+    Precopy,
+    ScatterAccepted,
+    State,
+)
 from harness.memory import Image, MemoryPlan, StatePlace
 from harness.oracles.relations.base import (
     Comparison,
@@ -23,9 +38,13 @@ from harness.oracles.relations.base import (
     Tie,
     Undefined,
     Variant,
+    require_operations,
 )
 
 replace = msgspec.structs.replace
+
+KNOWN = (Postprocess, Precopy, Advance, AlignedIndices, PostprocessEntry, ScatterAccepted, FillAccepted, EditTables)
+"""Not a forward pass, whose bytes would have to be transposed too, and not the scalar path, which knows SD alone."""
 
 Bytes = NDArray[np.uint8]
 
@@ -36,6 +55,7 @@ class ConvLayouts(Relation):
 
     def variants(self, first: Run) -> Sequence[Variant]:
         case = first.case
+        require_operations(case, *KNOWN)
         copies = [copy for step in first.steps if step.expected is not None for copy in step.expected.copies]
         if not any(isinstance(copy.place.state, ConvState) for copy in copies):
             raise Undefined("no conv state moves")

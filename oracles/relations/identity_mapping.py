@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from harness.case import SKIP_ROW, Case, Operation, rows_of
+from harness.case import SKIP_ROW, Case, Operation, Postprocess, Precopy, rows_of
 from harness.oracles.relations.base import (
     Comparison,
     Mismatch,
@@ -20,7 +20,7 @@ from harness.oracles.relations.base import (
     Undefined,
     Variant,
     buffers,
-    moves_only,
+    require_operations,
 )
 from harness.oracles.relations.batches import used_slots, with_table_rows
 
@@ -33,7 +33,7 @@ class IdentityMapping(Relation):
 
     def variants(self, first: Run) -> Sequence[Variant]:
         case = first.case
-        moves_only(case)
+        require_operations(case, Postprocess, Precopy)
         runners = {operation.runner for operation in case.program}
         if len(runners) > 1:
             raise Undefined("the program has operations of both runners")

@@ -21,10 +21,10 @@ from harness.oracles.relations.base import (
     Undefined,
     Variant,
     buffers,
-    moves_only,
+    require_operations,
     same_layout,
 )
-from harness.oracles.relations.batches import with_table_rows
+from harness.oracles.relations.batches import BATCHES, with_table_rows
 
 replace = msgspec.structs.replace
 
@@ -35,7 +35,7 @@ class RequestOrder(Relation):
 
     def variants(self, first: Run) -> Sequence[Variant]:
         case = first.case
-        moves_only(case)
+        require_operations(case, *BATCHES)
         if all(sum(row.slot != SKIP_ROW for row in operation.rows) < 2 for operation in case.program):
             raise Undefined("no batch has two requests")
         lengths = {len(operation.rows) for operation in case.program if operation.runner == "V1"}
@@ -55,8 +55,8 @@ class RequestOrder(Relation):
                 yield from compare.ties(same_layout(first.plan))
                 yield from compare.ties(
                     Tie(span.start, span.start, span.size)
-                    for name, span in first.plan.arrays[step].items()
-                    if name != "mapping"
+                    for span in first.plan.arrays[step].values()
+                    if span.by == "slot"
                 )
             last = len(operation.rows) - 1
             yield from compare.counts((row, last - row) for row in range(last + 1))

@@ -16,12 +16,13 @@ from harness.oracles.relations.base import (
     Relation,
     ResultMismatch,
     Run,
+    Tie,
     Undefined,
     Variant,
     buffers,
-    moves_only,
+    require_operations,
 )
-from harness.oracles.relations.batches import part_of_batch
+from harness.oracles.relations.batches import BATCHES, part_of_batch
 
 MOST_CALLS = 8
 """Of a longer batch the last call does the rest."""
@@ -33,7 +34,7 @@ class SingleRequests(Relation):
 
     def variants(self, first: Run) -> Sequence[Variant]:
         case = first.case
-        moves_only(case)
+        require_operations(case, *BATCHES)
         if len(case.program) > 1:
             raise Undefined("the program has more than one operation")
         parts = _parts(first)
@@ -54,7 +55,20 @@ class SingleRequests(Relation):
         yield from Comparison(first, 0, others[last], last, 0).ties(buffers(first.plan))
         for variant, part in enumerate(_parts(first)):
             compare = Comparison(first, 0, others[variant], variant, 0)
-            yield from compare.counts((row, at) for at, row in enumerate(part))
+            if first.case.program[0].runner == "V1":
+                yield from compare.counts((row, at) for at, row in enumerate(part))
+            else:
+                yield from compare.ties(_slot_ties(first, others[variant], part))
+
+
+def _slot_ties(first: Run, other: Run, part: Sequence[int]) -> Iterator[Tie]:
+    """Entries of the requests of one call, in every array by slot."""
+    rows = rows_of(first.case.program[0])
+    for name, span in first.plan.arrays[0].items():
+        if span.by == "slot":
+            for row in part:
+                at = rows[row].slot * span.item
+                yield Tie(span.start + at, other.plan.arrays[0][name].start + at, span.item)
 
 
 def _parts(first: Run) -> list[list[int]]:
