@@ -26,6 +26,7 @@ FIXES = {
     "fresh-rows": "rows with placeholder drafts of requests of which nothing is computed decode from an empty state",
     "split-block-size": "prefill chunks are aligned to the Mamba block size, whatever the smallest block size is",
     "realign-chunks": "a chunk that starts inside a block ends at the next boundary, also with a checkpoint inside it",
+    "settled-counts": "an asynchronous V1 engine looks accepted counts up by request, not by row",
     "keep-accepted": "a V1 row that was left out of a step finds its accepted count again",
 }
 
@@ -58,6 +59,8 @@ class Controls(msgspec.Struct, frozen=True, kw_only=True):
             _wrap_split(engine, _realigned(engine))
         if "keep-accepted" in self.fixes:
             worker.keeps_accepted = True
+        if "settled-counts" in self.fixes:
+            worker.settles_counts = True
         if "fresh-rows" in self.fixes:
             worker.pads_fresh_rows = False
 

@@ -176,6 +176,7 @@ class SequenceRun:
         """Schedule and run one step; whether there was anything to run."""
         output = self.engine.scheduler.schedule()
         self._count(output)
+        self.worker.counts_land_early = not self.config.asynchronous or event.early
         plan = self.worker.begin(output)
         self._scheduled = output.scheduled_spec_decode_tokens
         outcome: dict[str, tuple[int, list[int]]] = {}

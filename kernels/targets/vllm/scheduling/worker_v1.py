@@ -131,6 +131,13 @@ class WorkerV1:
         self._zero_draft_rule = "zero_draft_decode_mask" in source
         self._by_previous_row = "prev_positions" in source
         self.fault: str | None = None
+        self.counts_land_early = True
+        """Whether the copy of the last step's accepted counts to the host ends before the host updates the batch for
+        this one. A synchronous engine waits for it; in an asynchronous one it may end later."""
+        self._landing: list[int] = []
+        self._accepted_last: dict[str, int] = {}
+        self.settles_counts = False
+        """A fix: an asynchronous engine looks accepted counts up by request."""
         self.keeps_accepted = False
         """A fix: rows that were left out of a step find their accepted count again."""
         self._accepted_of: dict[str, int] = {}
@@ -243,10 +250,18 @@ class WorkerV1:
         self._copies.clear()
         self._scalar.clear()
         self.zeroed.clear()
+        landing, self._landing = self._landing, []
+        if self.counts_land_early:
+            batch.num_accepted_tokens_cpu[: len(landing)] = landing
         before = set(batch.req_id_to_index)
         corrections = self._kind._update_states(runner, output)
+        if not self.counts_land_early:
+            batch.num_accepted_tokens_cpu[: len(landing)] = landing
         if self.keeps_accepted:
             self._restore_accepted(before, output)
+        for name in (*output.finished_req_ids, *output.scheduled_cached_reqs.resumed_req_ids):
+            self._accepted_of.pop(name, None)
+            self._accepted_last.pop(name, None)
         plan = self._plan = StepPlan(zeroed=list(self.zeroed), copies=list(self._copies))
         if output.total_num_scheduled_tokens == 0:
             return plan
@@ -303,8 +318,6 @@ class WorkerV1:
         for name, row in self.batch.req_id_to_index.items():
             if name not in before and name not in resumed and name in self._accepted_of:
                 self.batch.num_accepted_tokens_cpu[row] = self._accepted_of[name]
-        for name in (*output.finished_req_ids, *resumed):
-            self._accepted_of.pop(name, None)
 
     def _zero_drafts(self, output: Any) -> bool:
         """Whether a decode row without drafts is a speculative row with none."""
@@ -320,6 +333,12 @@ class WorkerV1:
         if not self.config.num_spec:
             return
         batch = self.batch
+        if self.settles_counts and self.config.asynchronous:
+            known = self._accepted_last
+            batch.num_accepted_tokens_cpu[: len(names)] = [
+                known.get(name, self._accepted_of.get(name, 1) if self.keeps_accepted else 1) for name in names
+            ]
+            return
         previous = batch.prev_req_id_to_index
         if not (self.config.asynchronous and previous and self._by_previous_row):
             return
@@ -416,13 +435,11 @@ class WorkerV1:
     def settle(self, outcome: dict[str, tuple[int, list[int]]], counts: dict[str, int]) -> None:
         """Keep the accepted counts that postprocess left, and the tokens that were sampled."""
         batch, names = self.batch, self._names
-        if self._context is not None and self.fault != "accepted-not-reset":
-            for i, name in enumerate(names):
-                batch.num_accepted_tokens_cpu[i] = counts[name]
-        elif self._context is not None:
-            for i, name in enumerate(names):
-                batch.num_accepted_tokens_cpu[i] = outcome[name][0]
+        if self._context is not None:
+            reset = self.fault != "accepted-not-reset"
+            self._landing = [counts[name] if reset else outcome[name][0] for name in names]
         self._accepted_of.update(counts)
+        self._accepted_last = {name: counts[name] for name in names if name in counts}
         asynchronous = self.config.asynchronous
         if asynchronous:
             batch.prev_sampled_token_ids = self._previous_counts

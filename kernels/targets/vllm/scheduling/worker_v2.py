@@ -36,6 +36,8 @@ class WorkerV2:
         self.state_column = [-1] * slots
         self._tables: list[list[list[int]]] = [[[] for _ in range(slots)] for _ in range(groups)]
         self._drafted: set[str] = set()
+        self.counts_land_early = True
+        """Nothing hangs on it: this runner's counts never leave the device."""
         self._seen: set[str] = set()
         self.pads_fresh_rows = True
         """A fix sets it to False: a fresh row with placeholder drafts runs as a decode, from an empty state."""
