@@ -19,11 +19,11 @@ MAX_BYTES = 64 << 20
 def repro_name(repro: Repro) -> str:
     """A file name that says what was found; the digits tell findings of one signature apart."""
     signature = repro.signature
-    parts = [signature.operation, signature.violation, signature.object]
+    parts = [signature.operation, signature.relation or "", signature.violation, signature.object]
     if signature.conv_layout != "-":
         parts.append(signature.conv_layout)
     digest = hashlib.sha256(encode_case(repro.case)).hexdigest()[:8]
-    name = "-".join(parts).lower()
+    name = "-".join(filter(None, parts)).lower()
     return "".join(c if c.isalnum() or c == "-" else "_" for c in name) + f"-{digest}.json"
 
 

@@ -21,6 +21,7 @@ from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.registry import prepare
 from harness.kernels.targets.selection import release_of
 from harness.repro.format import Repro
+from harness.repro.replay import relations_to_ask
 
 SweepAnswer = Literal["FAILED", "FIXED", "NOT APPLICABLE", "ERROR"]
 
@@ -101,7 +102,7 @@ def _ask(
             try:
                 if not worker.alive:
                     worker.restart()
-                yield _judged(target, repro, worker.check(repro.case))
+                yield _judged(target, repro, worker.check(repro.case, relations_to_ask(repro)))
             except (WorkerRefused, InvalidCase) as refusal:
                 yield error(refusal, BAD_TARGET)
             except (WorkerError, WorkerLost) as failure:
@@ -118,7 +119,7 @@ def _judged(target: str, repro: Repro, outcome: Outcome) -> TargetAnswer:
     if failure is not None:
         summary = failure.evidence.summary if failure.evidence is not None else ""
         return TargetAnswer(target, "FAILED", failure.signature == repro.signature, str(failure.signature), summary, 1)
-    for verdict in outcome.verdicts:
+    for verdict in (*outcome.verdicts, *outcome.relations):
         if verdict.status == "skip":
             return TargetAnswer(target, "NOT APPLICABLE", False, None, f"{verdict.reason}: {verdict.detail}", 3)
         if verdict.refused:

@@ -17,6 +17,7 @@ from harness.oracles.relations.identity_mapping import IdentityMapping
 from harness.oracles.relations.poison_patterns import PoisonPatterns
 from harness.oracles.relations.repetition import Repetition
 from harness.oracles.relations.request_order import RequestOrder
+from harness.oracles.relations.scalar_path import ScalarPath
 from harness.oracles.relations.single_requests import SingleRequests
 from harness.oracles.relations.temporal_tiles import TemporalTiles
 
@@ -24,6 +25,7 @@ ENTRY_POINTS = "mamba_migration_harness.relations"
 
 _OURS: tuple[Relation, ...] = (
     IdentityMapping(),
+    ScalarPath(),
     RequestOrder(),
     SingleRequests(),
     BlockNames(),

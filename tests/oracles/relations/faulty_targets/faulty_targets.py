@@ -38,6 +38,7 @@ FAULTS: dict[str, tuple[str, list[Rewrite]]] = {
             )
         ],
     ),
+    "listed-tail": ("batch_copy", [Rewrite("batch_copy_kernel", "size, tl.uint8", "size - 1, tl.uint8")]),
     "ascending-slots": (
         "precopy",
         [
@@ -69,6 +70,7 @@ FAULTS: dict[str, tuple[str, list[Rewrite]]] = {
             )
         ],
     ),
+    "last-tile": ("copy", [Rewrite("_copy_run", "        if tile == 0:", "        if tile == 15:")]),
     "sixteen-tiles": ("copy", [Rewrite("_copy_words", "TILES * LANES", "16 * LANES")]),
     "dim-first-tail": (
         "copy",
