@@ -106,14 +106,18 @@ def smaller_tables(case: Case) -> Iterator[Proposal]:
     if rows < case.layout.table_rows:
         trimmed = tuple(table[:rows] for table in case.contents.tables)
         yield lambda: edits.with_contents(edits.with_layout(case, table_rows=rows), tables=trimmed)
-    for column in range(width):
-        yield lambda column=column: _blank_column(case, column)  # type: ignore[misc]
+    # As far as cells are given: numbers of rows that do not move can name columns far outside of any table.
+    given = max((len(cells) for table in case.contents.tables for cells in table), default=0)
+    for size in _down_to_one(given):
+        for first in range(0, given, size):
+            yield lambda first=first, size=size: _blank_columns(case, first, size)  # type: ignore[misc]
 
 
-def _blank_column(case: Case, column: int) -> Case:
-    """The null block in a column of every row: for cells that only look used."""
+def _blank_columns(case: Case, first: int, size: int) -> Case:
+    """The null block in `size` columns of every row: for cells that only look used."""
+    blank = range(first, first + size)
     tables = tuple(
-        tuple(tuple(0 if c == column else cell for c, cell in enumerate(cells)) for cells in table)
+        tuple(tuple(0 if c in blank else cell for c, cell in enumerate(cells)) for cells in table)
         for table in case.contents.tables
     )
     return edits.with_contents(case, tables=tables)

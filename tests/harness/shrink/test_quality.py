@@ -1,0 +1,144 @@
+"""Minimal cases of planted faults are as small as a person would write them."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from harness.case import Case, ConvState, TemporalState, encode_case, state_extent
+from harness.check.outcome import Outcome
+from harness.check.worker_process import WorkerProcess
+from harness.engines.random import Recipe, case_at
+from harness.generators.reachability import PAGE_ALIGNMENT, require_reachable
+from harness.shrink.shrinker import Shrunk, shrink
+
+CASES = 48
+SEEDS = (0, 1, 2)
+
+
+class Bench:
+    """Workers of planted faults, and the first case of each signature that a seed finds."""
+
+    def __init__(self, executor: str) -> None:
+        self._executor = executor
+        self._workers: dict[str, WorkerProcess] = {}
+
+    def judge(self, target: str) -> Callable[[Case], Outcome]:
+        if target not in self._workers:
+            self._workers[target] = WorkerProcess(target, self._executor, limit=60.0)
+            self._workers[target].wait_ready()
+        return self._workers[target].check
+
+    @functools.cache  # noqa: B019 - one bench per module
+    def findings(self, target: str, seed: int) -> list[tuple[Case, Outcome]]:
+        recipe = Recipe(seed=seed, domains=("reachable",), operations=("postprocess", "precopy"), scale="small")
+        found: dict[str, tuple[Case, Outcome]] = {}
+        for index in range(CASES):
+            case = case_at(recipe, index)
+            outcome = self.judge(target)(case)
+            if outcome.signature is not None:
+                found.setdefault(str(outcome.signature), (case, outcome))
+        return list(found.values())
+
+    def close(self) -> None:
+        for worker in self._workers.values():
+            worker.close()
+
+
+@pytest.fixture(scope="module")
+def bench(executor_name: str) -> Iterator[Bench]:
+    made = Bench(executor_name)
+    yield made
+    made.close()
+
+
+def check_everything(shrunk: Shrunk, case: Case, outcome: Outcome, judge: Callable[[Case], Outcome]) -> None:
+    """What holds of every shrinking."""
+    assert shrunk.complete
+    assert shrunk.executions <= 150
+    assert shrunk.outcome.signature == outcome.signature
+    assert judge(shrunk.case).signature == outcome.signature
+    assert shrunk.case.domain == case.domain == "reachable"
+    require_reachable(shrunk.case)
+    assert sum(counter.executions for counter in shrunk.passes) == shrunk.executions
+    assert all(0 <= counter.accepted <= counter.executions for counter in shrunk.passes)
+    assert sum(counter.accepted for counter in shrunk.passes) > 0
+    assert len(encode_case(shrunk.case)) < len(encode_case(case))
+    again = shrink(case, outcome, judge)
+    assert encode_case(again.case) == encode_case(shrunk.case)
+    assert again.executions == shrunk.executions
+    assert [counter.accepted for counter in again.passes] == [counter.accepted for counter in shrunk.passes]
+
+
+def check_canonical(case: Case) -> None:
+    """Nothing is left that says nothing."""
+    (operation,) = case.program
+    (row,) = operation.rows
+    assert (operation.runner, row.slot) == ("V1", 0)
+    assert (case.contents.payload_seed, case.contents.poison) == (0, "A")
+    assert case.execution.program_order == "natural"
+    layout = case.layout
+    assert (layout.table_rows, layout.table_columns) == (1, max(len(t[0]) for t in case.contents.tables))
+    assert layout.table_columns <= 3
+    assert layout.block_size <= 3
+    assert layout.num_spec <= 1
+    named = {cell for table in case.contents.tables for cells in table for cell in cells} | {0}
+    assert named == set(range(layout.num_blocks)), "the pool holds the blocks in use and the null block"
+    for _, state in layout.states():
+        assert state.item_size == 1
+        assert state.natural_bytes == 1
+    assert all(buffer.misalignment == 0 for buffer in layout.buffers)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_wrong_group(bench: Bench, seed: int) -> None:
+    """Every group reads group 0's table: it takes two groups to see that, and no more than a state in each."""
+    target = "builtin+wrong-group"
+    for case, outcome in bench.findings(target, seed):
+        shrunk = shrink(case, outcome, bench.judge(target))
+        check_everything(shrunk, case, outcome, bench.judge(target))
+        layout = shrunk.case.layout
+        assert [[len(layer.states) for layer in group.layers] for group in layout.groups] == [[1], [1]]
+        first, second = (set(table[0]) for table in shrunk.case.contents.tables)
+        assert not (first - {0}) & (second - {0}), "the groups' blocks differ"
+        check_canonical(shrunk.case)
+        for _, state in layout.states():
+            assert state.block_stride <= PAGE_ALIGNMENT
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_temporal_size(bench: Bench, seed: int) -> None:
+    """The page stride taken for the size: one padded page is enough to see that."""
+    target = "builtin+temporal-size"
+    found = [
+        (case, outcome)
+        for case, outcome in bench.findings(target, seed)
+        if outcome.signature is not None and outcome.signature.object == "padding"
+    ]
+    for case, outcome in found:
+        shrunk = shrink(case, outcome, bench.judge(target))
+        check_everything(shrunk, case, outcome, bench.judge(target))
+        ((_, state),) = shrunk.case.layout.states()
+        assert isinstance(state, TemporalState)
+        assert not isinstance(state, ConvState)
+        assert state_extent(state) < state.block_stride <= PAGE_ALIGNMENT
+        check_canonical(shrunk.case)
+
+
+@pytest.mark.parametrize("target", ["builtin+wrong-group", "builtin+temporal-size"])
+def test_there_is_something_to_shrink(bench: Bench, target: str) -> None:
+    found = [str(outcome.signature) for seed in SEEDS for _, outcome in bench.findings(target, seed)]
+    assert len(found) >= 3
+    assert len(set(found)) >= 2
+
+
+def test_a_budget_is_kept(bench: Bench) -> None:
+    target = "builtin+wrong-group"
+    case, outcome = bench.findings(target, 0)[0]
+    for budget in (1, 2, 7):
+        shrunk = shrink(case, outcome, bench.judge(target), max_executions=budget)
+        assert shrunk.executions == budget
+        assert not shrunk.complete
+        assert bench.judge(target)(shrunk.case).signature == outcome.signature

@@ -1,0 +1,154 @@
+"""The shrinker and its passes by themselves, with judges that are plain predicates instead of targets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.case import Case, InvalidCase, Postprocess, Precopy, PrecopyRow, decode_case, encode_case
+from harness.check.outcome import Evidence, Outcome, Seconds, Signature, Verdict
+from harness.engines.random import Recipe, case_at
+from harness.generators.reachability import require_reachable
+from harness.shrink.passes import PASSES
+from harness.shrink.shrinker import shrink
+
+ONE = Signature("precopy", "memory", "wrong-bytes", "conv", "SD")
+OTHER = Signature("precopy", "memory", "stray-write", "guard", "-")
+
+recipes = st.builds(
+    Recipe,
+    seed=st.integers(0, 2**63 - 1),
+    domains=st.sampled_from((("reachable",), ("total",))),
+    operations=st.sampled_from((("postprocess", "precopy"), ("precopy",), ("postprocess",))),
+    scale=st.just("small"),
+)
+cases = st.builds(case_at, recipes, st.integers(0, 1000))
+
+
+def failed(signature: Signature = ONE) -> Outcome:
+    return Outcome((Verdict("precopy", "fail", signature=signature, evidence=Evidence("x")),), Seconds())
+
+
+PASSED = Outcome((Verdict("precopy", "pass"),), Seconds())
+
+
+def when(predicate: Callable[[Case], bool]) -> Callable[[Case], Outcome]:
+    """Fails where `predicate` holds."""
+    return lambda case: failed() if predicate(case) else PASSED
+
+
+@given(cases)
+def test_every_proposal_is_a_valid_case_or_none(case: Case) -> None:
+    before = encode_case(case)
+    for propose in PASSES:
+        for proposal in propose(case):
+            try:
+                candidate = proposal()
+            except InvalidCase:
+                continue
+            text = encode_case(candidate)
+            assert decode_case(text) == candidate, propose.__name__
+            assert candidate.domain == case.domain
+    assert encode_case(case) == before
+
+
+@given(cases)
+def test_shrinking_ends_whatever_fails(case: Case) -> None:
+    shrunk = shrink(case, failed(), when(lambda _: True), max_executions=3000)
+    assert shrunk.complete
+    assert shrunk.executions < 400
+    layout = shrunk.case.layout
+    assert (len(shrunk.case.program), len(layout.groups), layout.num_states) == (1, 1, 1)
+    if shrunk.case.domain == "reachable":
+        require_reachable(shrunk.case)
+    assert len(encode_case(shrunk.case)) <= len(encode_case(case))
+
+
+@given(cases)
+def test_the_result_fails_alike_and_stays_in_its_domain(case: Case) -> None:
+    def judge(candidate: Case) -> Outcome:
+        wide = any(len(operation.rows) >= 2 for operation in candidate.program)
+        return failed() if wide else failed(OTHER) if candidate.layout.num_states > 1 else PASSED
+
+    outcome = judge(case)
+    if outcome.signature is None:
+        return
+    shrunk = shrink(case, outcome, judge, max_executions=3000)
+    assert judge(shrunk.case).signature == outcome.signature == shrunk.outcome.signature
+    assert shrunk.case.domain == case.domain
+    for other, seen in shrunk.others:
+        assert seen.signature != outcome.signature
+        assert judge(other).signature == seen.signature
+    if outcome.signature == ONE:
+        assert max(len(operation.rows) for operation in shrunk.case.program) == 2
+
+
+def test_numbers_reach_the_least_that_fails(make_case: Callable[..., Case]) -> None:
+    rows = (PrecopyRow(slot=0, source_column=3, destination_column=1, bias=0),)
+    case = make_case(Precopy(runner="V1", rows=rows), tables=(((1, 2, 1, 2),), ((3, 4, 3, 4),)))
+    shrunk = shrink(case, failed(), when(lambda c: any(r.source_column >= 2 for o in c.program for r in o.rows)))
+    (row,) = shrunk.case.program[0].rows
+    assert (row.source_column, row.destination_column, row.bias) == (2, 0, 0)
+
+
+def test_columns_between_go_and_those_in_use_stay(make_case: Callable[..., Case]) -> None:
+    rows = (PrecopyRow(slot=0, source_column=0, destination_column=3, bias=1),)
+    case = make_case(Precopy(runner="V1", rows=rows), tables=(((1, 2, 2, 4),), ((3, 4, 4, 1),)))
+
+    def judge(candidate: Case) -> bool:
+        row = candidate.program[0].rows[0]
+        cells = [table[0][:4] for table in candidate.contents.tables]
+        used = [(c[row.source_column], c[row.source_column + row.bias], c[row.destination_column]) for c in cells]
+        return row.bias == 1 and used == [(1, 2, 4), (3, 4, 1)]
+
+    assert judge(case)
+    shrunk = shrink(case, failed(), when(judge))
+    (row,) = shrunk.case.program[0].rows
+    assert (row.source_column, row.destination_column) == (0, 2)
+    assert shrunk.case.contents.tables == (((1, 2, 4),), ((3, 4, 1),))
+
+
+def test_candidates_outside_the_preconditions_cost_nothing(make_case: Callable[..., Case]) -> None:
+    def judge(candidate: Case) -> Outcome:
+        raise InvalidCase("no")
+
+    case = make_case()
+    shrunk = shrink(case, failed(), judge)
+    assert (shrunk.executions, shrunk.case, shrunk.complete) == (0, case, True)
+
+
+def test_no_candidate_is_judged_twice(make_case: Callable[..., Case]) -> None:
+    seen: list[bytes] = []
+
+    def judge(candidate: Case) -> Outcome:
+        seen.append(encode_case(candidate))
+        return failed() if candidate.layout.num_states > 1 else PASSED
+
+    shrunk = shrink(make_case(), failed(), judge)
+    assert len(set(seen)) == len(seen) == shrunk.executions
+
+
+def test_other_bugs_on_the_way_are_kept(make_case: Callable[..., Case]) -> None:
+    def judge(candidate: Case) -> Outcome:
+        return failed() if len(candidate.layout.groups) == 2 else failed(OTHER)
+
+    shrunk = shrink(make_case(), failed(), judge)
+    assert len(shrunk.case.layout.groups) == 2
+    ((other, outcome),) = shrunk.others
+    assert outcome.signature == OTHER
+    assert len(other.layout.groups) == 1
+
+
+def test_a_total_case_need_not_be_reachable(make_case: Callable[..., Case]) -> None:
+    rows = (PrecopyRow(slot=0, source_column=3, destination_column=0, bias=0),)
+    case = make_case(Precopy(runner="V1", rows=rows), tables=(((1, 2, 1, 2),), ((3, 4, 3, 4),)))
+    with pytest.raises(InvalidCase, match="not reachable"):
+        require_reachable(
+            Case(**{name: getattr(case, name) for name in case.__struct_fields__} | {"domain": "reachable"})
+        )
+    shrunk = shrink(case, failed(), when(lambda c: isinstance(c.program[0], Precopy | Postprocess)))
+    assert shrunk.case.domain == "total"
+    assert shrunk.executions > 5
