@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import Any, cast
 
 import typer
 
@@ -20,6 +21,11 @@ from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.releases import OFFLINE_VARIABLE
 
 BAD_INPUT, HARNESS_FAILED, INTERRUPTED = 2, 4, 130
+
+_UsageProblem = cast(
+    type[Exception], next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+)
+"""What typer raises for a wrong command line: it has no public name of its own."""
 
 app = typer.Typer(
     name="harness",
@@ -63,7 +69,12 @@ app.add_typer(cache.app, name="cache")
 def main() -> None:
     """Entry point of the `harness` command: one clear line for whatever a user can mend."""
     try:
-        app()
+        # Not standalone: typer would take three lines for a typing mistake, and status 1, "findings", for Ctrl-C.
+        sys.exit(app(prog_name="harness", standalone_mode=False))
+    except _UsageProblem as error:
+        sys.exit(_explain(error))
+    except typer.Abort:
+        sys.exit(_complain("interrupted", INTERRUPTED))
     except (InvalidCase, UnknownTarget, UnavailableExecutor, WorkerRefused) as error:
         sys.exit(_complain(str(error), BAD_INPUT))
     except OSError as error:
@@ -73,6 +84,16 @@ def main() -> None:
         sys.exit(_complain("the harness itself failed; the lines above say where", HARNESS_FAILED))
     except KeyboardInterrupt:
         sys.exit(_complain("interrupted", INTERRUPTED))
+
+
+def _explain(error: Any) -> int:
+    """One line about a wrong command line; the help of a command that was given nothing."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "harness"
+    if type(error).__name__ == "NoArgsIsHelpError":
+        print(error.format_message(), file=sys.stderr)
+        return BAD_INPUT
+    return _complain(f"{error.format_message()} (see {command} --help)", BAD_INPUT)
 
 
 def _complain(text: str, status: int) -> int:
