@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
@@ -12,9 +13,13 @@ from harness.cli.announcing import Announcer
 from harness.generators.operations import OperationName
 
 if TYPE_CHECKING:
+    from harness.campaign.campaign import EngineName
     from harness.engines.relations import RelationPolicy
 
-OPERATIONS: tuple[OperationName, ...] = ("postprocess", "precopy")
+OPERATIONS: tuple[OperationName, ...] = get_args(OperationName)
+DEFAULT_OPERATIONS: tuple[OperationName, ...] = ("postprocess", "precopy")
+"""What is tested unless told otherwise: the kernels that move state."""
+ALL = "all"
 
 TargetOption = Annotated[
     str, typer.Option("--target", "-t", help="System under test: builtin, vllm==X, ...; +NAME plants a mutation.")
@@ -35,11 +40,14 @@ def parse_seconds(text: str) -> float:
 
 
 def parse_operations(text: str) -> tuple[OperationName, ...]:
-    """Names of a comma-separated list, in the order of OPERATIONS. Raises typer.BadParameter."""
+    """Names of a comma-separated list, in the order of OPERATIONS; all of them for `all`. Raises typer.BadParameter."""
+    if text.strip() == ALL:
+        return OPERATIONS
     names = [name.strip() for name in text.split(",") if name.strip()]
     unknown = [name for name in names if name not in OPERATIONS]
     if unknown or not names:
-        raise typer.BadParameter(f"unknown operation {', '.join(unknown) or text!r}; known: {', '.join(OPERATIONS)}")
+        known = ", ".join((*OPERATIONS, ALL))
+        raise typer.BadParameter(f"unknown operation {', '.join(unknown) or text!r}; known: {known}")
     return tuple(name for name in OPERATIONS if name in names)
 
 
@@ -61,6 +69,15 @@ def parse_regimes(text: str) -> tuple[str, ...]:
     if unknown:
         raise typer.BadParameter(f"unknown regime {', '.join(unknown)}; known: {', '.join(sorted(REGIMES))}")
     return names
+
+
+def parse_engine(text: str) -> EngineName:
+    """`random` or `hypothesis`. Raises typer.BadParameter, also if Hypothesis is not installed."""
+    if text not in ("random", "hypothesis"):
+        raise typer.BadParameter(f"unknown engine {text!r}; known: random, hypothesis")
+    if text == "hypothesis" and importlib.util.find_spec("hypothesis") is None:
+        raise typer.BadParameter("the hypothesis engine needs the package hypothesis, which is not installed")
+    return cast("EngineName", text)
 
 
 def parse_relations(text: str) -> RelationPolicy:
@@ -85,6 +102,13 @@ def parse_relations(text: str) -> RelationPolicy:
     return RelationPolicy(tuple(dict.fromkeys(names)), required=True)
 
 
+def case_seconds(text: str | None, executor: str) -> float:
+    """The longest time for one operation: natively a second is an eternity, elsewhere compiling takes several."""
+    if text is not None:
+        return parse_seconds(text)
+    return 20.0 if executor == "native" else 120.0
+
+
 def executor_or_default(name: str | None) -> str:
     """The executor asked for, or the fastest that this machine has. Raises UnavailableExecutor."""
     from harness.kernels.executors.registry import default_executor_name, executor_class
@@ -107,3 +131,13 @@ def callback(parse: Any) -> Any:
         return text
 
     return check
+
+
+CaseLimitOption = Annotated[
+    str | None,
+    typer.Option(
+        "--case-limit",
+        help="Longest time for one operation before it counts as a hang. [default: 20s natively, else 120s]",
+        callback=callback(parse_seconds),
+    ),
+]

@@ -19,14 +19,7 @@ def replay(
         str | None, typer.Option("--target", "-t", help="System under test. Default: the one the file names.")
     ] = None,
     executor: ExecutorOption = None,
-    case_limit: Annotated[
-        str,
-        typer.Option(
-            "--case-limit",
-            help="Longest time for one operation before it counts as a hang.",
-            callback=options.callback(options.parse_seconds),
-        ),
-    ] = "120s",
+    case_limit: options.CaseLimitOption = None,
     json: JsonOption = False,
 ) -> None:
     """Run a repro file's case again: FAILED (status 1), FIXED (0), or SKIPPED with its reason (3)."""
@@ -38,7 +31,8 @@ def replay(
     repro = read_repro(file)
     chosen = target if target is not None else replaying.recorded_target(repro)
     prepare(chosen, options.announce)
-    result = replaying.replay(repro, chosen, options.executor_or_default(executor), options.parse_seconds(case_limit))
+    how = options.executor_or_default(executor)
+    result = replaying.replay(repro, chosen, how, options.case_seconds(case_limit, how))
     if json:
         print(msgspec.json.encode({"file": str(file), **msgspec.to_builtins(result)}).decode())
     else:

@@ -30,7 +30,7 @@ def run(
     ops: Annotated[
         str,
         typer.Option("--ops", help="Operations, comma-separated.", callback=options.callback(options.parse_operations)),
-    ] = ",".join(options.OPERATIONS),
+    ] = ",".join(options.DEFAULT_OPERATIONS),
     domain: Annotated[
         str,
         typer.Option(
@@ -56,19 +56,20 @@ def run(
             callback=options.callback(options.parse_relations),
         ),
     ] = "sample",
+    engine: Annotated[
+        str,
+        typer.Option(
+            "--engine",
+            help="Where cases come from: random (seed and number give the case), or hypothesis (a search; one worker).",
+            callback=options.callback(options.parse_engine),
+        ),
+    ] = "random",
     out: Annotated[Path, typer.Option("--out", help="Folder for repro files.")] = Path("findings"),
     workers: Annotated[int, typer.Option("--workers", "-j", help="Worker processes.", min=1, max=256)] = 1,
     scale: Annotated[
         str | None, typer.Option("--scale", help="small or full cases. Default: small for the interpreter.")
     ] = None,
-    case_limit: Annotated[
-        str,
-        typer.Option(
-            "--case-limit",
-            help="Longest time for one operation before it counts as a hang.",
-            callback=options.callback(options.parse_seconds),
-        ),
-    ] = "120s",
+    case_limit: options.CaseLimitOption = None,
     fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop judging at the first finding.")] = False,
     no_shrink: Annotated[bool, typer.Option("--no-shrink", help="Keep findings as they were drawn.")] = False,
     json: JsonOption = False,
@@ -81,6 +82,8 @@ def run(
         raise typer.BadParameter("--budget and --cases exclude each other")
     if scale not in (None, "small", "full"):
         raise typer.BadParameter(f"unknown scale {scale!r}; known: small, full")
+    if engine == "hypothesis" and workers > 1:
+        raise typer.BadParameter("the hypothesis engine has one worker: it learns from what it has tried")
 
     from harness.campaign.campaign import Settings
     from harness.engines.random import Recipe
@@ -98,11 +101,12 @@ def run(
         target=target,
         executor=chosen,
         recipe=recipe,
+        engine=options.parse_engine(engine),
         out=out,
         cases=cases,
         budget_seconds=None if cases is not None else options.parse_seconds(budget) if budget else DEFAULT_BUDGET,
         workers=workers,
-        case_seconds=options.parse_seconds(case_limit),
+        case_seconds=options.case_seconds(case_limit, chosen),
         require=options.parse_regimes(require),
         relations=options.parse_relations(relations),
         fail_fast=fail_fast,

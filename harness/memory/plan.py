@@ -149,6 +149,8 @@ def plan_layout(layout: Layout) -> LayoutPlan:
     for buffer in layout.buffers:
         buffers.append(cursor + buffer.misalignment)
         cursor = _align(buffers[-1] + buffer.size) + GUARD
+    # What runs out of the last buffer must not reach a table: a kernel that reads nonsense there may never end.
+    cursor += OUTER_GUARD
     states = tuple(
         StatePlace(*where, state, buffers[state.buffer] + state.offset, state_extent(state))
         for where, state in layout.states()
@@ -177,7 +179,7 @@ def plan_layout(layout: Layout) -> LayoutPlan:
 def _covered(
     layout: Layout, buffers: Sequence[int], states: Sequence[StatePlace], tables: int, end: int
 ) -> tuple[tuple[int, int], ...]:
-    spans = [(0, OUTER_GUARD), (tables - GUARD, end)]
+    spans = [(0, OUTER_GUARD), (tables - OUTER_GUARD, end)]
     for i, (start, buffer) in enumerate(zip(buffers, layout.buffers, strict=True)):
         if buffer.size <= DENSE_LIMIT:
             spans.append((start - GUARD, start + buffer.size + GUARD))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from harness.case import Buffer, Case, Layout, Postprocess, PostprocessRow
 from harness.engines.random import Recipe, case_at
 from harness.memory import MemoryPlan, describe, plan_memory
+from harness.memory.plan import OUTER_GUARD
 
 # Owners of `make_case`: the null block is nobody's, blocks 1 and 2 are group 0's, 3 and 4 group 1's.
 BLOCK_NAMES = {
@@ -101,7 +102,8 @@ def test_every_byte_of_tables_arguments_and_guards(make_case: Callable[..., Case
     case = make_case(Postprocess(runner="V1", rows=()), Postprocess(runner="V2", rows=rows))
     plan = plan_memory(case, 64)
     start = plan.base.buffers[0]
-    first, second = start + 768, start + 1280
+    first = start + 768 + OUTER_GUARD
+    second = first + 512
     private, size = plan.base.private
 
     def expect(offset: int, kind: str, name: str) -> None:

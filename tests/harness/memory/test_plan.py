@@ -119,9 +119,10 @@ def test_states_lie_where_the_layout_puts_them(make_layout: Callable[..., Layout
     ]
     assert [place.extent for place in base.states] == [24, 24, 32]
     assert base.states[1].block(3) == buffer + 3 * 64 + 32
-    assert base.tables == (buffer + 768, buffer + 1280)  # 320 bytes, a guard, to the next 256; then 48 bytes more
-    assert base.table_cell(1, 2, 3) == buffer + 1280 + (2 * 4 + 3) * 4
-    assert base.private[0] == buffer + 1280 + 512
+    first = buffer + 768 + OUTER_GUARD  # 320 bytes, a guard, to the next 256, the wide guard; then 48 bytes more
+    assert base.tables == (first, first + 512)
+    assert base.table_cell(1, 2, 3) == first + 512 + (2 * 4 + 3) * 4
+    assert base.private[0] == first + 512 + 512
 
 
 @pytest.mark.parametrize("bits", [32, 64])
