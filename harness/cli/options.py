@@ -10,6 +10,7 @@ import typer
 
 from harness.case import Domain
 from harness.cli.announcing import Announcer
+from harness.engines.random import OrderPolicy
 from harness.generators.operations import OperationName
 
 if TYPE_CHECKING:
@@ -102,6 +103,25 @@ def parse_relations(text: str) -> RelationPolicy:
     return RelationPolicy(tuple(dict.fromkeys(names)), required=True)
 
 
+def parse_checks(text: str) -> tuple[str, ...]:
+    """What a checking executor watches: a comma-separated list, or `none`. Raises typer.BadParameter."""
+    from harness.kernels.executors.registry import CHECKS
+
+    names = () if text == "none" else tuple(name.strip() for name in text.split(",") if name.strip())
+    unknown = [name for name in names if name not in CHECKS]
+    if unknown or (not names and text != "none"):
+        raise typer.BadParameter(f"unknown check {', '.join(unknown) or text!r}; known: {', '.join(CHECKS)}, none")
+    return names
+
+
+def parse_order(text: str) -> OrderPolicy:
+    """The order in which the programs of a launch run. Raises typer.BadParameter."""
+    known = get_args(OrderPolicy)
+    if text not in known:
+        raise typer.BadParameter(f"unknown order {text!r}; known: {', '.join(known)}")
+    return cast(OrderPolicy, text)
+
+
 def case_seconds(text: str | None, executor: str) -> float:
     """The longest time for one operation: natively a second is an eternity, elsewhere compiling takes several."""
     if text is not None:
@@ -139,5 +159,14 @@ CaseLimitOption = Annotated[
         "--case-limit",
         help="Longest time for one operation before it counts as a hang. [default: 20s natively, else 120s]",
         callback=callback(parse_seconds),
+    ),
+]
+
+ChecksOption = Annotated[
+    str,
+    typer.Option(
+        "--checks",
+        help="What the native executor watches besides the bytes, comma-separated: memory; or none.",
+        callback=callback(parse_checks),
     ),
 ]

@@ -69,6 +69,15 @@ def run(
     scale: Annotated[
         str | None, typer.Option("--scale", help="small or full cases. Default: small for the interpreter.")
     ] = None,
+    checks: options.ChecksOption = "memory",
+    order: Annotated[
+        str,
+        typer.Option(
+            "--order",
+            help="Order in which the programs of a launch run, natively: natural, reversed, shuffled, or vary by case.",
+            callback=options.callback(options.parse_order),
+        ),
+    ] = "vary",
     case_limit: options.CaseLimitOption = None,
     fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop judging at the first finding.")] = False,
     no_shrink: Annotated[bool, typer.Option("--no-shrink", help="Keep findings as they were drawn.")] = False,
@@ -96,6 +105,7 @@ def run(
         domains=options.parse_domain(domain),
         operations=options.parse_operations(ops),
         scale=("small" if chosen == "interpreter" else "full") if scale is None else scale,  # type: ignore[arg-type]
+        order=options.parse_order(order),
     )
     settings = Settings(
         target=target,
@@ -107,6 +117,7 @@ def run(
         budget_seconds=None if cases is not None else options.parse_seconds(budget) if budget else DEFAULT_BUDGET,
         workers=workers,
         case_seconds=options.case_seconds(case_limit, chosen),
+        checks=options.parse_checks(checks),
         require=options.parse_regimes(require),
         relations=options.parse_relations(relations),
         fail_fast=fail_fast,
