@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
 
 from harness.case import (
     Buffer,
@@ -33,9 +34,13 @@ from harness.case import (
 
 ROOT = Path(__file__).resolve().parent
 
-settings.register_profile("dev", max_examples=50, deadline=None)
+# What failed once is tried first the next time, on this machine; `ci` tries the same examples everywhere.
+EXAMPLES = DirectoryBasedExampleDatabase(ROOT / ".hypothesis" / "examples")
+settings.register_profile("dev", max_examples=50, deadline=None, database=EXAMPLES)
 settings.register_profile("ci", max_examples=200, deadline=None, derandomize=True, print_blob=True)
-settings.register_profile("thorough", max_examples=5000, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "thorough", max_examples=5000, deadline=None, database=EXAMPLES, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 

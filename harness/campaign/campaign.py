@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 import msgspec
 
@@ -41,13 +41,22 @@ from harness.shrink.shrinker import shrink
 WORKER_LOSSES_LIMIT = 200
 """A campaign in which every case takes its worker down ends after so many losses, not after its budget."""
 
+EXPLORED_AT_ONCE = 1000
+"""Cases that Hypothesis draws at a time."""
+
+EngineName = Literal["random", "hypothesis"]
+
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a campaign is asked to do. One of `cases` and `budget_seconds` is set; `require` names regimes."""
+    """What a campaign is asked to do. One of `cases` and `budget_seconds` is set; `require` names regimes.
+
+    The hypothesis engine has one worker.
+    """
 
     target: str
     executor: str
     recipe: Recipe
+    engine: EngineName = "random"
     out: Path
     cases: int | None = None
     budget_seconds: float | None = None
@@ -155,10 +164,16 @@ class Campaign:
         end = busy.pop(worker, 0)
         if start is None or start >= end:
             start = self._next
-            end = self._next = min(start + CASES_PER_LAYOUT, self._settings.cases or start + CASES_PER_LAYOUT)
+            block = CASES_PER_LAYOUT if self._settings.engine == "random" else EXPLORED_AT_ONCE
+            end = self._next = min(start + block, self._settings.cases or start + block)
         over = start >= end or time.monotonic() >= self._deadline or (self._settings.fail_fast and self._found)
         if not over:
-            worker.send_range(self._settings.recipe, self._settings.relations, start, end, self._deadline)
+            recipe, policy = self._settings.recipe, self._settings.relations
+            if self._settings.engine == "random":
+                worker.send_range(recipe, policy, start, end, self._deadline)
+            else:
+                fail_fast = self._settings.fail_fast
+                worker.send_explore(recipe, policy, start, end, self._deadline, fail_fast=fail_fast)
             busy[worker] = end
 
     @property
@@ -182,7 +197,8 @@ class Campaign:
         if lost.operation in ("draw", "start"):
             raise WorkerError(f"a worker was lost outside any case ({lost.violation}): {lost.detail}")
         self._losses += 1
-        case = case_at(self._settings.recipe, lost.index)
+        random = self._settings.engine == "random"
+        case = case_at(self._settings.recipe, lost.index) if random else decode_case(worker.drawn)
         yield from self._record(lost.index, lost.outcome(), tuple(regimes_of(case)), case)
         if self._losses >= WORKER_LOSSES_LIMIT:
             self._notices.append(f"the campaign ends early: {self._losses} cases took their worker down")
@@ -240,6 +256,7 @@ class Campaign:
                 executor=settings.executor,
                 harness_version=__version__,
                 generator_version=GENERATOR_VERSION,
+                engine=settings.engine,
                 seed=settings.recipe.seed,
                 index=index,
             ),
@@ -305,7 +322,7 @@ class Campaign:
             seed=settings.recipe.seed,
             target=settings.target,
             executor=settings.executor,
-            engine="random",
+            engine=settings.engine,
             domain=domains[0] if len(domains) == 1 else "both",
             cases=self._done,
             judged={name: self._judged[name] for name in settings.recipe.operations},

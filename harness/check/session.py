@@ -135,7 +135,7 @@ class Session:
         call = call_of(case.program[index])
         expected = expect(case, plan, index, before) if variant.judged or call.by_harness else None
         try:
-            poison = "B" if variant.fresh else "A"
+            poison: Poison = "B" if variant.fresh else "A"
             found, seen, private = self._call(case, plan, index, before, expected, target, poison)
         except (TargetLacks, OutsideContract, ExecutorCannot, HarnessError, TargetIncomplete, MemoryError):
             raise

@@ -14,6 +14,7 @@ import sys
 import time
 import traceback
 import warnings
+from collections.abc import Iterable
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -21,6 +22,7 @@ import msgspec
 
 from harness.case import Case, InvalidCase, decode_case, encode_case
 from harness.check.outcome import Outcome
+from harness.kernels.cache_directory import cache_directory
 
 _PR_SET_PDEATHSIG = 1
 ENCODER = msgspec.msgpack.Encoder()
@@ -62,6 +64,8 @@ def serve(connection: Connection, assignment: Assignment) -> None:
                 judge.time(*content)
             elif kind == "check":
                 judge.check(*content)
+            elif kind == "explore":
+                judge.explore(*content)
             else:
                 judge.range(*content)
         except InvalidCase as error:
@@ -119,14 +123,34 @@ class _Judge:
             case = case_at(recipe, index)
             regimes = regimes_of(case)
             drawn = time.perf_counter() - began
-            try:
-                outcome = self._session.check(case, policy.at(recipe.seed, index), policy.most)
-            except InvalidCase as error:
-                raise RuntimeError(f"the generators drew an invalid case, number {index}: {error}") from error
-            failed: Case | None = case if outcome.failure else None
-            text = encode_case(failed) if failed else None
-            self._connection.send(("result", (index, ENCODER.encode(outcome), tuple(sorted(regimes)), drawn, text)))
+            self._judge(recipe, policy, index, case, regimes, drawn)
         self._connection.send(("done", stop))
+
+    def explore(self, recipe: Any, policy: Any, start: int, stop: int, deadline: float, fail_fast: bool) -> None:
+        """Like `range`, with cases that Hypothesis draws: each is sent as `drawn` first, for nobody can draw it again.
+        `fail_fast` ends it at the first failure."""
+        # Hypothesis keeps a folder, by default in the current one.
+        os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(cache_directory() / "hypothesis"))
+        from harness.engines.hypothesis import explore
+        from harness.regimes import regimes_of
+
+        def judge(index: int, case: Case, drawn: float) -> bool:
+            self._index = index
+            self._connection.send(("drawn", encode_case(case)))
+            failed = self._judge(recipe, policy, index, case, regimes_of(case), drawn)
+            return not (failed and fail_fast)
+
+        self._connection.send(("done", explore(recipe, start, stop, deadline, judge)))
+
+    def _judge(self, recipe: Any, policy: Any, index: int, case: Case, regimes: Iterable[str], drawn: float) -> bool:
+        """Judge one case of a campaign and send its `result`; whether it failed."""
+        try:
+            outcome = self._session.check(case, policy.at(recipe.seed, index), policy.most)
+        except InvalidCase as error:
+            raise RuntimeError(f"the generators drew an invalid case, number {index}: {error}") from error
+        text = encode_case(case) if outcome.failure else None
+        self._connection.send(("result", (index, ENCODER.encode(outcome), tuple(sorted(regimes)), drawn, text)))
+        return text is not None
 
 
 def _end_with_parent() -> None:

@@ -85,6 +85,8 @@ class WorkerProcess:
 
     def _start(self) -> None:
         self._at = (-1, "start")
+        self.drawn = b""
+        """The last case that no seed and number can give again, as JSON."""
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         mine, theirs = socket.socketpair()
         with theirs:
@@ -167,10 +169,20 @@ class WorkerProcess:
         return self._process.poll() is None
 
     def send_range(self, recipe: Any, policy: Any, start: int, stop: int, deadline: float) -> None:
+        """Have cases of the random engine judged. Raises WorkerLost."""
+        self._send(start, ("range", (recipe, policy, start, stop, deadline)))
+
+    def send_explore(
+        self, recipe: Any, policy: Any, start: int, stop: int, deadline: float, *, fail_fast: bool
+    ) -> None:
+        """Have cases that Hypothesis draws judged. Raises WorkerLost."""
+        self._send(start, ("explore", (recipe, policy, start, stop, deadline, fail_fast)))
+
+    def _send(self, start: int, message: tuple[str, Any]) -> None:
         self.last_heard = time.monotonic()
         self._at = (start, "draw")
         try:
-            self.connection.send(("range", (recipe, policy, start, stop, deadline)))
+            self.connection.send(message)
         except BrokenPipeError:
             raise self._lost() from None
 
@@ -190,6 +202,8 @@ class WorkerProcess:
         self.last_heard = time.monotonic()
         if kind == "at":
             self._at = content
+        elif kind == "drawn":
+            self.drawn = content
         elif kind == "notice":
             self._on_notice(content)
         elif kind == "invalid":

@@ -13,7 +13,7 @@ import msgspec
 
 from harness.case import Case, Domain, Execution, ProgramOrder
 from harness.generators.cases import GENERATOR_VERSION, LayoutPlan, OperationName, Scale, draw_case, draw_layout
-from harness.generators.draw import RandomDraw
+from harness.generators.draw import Draw, RandomDraw
 
 CASES_PER_LAYOUT = 16
 
@@ -44,9 +44,11 @@ def case_at(recipe: Recipe, index: int) -> Case:
     block = index // CASES_PER_LAYOUT
     plan = _layout(recipe.seed, block, domain, recipe.scale)
     draw = RandomDraw(f"{recipe.seed}/case/{index}")
-    case = draw_case(draw, plan, domain, recipe.operations, recipe.scale)
-    # After everything else, so that another policy runs the same cases.
-    order = recipe.order
+    return in_drawn_order(draw, draw_case(draw, plan, domain, recipe.operations, recipe.scale), recipe.order)
+
+
+def in_drawn_order(draw: Draw, case: Case, order: OrderPolicy) -> Case:
+    """A case with its program order. Drawn after everything else, so that another policy runs the same cases."""
     drawn: ProgramOrder = draw.weighted((("natural", 4), ("reversed", 1), ("shuffled", 3)))
     execution = Execution(program_order=drawn if order == "vary" else order, seed=draw.integer(0, 2**32 - 1))
     if execution.program_order != "shuffled":

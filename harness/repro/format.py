@@ -20,12 +20,16 @@ Text = Annotated[str, Meta(max_length=4096)]
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the finding comes from. `seed` and `index` are None for a case that no engine drew."""
+    """Where the finding comes from. `seed` and `index` are None for a case that no engine drew.
+
+    With the random engine they and the generator version give the case as it was drawn.
+    """
 
     target: Text
     executor: Text
     harness_version: Text
     generator_version: int
+    engine: Text = "random"
     seed: int | None = None
     index: int | None = None
 
