@@ -19,6 +19,7 @@ from harness.oracles.memory import expect
 from harness.repro import Repro
 
 SHOWN_COPIES = 24
+SHOWN_STATES = 64
 
 
 def print_repro(file: Path, repro: Repro) -> None:
@@ -26,6 +27,7 @@ def print_repro(file: Path, repro: Repro) -> None:
     console = Console(highlight=False, soft_wrap=True)
     origin = repro.origin
     case = repro.case
+    plan_memory(case, 64)  # what cannot be a case is refused before anything is printed
     console.print(Text(str(repro.signature), style="bold"))
     drawn = "" if origin.seed is None else f", seed {origin.seed}"
     drawn += "" if origin.index is None else f", case {origin.index}"
@@ -68,7 +70,8 @@ def _print_layout(console: Console, case: Case) -> None:
     table = Table(box=None, pad_edge=False, show_edge=False)
     for name in ("group", "layer", "state", "block holds", "block stride", "buffer"):
         table.add_column(name)
-    for (group, layer, _), state in layout.states():
+    states = list(layout.states())
+    for (group, layer, _), state in states[:SHOWN_STATES]:
         stride = f"{state.block_stride} bytes"
         gap = state.block_stride - state_extent(state)
         stride += f" ({gap} of padding)" if gap else ""
@@ -77,6 +80,8 @@ def _print_layout(console: Console, case: Case) -> None:
         where += f", {shift} past alignment" if shift else ""
         table.add_row(str(group), str(layer), _kind(state), _holds(state), stride, where)
     console.print(table)
+    if len(states) > SHOWN_STATES:
+        console.print(Text(f"and {len(states) - SHOWN_STATES} more states"))
 
 
 def _kind(state: State) -> str:

@@ -24,7 +24,7 @@ DENSE_LIMIT = 8 << 20
 """Buffers up to this many bytes are covered whole; of larger ones only what lies around the blocks."""
 COVERED_LIMIT = 1 << 30
 """Most bytes a case may really hold."""
-BLOCKS_LIMIT = 1 << 19
+BLOCKS_LIMIT = 1 << 17
 """Most blocks, counted for each state: every one of them is an object that is watched by itself."""
 ARENA_LIMIT = 1 << 44
 """Most bytes from the first to the last object: more than any machine has, less than it has addresses."""

@@ -195,7 +195,7 @@ def test_buffers_up_to_the_limit_are_covered_whole(over: int) -> None:
     "layout",
     [
         huge_layout(2**20, 2**12, extent=2**19),  # sparse, 2 GiB of blocks
-        huge_layout(65536, 2**18, extent=4096),  # sparse, and the guards make it too much
+        huge_layout(2**24, 2**16, extent=15364),  # sparse, and only with the guards too much
         Layout(
             conv_layout="SD",
             block_size=4,
