@@ -15,7 +15,7 @@ from harness.generators.operations import OperationName
 from harness.generators.reachable import draw_reachable
 from harness.generators.total import draw_total
 
-GENERATOR_VERSION = 3
+GENERATOR_VERSION = 4
 
 __all__ = ["GENERATOR_VERSION", "LayoutPlan", "OperationName", "Scale", "draw_case", "draw_layout"]
 
@@ -39,4 +39,5 @@ def draw_case(draw: Draw, plan: LayoutPlan, domain: Domain, operations: Sequence
             owners=parts.owners,
         ),
         program=parts.program,
+        linked=parts.linked,
     )

@@ -6,13 +6,29 @@ from typing import Literal, NamedTuple
 
 from harness.case import Operation
 
-OperationName = Literal["postprocess", "precopy"]
+OperationName = Literal[
+    "postprocess",
+    "precopy",
+    "advance",
+    "aligned-indices",
+    "stage",
+    "scalar-copy",
+    "postprocess-entry",
+    "scatter-accepted",
+    "fill-accepted",
+    "preprocess",
+    "forward",
+]
+"""What a program may be made of. `forward` stands for programs of several steps, a forward pass in each."""
 
 Tables = tuple[tuple[tuple[int, ...], ...], ...]
 """`tables[group][row]`: the leading cells of a block-table row."""
 
 
 class Parts(NamedTuple):
+    """`linked` as in a case."""
+
     tables: Tables
     owners: tuple[int, ...]
     program: tuple[Operation, ...]
+    linked: bool = False

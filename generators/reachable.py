@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.case import FRESH, SKIP_ROW, Operation, Postprocess, PostprocessRow, Precopy, PrecopyRow, Runner
-from harness.generators.block_pool import BlockPool, Cell
+from harness.case import Operation, Runner
+from harness.generators.block_pool import BlockPool
 from harness.generators.draw import Draw
+from harness.generators.kinds.kind import ReachableBatch
+from harness.generators.kinds.registry import kind_of
 from harness.generators.layouts import LayoutPlan
 from harness.generators.operations import OperationName, Parts
+from harness.generators.programs import draw_program, tables_of
 from harness.generators.simulator import Request, Scheduled, Simulator, Traffic
 
 MOST_STEPS = 14
@@ -17,17 +20,18 @@ PATIENCE = 10
 
 
 def draw_reachable(draw: Draw, plan: LayoutPlan, operations: Sequence[OperationName]) -> Parts:
-    """Simulate until a step moves something, and give that step's tables and operations."""
+    """Simulate until a step does something, and give that step's tables and operations; or several steps."""
     names = _draw_names(draw, operations, plan.layout.num_spec)
-    traffic = _draw_traffic(draw, plan)
+    runners = kind_of(names[0]).runners if names != ("forward",) else ("V1", "V2")
+    traffic = _draw_traffic(draw, plan, draw.choice(runners))
     simulator = Simulator(draw, traffic, _draw_pool(draw, plan))
     arrivals = _draw_requests(draw, plan, traffic)
+    if names == ("forward",):
+        return draw_program(draw, plan.layout, traffic.runner, simulator, arrivals)
     step = _run(draw, simulator, arrivals, names, traffic.block_size)
-    program = tuple(
-        _precopy(traffic.runner, step) if name == "precopy" else _postprocess(draw, traffic.runner, step)
-        for name in names
-    )
-    return Parts(tables=_tables(simulator.rows, traffic.groups), owners=tuple(simulator.pool.owners), program=program)
+    batch = ReachableBatch(draw, plan.layout, traffic.runner, step)
+    program: tuple[Operation, ...] = tuple([kind_of(name).reachable(batch) for name in names])
+    return Parts(tables_of(simulator.rows, traffic.groups), tuple(simulator.pool.owners), program)
 
 
 def _draw_names(draw: Draw, operations: Sequence[OperationName], num_spec: int) -> tuple[OperationName, ...]:
@@ -35,18 +39,18 @@ def _draw_names(draw: Draw, operations: Sequence[OperationName], num_spec: int) 
 
     Without drafts postprocess moves nothing: it is drawn less often then.
     """
-    if "precopy" in operations and "postprocess" in operations:
+    name = draw.choice(operations)
+    if name in ("postprocess", "precopy") and "precopy" in operations and "postprocess" in operations:
         if draw.boolean(0.15):
             return "precopy", "postprocess"
         if num_spec == 0 and draw.boolean(0.7):
             return ("precopy",)
-    return (draw.choice(operations),)
+    return (name,)
 
 
-def _draw_traffic(draw: Draw, plan: LayoutPlan) -> Traffic:
+def _draw_traffic(draw: Draw, plan: LayoutPlan, runner: Runner) -> Traffic:
     layout = plan.layout
     size, rows = layout.block_size, layout.table_rows
-    runner: Runner = draw.choice(("V1", "V2"))
     count = min(plan.requests, rows)
     slots: tuple[int, ...] = tuple(range(count))
     if runner == "V2":
@@ -135,55 +139,5 @@ def _run(
 
 
 def _moves(row: Scheduled, names: Sequence[OperationName], block_size: int, decoding: bool) -> bool:
-    """Whether the row moves something; if `decoding`, by a bias or to the left."""
-    if "precopy" in names and row.precopies and (not decoding or row.bias > 0 or row.column < row.previous_column):
-        return True
-    if "postprocess" not in names or row.draft == 0:
-        return False
-    running = row.computed + row.scheduled - row.draft
-    aligned = (running + row.accepted - 1) // block_size * block_size
-    if aligned == running:
-        return not decoding and aligned // block_size - 1 != row.column
-    return aligned > running
-
-
-def _precopy(runner: Runner, step: Sequence[Scheduled]) -> Operation:
-    """V1 stages source and bias for the rows that move alone; V2 hands over those of every row."""
-    return Precopy(
-        runner=runner,
-        rows=tuple(
-            PrecopyRow(
-                slot=row.slot,
-                source_column=row.previous_column if runner == "V2" or row.precopies else FRESH,
-                destination_column=row.column,
-                bias=row.bias if runner == "V2" or row.precopies else 0,
-            )
-            for row in step
-        ),
-    )
-
-
-def _postprocess(draw: Draw, runner: Runner, step: Sequence[Scheduled]) -> Operation:
-    """V2 may filter rows out of its mapping (pipeline stages do)."""
-    filtering = runner == "V2" and draw.boolean(0.15)
-    return Postprocess(
-        runner=runner,
-        rows=tuple(
-            PostprocessRow(
-                slot=SKIP_ROW if filtering and draw.boolean(0.3) else row.slot,
-                scheduled=row.scheduled,
-                computed=row.computed,
-                draft=row.draft,
-                accepted=row.accepted,
-                state_column=row.column,
-            )
-            for row in step
-        ),
-    )
-
-
-def _tables(rows: dict[int, list[Cell]], groups: int) -> tuple[tuple[tuple[int, ...], ...], ...]:
-    height = max(rows, default=-1) + 1
-    return tuple(
-        tuple(tuple(cell[group] for cell in rows.get(slot, ())) for slot in range(height)) for group in range(groups)
-    )
+    """Whether one of the operations has something to do for the row; if `decoding`, what only decodes do."""
+    return any(kind_of(name).moves(row, block_size, decoding) for name in names)

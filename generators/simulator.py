@@ -48,6 +48,12 @@ class Scheduled(NamedTuple):
     column: int
     bias: int
     """Accepted tokens of the step before, less one: what precopy has to shift by."""
+    remembered: bool = True
+    """Whether `previous_column` is what the runner remembers, and not what follows from `computed`."""
+    resumed: bool = False
+    """Whether the request starts again after preemption."""
+    samples: bool = True
+    """Whether the step ends with sampled tokens: a chunk inside a prompt does not."""
 
     @property
     def precopies(self) -> bool:
@@ -66,6 +72,7 @@ class Request:
         self.junction = junction
         self.tokens = prompt
         self.slot = -1
+        self.preempted = False
         self.forget()
 
     def forget(self) -> None:
@@ -117,6 +124,7 @@ class Simulator:
         self.running.remove(request)
         self._leave(request)
         request.forget()
+        request.preempted = True
         self.waiting.insert(0, request)
         self._preempted = True
 
@@ -294,8 +302,19 @@ class Simulator:
         column = -(-(computed + scheduled) // size) - 1
         accepted = self._accept(computed, draft)
         step = Scheduled(
-            request.slot, computed, scheduled, draft, accepted, previous, column, bias=request.accepted - 1
+            request.slot,
+            computed,
+            scheduled,
+            draft,
+            accepted,
+            previous,
+            column,
+            bias=request.accepted - 1,
+            remembered=request.column is not None,
+            resumed=request.preempted,
+            samples=computed + scheduled >= request.tokens,
         )
+        request.preempted = False
         request.column = column
         request.accepted = accepted
         running = computed + scheduled - draft

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from harness.case import (
     FRESH,
@@ -18,12 +18,17 @@ from harness.case import (
     Layout,
     Operation,
     Postprocess,
+    PostprocessEntry,
     PostprocessRow,
     Precopy,
     PrecopyRow,
+    Preprocess,
+    ScalarCopy,
     State,
     state_extent,
 )
+
+Op = TypeVar("Op", bound=Operation)
 
 
 class Move(NamedTuple):
@@ -119,31 +124,39 @@ class Facts:
             self._add(launch, operation)
 
     def _add(self, launch: int, operation: Operation) -> None:
+        if isinstance(operation, Precopy | ScalarCopy):
+            for row in operation.rows:
+                if row.slot != SKIP_ROW:
+                    self.pres.append(row)
+                    self._move(launch, row.slot, row.source_column, row.destination_column, row.bias)
+        elif isinstance(operation, Postprocess | PostprocessEntry):
+            for post in operation.rows:
+                if post.slot != SKIP_ROW:
+                    self._add_postprocess(launch, post)
+        elif isinstance(operation, Preprocess):
+            size = self.layout.block_size
+            for pre in operation.rows:
+                source, destination = pre.source_column(size), pre.destination_column(size)
+                self._move(launch, pre.slot, source, destination, max(pre.accepted - 1, 0))
+
+    def _move(self, launch: int, slot: int, source: int, destination: int, bias: int) -> None:
+        if source not in (FRESH, destination):
+            self.moves.append(Move(launch, slot, source, destination, bias))
+
+    def _add_postprocess(self, launch: int, row: PostprocessRow) -> None:
         size = self.layout.block_size
-        if isinstance(operation, Precopy):
-            pres = [row for row in operation.rows if row.slot != SKIP_ROW]
-            self.pres.extend(pres)
-            self.moves.extend(
-                Move(launch, row.slot, row.source_column, row.destination_column, row.bias)
-                for row in pres
-                if row.source_column not in (FRESH, row.destination_column)
-            )
+        self.posts.append(row)
+        running = row.computed + row.scheduled - row.draft
+        aligned = (running + row.accepted - 1) // size * size
+        if aligned < running:
+            self.still.append(row)
             return
-        for row in operation.rows:
-            if row.slot == SKIP_ROW:
-                continue
-            self.posts.append(row)
-            running = row.computed + row.scheduled - row.draft
-            aligned = (running + row.accepted - 1) // size * size
-            if aligned < running:
-                self.still.append(row)
-                continue
-            destination = aligned // size - 1
-            if row.state_column == destination:
-                self.resets.append(row)
-                if aligned == running:
-                    continue
-            self.moves.append(Move(launch, row.slot, row.state_column, destination, aligned - running))
+        destination = aligned // size - 1
+        if row.state_column == destination:
+            self.resets.append(row)
+            if aligned == running:
+                return
+        self.moves.append(Move(launch, row.slot, row.state_column, destination, aligned - running))
 
     @cached_property
     def block_moves(self) -> list[BlockMove]:
@@ -194,6 +207,10 @@ class Facts:
     def launches(self, kind: type[Postprocess] | type[Precopy], runner: str) -> bool:
         """Whether the program has such an operation."""
         return any(isinstance(item, kind) and item.runner == runner for item in self.case.program)
+
+    def operations(self, kind: type[Op]) -> list[Op]:
+        """The operations of one kind."""
+        return [item for item in self.case.program if isinstance(item, kind)]
 
 
 def _loop(copy: Copy) -> tuple[int, int]:

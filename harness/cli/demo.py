@@ -38,7 +38,7 @@ def demo(
     recipe = Recipe(
         seed=0,
         domains=("reachable",),
-        operations=options.OPERATIONS,
+        operations=options.DEFAULT_OPERATIONS,
         scale="small" if how == "interpreter" else "full",
     )
     print(f"1. A fault is planted in our own kernels ({PLANTED}: every group reads group 0's table): find it.\n")

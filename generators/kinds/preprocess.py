@@ -1,0 +1,97 @@
+"""How the V1 runner's preprocess is drawn: moves as for precopy, told in tokens, and requests that come and go."""
+
+from __future__ import annotations
+
+from harness.case import FRESH, AbsentRequest, MovePath, Operation, Preprocess, PreprocessRow
+from harness.generators.draw import Draw
+from harness.generators.kinds.kind import Kind, ReachableBatch, TotalBatch
+from harness.generators.kinds.migration import precopy_moves
+from harness.generators.kinds.scalar_copy import can_shift, is_contiguous
+from harness.generators.simulator import Scheduled
+
+
+def _absent(draw: Draw, columns: int) -> tuple[AbsentRequest, ...]:
+    count = draw.weighted(((0, 3), (1, 3), (2, 1), (3, 1)))
+    return tuple(
+        [
+            AbsentRequest(
+                state_column=None if draw.boolean(0.2) else draw.integer(0, columns - 1),
+                absence=draw.choice(("finished", "preempted", "idle")),
+            )
+            for _ in range(count)
+        ]
+    )
+
+
+def _total(batch: TotalBatch) -> Operation:
+    draw, layout = batch.draw, batch.layout
+    path: MovePath = draw.choice(("fused", "scalar")) if is_contiguous(layout) else "fused"
+    biased = path == "fused" or can_shift(layout)
+    rows = [_total_row(batch, slot, biased) for slot in batch.slots]
+    return Preprocess(path=path, rows=tuple(rows), absent=_absent(draw, layout.table_columns))
+
+
+def _total_row(batch: TotalBatch, slot: int, biased: bool) -> PreprocessRow:
+    """A precopy row in tokens. Columns past the table row are those of requests that do not move."""
+    draw, size = batch.draw, batch.layout.block_size
+    wanted = batch.rows.precopy(slot, biased=biased)
+    source, destination = wanted.source_column, wanted.destination_column
+    total = destination * size + draw.boundary(1, size)
+    accepted = wanted.bias + 1
+    if source == FRESH:
+        if draw.boolean():  # stays in its column
+            computed = draw.boundary(0, total)
+            return PreprocessRow(
+                slot=slot, state_column=destination, computed=computed, scheduled=total - computed, accepted=accepted
+            )
+        resumed = draw.boolean(0.3)
+        column = draw.boundary(0, 2**20) if resumed and draw.boolean(0.7) else None
+        return PreprocessRow(
+            slot=slot, state_column=column, resumed=resumed, computed=0, scheduled=total, accepted=accepted
+        )
+    least, most = source * size + 1, (source + 1) * size
+    if most <= total and draw.boolean(0.3):  # nothing remembered: the column follows from what is computed
+        resumed = draw.boolean()
+        column = draw.boundary(0, 2**20) if resumed and draw.boolean(0.7) else None
+        computed = draw.boundary(least, most)
+        return PreprocessRow(
+            slot=slot,
+            state_column=column,
+            resumed=resumed,
+            computed=computed,
+            scheduled=total - computed,
+            accepted=accepted,
+        )
+    computed = draw.boundary(0, total)
+    return PreprocessRow(
+        slot=slot, state_column=source, computed=computed, scheduled=total - computed, accepted=accepted
+    )
+
+
+def preprocess_row(draw: Draw, row: Scheduled, columns: int) -> PreprocessRow:
+    """A request before its step. One that was sent back to the queue may have left its old column behind."""
+    stale = row.resumed and draw.boolean()
+    column = draw.integer(0, columns - 1) if stale else row.previous_column if row.remembered else None
+    return PreprocessRow(
+        slot=row.slot,
+        state_column=column,
+        resumed=row.resumed,
+        computed=row.computed,
+        scheduled=row.scheduled,
+        accepted=row.bias + 1,
+    )
+
+
+def reachable_path(num_spec: int) -> MovePath:
+    """Production makes a context for the kernel only where there are drafts."""
+    return "fused" if num_spec else "scalar"
+
+
+def _reachable(batch: ReachableBatch) -> Operation:
+    layout = batch.layout
+    rows = tuple([preprocess_row(batch.draw, row, layout.table_columns) for row in batch.step])
+    absent = _absent(batch.draw, layout.table_columns)
+    return Preprocess(path=reachable_path(layout.num_spec), rows=rows, absent=absent)
+
+
+PREPROCESS = Kind("preprocess", ("V1",), _total, _reachable, precopy_moves)

@@ -1,0 +1,50 @@
+"""How copies by the scalar path are drawn: only moves that are one run of bytes for every state."""
+
+from __future__ import annotations
+
+from harness.case import FRESH, ConvState, Layout, Operation, PrecopyRow, ScalarCopy
+from harness.generators.kinds.kind import Kind, ReachableBatch, TotalBatch
+from harness.generators.simulator import Scheduled
+
+
+def is_contiguous(layout: Layout) -> bool:
+    """Whether every block of every conv state is one run of bytes."""
+    return all(
+        state.row_stride in (None, state.window * state.item_size)
+        for _, state in layout.states()
+        if isinstance(state, ConvState)
+    )
+
+
+def can_shift(layout: Layout) -> bool:
+    """Whether a part of a window is one run of bytes too."""
+    return layout.conv_layout == "SD" or not any(isinstance(state, ConvState) for _, state in layout.states())
+
+
+def _total(batch: TotalBatch) -> Operation:
+    if not is_contiguous(batch.layout):
+        return ScalarCopy(rows=tuple([_fresh(slot, 0) for slot in batch.slots]))
+    biased = can_shift(batch.layout)
+    return ScalarCopy(rows=tuple([batch.rows.precopy(slot, biased=biased) for slot in batch.slots]))
+
+
+def _fresh(slot: int, column: int) -> PrecopyRow:
+    return PrecopyRow(slot=slot, source_column=FRESH, destination_column=column, bias=0)
+
+
+def _reachable(batch: ReachableBatch) -> Operation:
+    """Production goes this way where nothing is speculative: what has a bias moves by the kernel."""
+    rows = [
+        PrecopyRow(slot=row.slot, source_column=row.previous_column, destination_column=row.column, bias=0)
+        if _moves(row, 0, False)
+        else _fresh(row.slot, row.column)
+        for row in batch.step
+    ]
+    return ScalarCopy(rows=tuple(rows))
+
+
+def _moves(row: Scheduled, block_size: int, decoding: bool) -> bool:
+    return row.precopies and row.bias == 0
+
+
+SCALAR_COPY = Kind("scalar-copy", ("V1",), _total, _reachable, _moves)

@@ -1,0 +1,115 @@
+"""A program is several steps of one deployment: what the runner calls in each, with a forward pass in the middle.
+
+One context, and for V2 one set of arrays, serves all steps. Between two of them the block manager edits the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from harness.case import (
+    Advance,
+    EditTables,
+    Forward,
+    Layout,
+    Operation,
+    Postprocess,
+    PostprocessEntry,
+    Precopy,
+    PrecopyRow,
+    Preprocess,
+    Runner,
+    ScatterAccepted,
+    ScatterAcceptedRow,
+    TableCell,
+)
+from harness.generators.block_pool import Cell
+from harness.generators.draw import Draw
+from harness.generators.kinds.advance import advance_row
+from harness.generators.kinds.forward import forward_row
+from harness.generators.kinds.migration import postprocess_row
+from harness.generators.kinds.preprocess import preprocess_row, reachable_path
+from harness.generators.operations import Parts, Tables
+from harness.generators.simulator import Request, Scheduled, Simulator
+
+MOST_SKIPPED = 6
+"""Steps that may pass before the first one that is kept."""
+
+
+def draw_program(
+    draw: Draw, layout: Layout, runner: Runner, simulator: Simulator, arrivals: list[tuple[int, Request]]
+) -> Parts:
+    """Simulate some steps and keep the last few of them."""
+    groups = len(layout.groups)
+    skipped = draw.integer(0, MOST_SKIPPED)
+    kept = draw.weighted(((3, 3), (2, 3), (5, 2), (8, 1)))
+    program: list[Operation] = []
+    tables: Tables | None = None
+    known: dict[int, list[Cell]] = {}
+    for number in range(skipped + kept):
+        while arrivals and arrivals[0][0] <= number:
+            simulator.waiting.append(arrivals.pop(0)[1])
+        if simulator.running and draw.boolean(0.05):
+            simulator.preempt(simulator.running[-1])
+        step = simulator.step()
+        if not step:
+            if not arrivals and not simulator.waiting and not simulator.running:
+                break
+            continue
+        if number < skipped:
+            continue
+        if tables is None:
+            tables = tables_of(simulator.rows, groups)
+        else:
+            edits = _edits(known, simulator.rows, groups)
+            if edits:
+                program.append(EditTables(cells=edits))
+        known = {slot: list(cells) for slot, cells in simulator.rows.items()}
+        program.extend(_step(draw, layout, runner, step))
+    if tables is None:
+        tables = tables_of(simulator.rows, groups)
+        program.append(Forward(rows=(), payload_seed=0))
+    return Parts(tables, tuple(simulator.pool.owners), tuple(program), linked=True)
+
+
+def _step(draw: Draw, layout: Layout, runner: Runner, step: Sequence[Scheduled]) -> list[Operation]:
+    forward = Forward(rows=tuple(forward_row(row) for row in step), payload_seed=draw.integer(0, 2**32 - 1))
+    if runner == "V1":
+        rows = tuple([preprocess_row(draw, row, layout.table_columns) for row in step])
+        preprocess = Preprocess(path=reachable_path(layout.num_spec), rows=rows)
+        if layout.num_spec == 0:  # production has no postprocess then
+            return [preprocess, forward]
+        return [preprocess, forward, PostprocessEntry(rows=tuple(postprocess_row(row, row.slot) for row in step))]
+    moves = [
+        PrecopyRow(slot=row.slot, source_column=row.previous_column, destination_column=row.column, bias=row.bias)
+        for row in step
+    ]
+    sampled = [ScatterAcceptedRow(slot=row.slot, sampled=row.accepted if row.samples else 0) for row in step]
+    return [
+        Advance(rows=tuple(advance_row(row) for row in step)),
+        Precopy(runner="V2", rows=tuple(moves)),
+        forward,
+        ScatterAccepted(rows=tuple(sampled)),
+        Postprocess(runner="V2", rows=tuple(postprocess_row(row, row.slot) for row in step)),
+    ]
+
+
+def _edits(
+    before: Mapping[int, Sequence[Cell]], after: Mapping[int, Sequence[Cell]], groups: int
+) -> tuple[TableCell, ...]:
+    """Cells that differ or are new."""
+    return tuple(
+        TableCell(group=group, slot=slot, column=column, block=cell[group])
+        for slot, cells in after.items()
+        for column, cell in enumerate(cells)
+        for group in range(groups)
+        if column >= len(before.get(slot, ())) or before[slot][column][group] != cell[group]
+    )
+
+
+def tables_of(rows: Mapping[int, Sequence[Cell]], groups: int) -> Tables:
+    """The tables of a case from the rows of a simulator."""
+    height = max(rows, default=-1) + 1
+    return tuple(
+        tuple(tuple(cell[group] for cell in rows.get(slot, ())) for slot in range(height)) for group in range(groups)
+    )
