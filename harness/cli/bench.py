@@ -51,7 +51,7 @@ def throughput(
     ops: Annotated[
         str,
         typer.Option("--ops", help="Operations, comma-separated.", callback=options.callback(options.parse_operations)),
-    ] = ",".join(options.OPERATIONS),
+    ] = ",".join(options.DEFAULT_OPERATIONS),
     json: JsonOption = False,
 ) -> None:
     """Whole cases a second, with memory checks and without, and where a worker's time goes."""
@@ -101,7 +101,7 @@ def mutations(
     recipe = Recipe(
         seed=0,
         domains=options.parse_domain(domain),
-        operations=options.OPERATIONS,
+        operations=options.DEFAULT_OPERATIONS,
         scale="small" if chosen == "interpreter" else "full",
     )
     scores = []
