@@ -18,7 +18,11 @@ Retention = Literal["boundaries", "multiple", "dense"]
 
 
 class Pins(msgspec.Struct, frozen=True, kw_only=True):
-    """Axes that are not drawn. None: drawn. `checkpoints` and `partial` say whether the feature is on."""
+    """Axes that are not drawn. None: drawn. `checkpoints` and `partial` say whether the feature is on.
+
+    `tight` leaves hardly more blocks than one request needs, so that requests push each other out; `chunks` keeps the
+    token budget so small that prompts come in pieces.
+    """
 
     runner: Runner | None = None
     asynchronous: bool | None = None
@@ -26,6 +30,9 @@ class Pins(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints: bool | None = None
     partial: bool | None = None
     spec_method: SpecMethod | None = None
+    block_size: int | None = None
+    tight: bool | None = None
+    chunks: bool | None = None
 
 
 def draw_configuration(draw: Draw, pins: Pins | None = None) -> SequenceConfig:
@@ -33,7 +40,7 @@ def draw_configuration(draw: Draw, pins: Pins | None = None) -> SequenceConfig:
     pins = pins or Pins()
     runner = pins.runner or draw.choice(("V1", "V2"))
     asynchronous = draw.boolean() if pins.asynchronous is None else pins.asynchronous
-    block_size = draw.weighted(((8, 4), (4, 3), (16, 2), (12, 1), (6, 1)))
+    block_size = pins.block_size or draw.weighted(((8, 4), (4, 3), (16, 2), (12, 1), (6, 1)))
     method = pins.spec_method or draw.weighted(
         (("mtp", 5), ("eagle", 3), ("draft_model", 3), ("dflash", 2), ("ngram", 2), ("none", 2))
     )
@@ -51,8 +58,10 @@ def draw_configuration(draw: Draw, pins: Pins | None = None) -> SequenceConfig:
     limit = block_size * draw.integer(3, 9) + draw.integer(-1, 2)
     least = num_spec + 1
     budget = draw.boundary(max(least, 4), 6 * block_size, (block_size, block_size + 1, 2 * block_size, least + block_size))
+    if pins.chunks:
+        budget = max(least + 1, block_size + draw.integer(1, block_size - 1))
     threshold = draw.choice((0, 0, 0, block_size, block_size // 2, 2 * block_size))
-    requests = draw.integer(2, 6)
+    requests = draw.integer(4, 6) if pins.tight else draw.integer(2, 6)
     fields: dict[str, Any] = {
         "runner": runner,
         "asynchronous": asynchronous,
@@ -77,7 +86,8 @@ def draw_configuration(draw: Draw, pins: Pins | None = None) -> SequenceConfig:
     if block_size % (fields["checkpoint_alignment"] or 1):
         fields["checkpoint_alignment"] = 1
     least_blocks = SequenceConfig(**fields).blocks_for_one()
-    fields["num_blocks"] = draw.boundary(least_blocks, least_blocks * requests + 8, (least_blocks + 4, 2 * least_blocks))
+    most_blocks = least_blocks + 4 if pins.tight else least_blocks * requests + 8
+    fields["num_blocks"] = draw.boundary(least_blocks, most_blocks, (least_blocks + 4, 2 * least_blocks))
     return SequenceConfig(**fields)
 
 

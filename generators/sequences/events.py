@@ -51,7 +51,7 @@ class _Story:
         while left > 0:
             event: Event
             kind = draw.weighted(
-                (("step", 60), ("add", 20), ("abort", 2), ("finish", 2), ("reset", 2), ("pause", 1))
+                (("step", 56), ("add", 28), ("abort", 2), ("finish", 2), ("reset", 2), ("pause", 1))
             )
             if kind == "step" or (paused and kind == "pause"):
                 if paused and draw.boolean(0.5):

@@ -8,18 +8,37 @@ run with the suspect rule switched.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from harness.case.problem import InvalidCase
+from harness.generators.sequences.configurations import Pins
+
+class Fault(NamedTuple):
+    """A planted fault: what it is, the axes to run it on, and fixes that would hide it."""
+
+    summary: str
+    pins: Pins
+    hidden_by: tuple[str, ...] = ()
+
 
 FAULTS = {
-    "chunk-off-grid": "a prefill chunk ends off the block grid",
-    "kept-columns": "state columns of preempted requests are kept",
-    "accepted-not-reset": "the accepted count is not reset when a state moves within its block",
-    "plain-decode-row": "a decode row without drafts is treated as a plain one",
-    "other-block-size": "a state column is seeded in another block size",
+    "chunk-off-grid": Fault(
+        "a prefill chunk ends off the block grid",
+        Pins(retention="dense", chunks=True, partial=False, checkpoints=False),
+        ("realign-chunks",),
+    ),
+    "kept-columns": Fault("state columns of preempted requests are kept", Pins(tight=True, block_size=4)),
+    "accepted-not-reset": Fault(
+        "the accepted count is not reset when a state moves within its block",
+        Pins(block_size=4, spec_method="mtp"),
+    ),
+    "plain-decode-row": Fault(
+        "a decode row without drafts is treated as a plain one",
+        Pins(spec_method="ngram", asynchronous=False),
+    ),
+    "other-block-size": Fault("a state column is seeded in another block size", Pins(retention="dense")),
 }
 
 FIXES = {
@@ -27,6 +46,7 @@ FIXES = {
     "split-block-size": "prefill chunks are aligned to the Mamba block size, whatever the smallest block size is",
     "realign-chunks": "a chunk that starts inside a block ends at the next boundary, also with a checkpoint inside it",
     "settled-counts": "an asynchronous V1 engine looks accepted counts up by request, not by row",
+    "drained-queue": "a V1 worker takes the scheduler's counts as they are once all outputs were delivered",
     "keep-accepted": "a V1 row that was left out of a step finds its accepted count again",
 }
 

@@ -12,8 +12,6 @@ import traceback
 from collections import Counter, deque
 from typing import Any
 
-import msgspec
-
 from harness.case.sequence import Abort, Add, Finish, Pause, Reset, Resume, SequenceCase, Step
 from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.scheduling.engine import Engine, ReleaseLacks
@@ -26,20 +24,9 @@ from harness.oracles.meaning.plan import ForwardRow
 from harness.oracles.meaning.texts import STOP, Text
 from harness.oracles.meaning.violation import Violation, ViolationFound
 from harness.sequences.controls import Controls
+from harness.sequences.result import RunResult
 
 DRAFTERS_OF_ONE_LENGTH = ("mtp", "eagle", "draft_model", "dflash")
-
-
-class RunResult(msgspec.Struct):
-    """What running a sequence gave. `skipped` says what the release lacks; `event` is where a violation ended it."""
-
-    violation: Violation | None
-    skipped: str | None
-    event: int
-    steps: int
-    seconds: float
-    counters: dict[str, int]
-    trace: str = ""
 
 
 class SequenceRun:
@@ -174,6 +161,8 @@ class SequenceRun:
 
     def _execute(self, event: Step) -> bool:
         """Schedule and run one step; whether there was anything to run."""
+        if not self._queue and "drained-queue" in self.controls.fixes:
+            self.worker.forget_optimism()
         output = self.engine.scheduler.schedule()
         self._count(output)
         self.worker.counts_land_early = not self.config.asynchronous or event.early

@@ -438,8 +438,8 @@ class WorkerV1:
         if self._context is not None:
             reset = self.fault != "accepted-not-reset"
             self._landing = [counts[name] if reset else outcome[name][0] for name in names]
-        self._accepted_of.update(counts)
-        self._accepted_last = {name: counts[name] for name in names if name in counts}
+            self._accepted_last = dict(zip(names, self._landing, strict=True))
+            self._accepted_of.update(self._accepted_last)
         asynchronous = self.config.asynchronous
         if asynchronous:
             batch.prev_sampled_token_ids = self._previous_counts
@@ -456,6 +456,11 @@ class WorkerV1:
             batch.is_token_ids[i, start:end] = True
             batch.num_tokens_no_spec[i] = end
             self._runner.requests[name].output_token_ids.extend(tokens)
+
+    def forget_optimism(self) -> None:
+        """A fix: all outputs are delivered, so the scheduler's counts are exact and need no correction."""
+        for state in self._runner.requests.values():
+            state.prev_num_draft_len = 0
 
     def has_drafts_of(self, name: str) -> bool:
         """Whether the device has drafts of a request for its next step."""

@@ -170,6 +170,9 @@ class WorkerV2:
             else:
                 self._drafted.discard(row.request)
 
+    def forget_optimism(self) -> None:
+        """Nothing: this runner corrects its counts on the device, where they are exact."""
+
     def has_drafts_of(self, name: str) -> bool:
         """Whether the device has drafts of a request for its next step."""
         return name in self._drafted

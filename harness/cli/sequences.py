@@ -1,0 +1,236 @@
+"""The commands over step sequences: what run, replay, show and shrink do when their subject is a sequence."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import typer
+
+from harness.cli import options
+from harness.repro.sequences import SequenceRepro
+
+SEQUENCES = "sequences"
+"""The name among operations."""
+
+
+def split_operations(text: str) -> tuple[str, bool]:
+    """The kernel operations of a comma-separated list, and whether sequences were among them."""
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    return ",".join(name for name in names if name != SEQUENCES), SEQUENCES in names
+
+
+def parse_operations(text: str) -> None:
+    """Refuse what is neither an operation nor sequences. Raises typer.BadParameter."""
+    kernels, sequences = split_operations(text)
+    if kernels or not sequences:
+        options.parse_operations(kernels)
+
+
+def parse_pins(text: str) -> Any:
+    """Pins of `name=value` pairs, comma-separated: runner=V1,asynchronous=true,retention=dense,...
+
+    Raises typer.BadParameter.
+    """
+    from harness.generators.sequences.configurations import Pins
+
+    values: dict[str, object] = {}
+    for pair in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = pair.partition("=")
+        if not equals or name not in Pins.__struct_fields__:
+            raise typer.BadParameter(f"{pair!r} is no pin; write NAME=VALUE with {', '.join(Pins.__struct_fields__)}")
+        values[name] = {"true": True, "false": False}.get(value, int(value) if value.isdigit() else value)
+    try:
+        return msgspec.convert(values, Pins)
+    except msgspec.ValidationError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
+def sequence_target(name: str) -> str:
+    """The release whose scheduler runs: the target if it has one, else the newest that the harness knows."""
+    from harness.kernels.targets.vllm.family import RELEASES
+
+    return f"vllm=={RELEASES[-1]}" if name.partition("+")[0] == "builtin" else name
+
+
+def require(target: str) -> None:
+    """Raise UnknownTarget, with one line, if sequences cannot run here."""
+    from harness.kernels.targets.vllm.scheduling.sources import require_packages, whole_tree
+
+    require_packages()
+    whole_tree(target, options.announce)
+
+
+def run_sequences(
+    *,
+    target: str,
+    seed: int,
+    pins: str,
+    cases: int | None,
+    seconds: float | None,
+    out: Path,
+    workers: int,
+    shrink: bool,
+    fail_fast: bool,
+    include_known: bool,
+    resume: bool,
+    json: bool,
+) -> int:
+    """Run a campaign of sequences; the exit status."""
+    from harness.sequences.campaign import SequenceCampaign, SequenceSettings
+    from harness.sequences.controls import Controls
+    from harness.sequences.known import DEFAULT_FIXES
+    from harness.sequences.recipe import SequenceRecipe
+
+    name, _, faults = target.partition("+")
+    chosen = sequence_target(name)
+    require(chosen)
+    settings = SequenceSettings(
+        target=chosen,
+        recipe=SequenceRecipe(seed, parse_pins(pins)),
+        controls=Controls(
+            faults=tuple(filter(None, faults.split("+"))), fixes=() if include_known else DEFAULT_FIXES
+        ),
+        out=out,
+        sequences=cases,
+        seconds=seconds,
+        workers=workers,
+        shrink=shrink,
+        fail_fast=fail_fast,
+        resume=resume,
+    )
+    summary = SequenceCampaign(settings, (lambda _: None) if json else print).run()
+    if json:
+        print(msgspec.json.encode(summary).decode())
+    else:
+        _print_summary(summary)
+    return summary.exit_status
+
+
+def _print_summary(summary: Any) -> None:
+    print(
+        f"{summary.target}: {summary.sequences} sequences, {summary.steps} steps in {summary.seconds:.0f} s "
+        f"({summary.steps_per_second:.0f} steps a second of processor time)"
+    )
+    for name, count in summary.counters.items():
+        print(f"  {name:28} {count:10}")
+    for reason, count in summary.skipped.items():
+        print(f"  skipped: {reason} ({count} sequences)")
+    if summary.fixes:
+        print(f"  kept clear of by their fixes: {', '.join(summary.fixes)}")
+    for finding in summary.findings:
+        issue = f" [{finding.issue}]" if finding.issue else ""
+        print(f"FOUND {finding.signature}{issue} in {finding.sequences} sequences: {finding.summary}")
+        print(f"  {finding.repro} ({finding.events} events)")
+    for line in summary.missing:
+        print(f"MISSING {line}")
+
+
+def replay_sequence(file: Path, repro: SequenceRepro, target: str | None, json: bool) -> int:
+    """Run the events of a file again: FAILED (1), FIXED (0) or SKIPPED (3)."""
+    from harness.sequences.process import SequenceProcess
+    from harness.sequences.verdicts import signature_of
+
+    chosen = _target_of(repro, target)
+    with SequenceProcess(chosen) as child:
+        child.wait_ready()
+        result = child.check(repro.sequence, _controls(repro))
+    answer = "FAILED" if result.violation else "SKIPPED" if result.skipped else "FIXED"
+    same = result.violation is not None and signature_of(result.violation) == repro.signature
+    said = result.violation.summary if result.violation else result.skipped or f"{result.steps} steps without violation"
+    if json:
+        answered = {"file": str(file), "answer": answer, "same": same, "target": chosen, "summary": said}
+        print(msgspec.json.encode({**answered, "result": msgspec.to_builtins(result)}).decode())
+    else:
+        print(f"{answer}{'' if same or answer != 'FAILED' else ' (another signature)'}: {file} on {chosen}\n  {said}")
+    return {"FIXED": 0, "FAILED": 1, "SKIPPED": 3}[answer]
+
+
+def show_sequence(file: Path, repro: SequenceRepro) -> None:
+    """Tell a sequence in human words."""
+    config = repro.sequence.config
+    print(f"{file}: {repro.signature}, found on {repro.origin.target}" + (f" [{repro.issue}]" if repro.issue else ""))
+    print(f"  {repro.evidence.summary}")
+    for line in repro.evidence.details:
+        print(f"    {line}")
+    print("Configuration")
+    for name in config.__struct_fields__:
+        print(f"  {name:24} {getattr(config, name)}")
+    if repro.fixes or repro.faults:
+        print(f"Switched: fixes {', '.join(repro.fixes) or 'none'}; planted faults {', '.join(repro.faults) or 'none'}")
+    print(f"Events ({len(repro.sequence.events)}, {repro.sequence.steps} steps)")
+    for i, event in enumerate(repro.sequence.events):
+        fields = {
+            name: getattr(event, name)
+            for name, default in zip(event.__struct_fields__, event.__struct_fields__, strict=True)
+            if default != "version"
+        }
+        said = ", ".join(f"{name} {_said(value)}" for name, value in fields.items() if value not in ((), False))
+        print(f"  {i:3} {type(event).__name__.lower():7} {said}")
+
+
+def _said(value: object) -> str:
+    if isinstance(value, tuple):
+        return "[" + " ".join(_said(part) for part in value) + "]"
+    if isinstance(value, msgspec.Struct):
+        family = getattr(value, "family", "")
+        return f"{getattr(value, 'length', '')} of {'what it says' if family == -1 else f'text {family}'}"
+    return str(value)
+
+
+def shrink_sequence_file(
+    file: Path, repro: SequenceRepro, target: str | None, out: Path | None, executions: int, json: bool
+) -> int:
+    """Shrink a file's events, keeping its signature: 1 if it still fails (and OUT was written), else 0 or 3."""
+    from harness.repro import ShrinkRecord, write_repro
+    from harness.sequences.campaign import classify, same_finding
+    from harness.sequences.process import SequenceProcess
+    from harness.sequences.shrinking import shrink_sequence
+    from harness.sequences.verdicts import evidence_of, signature_of
+
+    chosen, controls = _target_of(repro, target), _controls(repro)
+    with SequenceProcess(chosen) as child:
+        child.wait_ready()
+        result = child.check(repro.sequence, controls)
+        if result.violation is None:
+            print(f"{'SKIPPED' if result.skipped else 'FIXED'}: {file} does not fail on {chosen}", file=sys.stderr)
+            return 3 if result.skipped else 0
+        signature = signature_of(result.violation)
+        issue = classify(child, repro.sequence, controls)
+        shrunk = shrink_sequence(repro.sequence, same_finding(child, str(signature), issue, controls), executions)
+        final = child.check(shrunk.case, controls)
+    assert final.violation is not None
+    record = ShrinkRecord(executions=shrunk.executions, seconds=round(shrunk.seconds, 3), complete=shrunk.complete)
+    smaller = msgspec.structs.replace(
+        repro,
+        sequence=shrunk.case,
+        signature=signature,
+        evidence=evidence_of(final.violation, final.trace),
+        issue=issue,
+        shrink=record,
+    )
+    path = out if out is not None else file.with_suffix(".min.json")
+    write_repro(path, smaller)  # type: ignore[arg-type]
+    if json:
+        print(msgspec.json.encode({"repro": str(path), "signature": str(signature), "shrink": record}).decode())
+    else:
+        print(f"{path}: {signature}, {len(shrunk.case.events)} events, {shrunk.executions} executions")
+    return 1
+
+
+def _target_of(repro: SequenceRepro, target: str | None) -> str:
+    from harness.case import InvalidCase
+
+    name = target if target is not None else repro.origin.target
+    if target is None and not name.startswith("vllm=="):
+        raise InvalidCase(f"the file was recorded with target {name!r}; name a target with --target to replay it")
+    require(name)
+    return name
+
+
+def _controls(repro: SequenceRepro) -> Any:
+    from harness.sequences.controls import Controls
+
+    return Controls(faults=repro.faults, fixes=repro.fixes)

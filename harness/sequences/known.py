@@ -1,0 +1,82 @@
+"""A known issue is a violation that somebody can read about already, or that docs/findings.md describes.
+
+One known issue hides the next, and a campaign that stops at the same place every time tests nothing. So each has a fix
+switch: default runs take the issue out by it and stay clear of what is known, and a violation is classified by the fix
+that makes it go away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from harness.case.sequence import SequenceCase
+
+
+class KnownIssue(NamedTuple):
+    """`fix` is the switch, `link` the public report (or None: `docs/reports/NAME.md`), `reaches` whether a case can
+    meet the issue at all."""
+
+    name: str
+    fix: str
+    link: str | None
+    summary: str
+    reaches: Callable[[SequenceCase], bool]
+
+
+def _speculates(case: SequenceCase) -> bool:
+    return case.config.num_spec > 0
+
+
+KNOWN = (
+    KnownIssue(
+        "split-block-size",
+        "split-block-size",
+        "https://github.com/vllm-project/vllm/pull/54076",
+        "prefill chunks are aligned to the smallest block size of all groups, not to that of the Mamba groups",
+        lambda case: case.config.drafter_block_size not in (None, case.config.block_size),
+    ),
+    KnownIssue(
+        "async-accepted-counts",
+        "settled-counts",
+        "https://github.com/vllm-project/vllm/issues/51571",
+        "accepted counts of an asynchronous V1 engine are copied into rows of a batch that has moved on",
+        lambda case: _speculates(case) and case.config.runner == "V1" and case.config.asynchronous,
+    ),
+    KnownIssue(
+        "padded-fresh-row",
+        "fresh-rows",
+        "https://github.com/vllm-project/vllm/pull/55178",
+        "a one-token prompt of which nothing is computed is padded with drafts and runs from or into a wrong state",
+        _speculates,
+    ),
+    KnownIssue(
+        "left-out-row",
+        "keep-accepted",
+        None,
+        "a V1 decode that is left out of a step loses its accepted count",
+        lambda case: _speculates(case) and case.config.runner == "V1",
+    ),
+    KnownIssue(
+        "checkpoint-mid-block",
+        "realign-chunks",
+        None,
+        "a chunk that starts inside a block and exports a checkpoint passes the block's end, which is cached all the same",
+        lambda case: case.config.checkpoint_alignment is not None,
+    ),
+    KnownIssue(
+        "drained-queue",
+        "drained-queue",
+        None,
+        "after a pause an asynchronous V1 engine corrects counts that are exact already",
+        lambda case: _speculates(case) and case.config.runner == "V1" and case.config.asynchronous,
+    ),
+)
+
+DEFAULT_FIXES = tuple(issue.fix for issue in KNOWN)
+"""What default runs switch on."""
+
+
+def known_issue(name: str) -> KnownIssue:
+    """The issue of that name. Raises KeyError."""
+    return next(issue for issue in KNOWN if issue.name == name)

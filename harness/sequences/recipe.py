@@ -1,0 +1,23 @@
+"""A recipe is everything that sequence number `index` depends on, beside the generators themselves."""
+
+from __future__ import annotations
+
+import msgspec
+
+from harness.case.sequence import SequenceCase
+from harness.generators.draw import RandomDraw
+from harness.generators.sequences.configurations import Pins
+from harness.generators.sequences.events import STEPS, draw_sequence
+
+
+class SequenceRecipe(msgspec.Struct, frozen=True):
+    """`pins` are the axes that are not drawn; sequences have about `steps` engine steps."""
+
+    seed: int
+    pins: Pins = Pins()
+    steps: int = STEPS
+
+
+def sequence_at(recipe: SequenceRecipe, index: int) -> SequenceCase:
+    """Sequence `index` of a recipe: the same in every process."""
+    return draw_sequence(RandomDraw(f"{recipe.seed}/sequence/{index}"), recipe.pins, recipe.steps)

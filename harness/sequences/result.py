@@ -1,0 +1,37 @@
+"""A result is what running a sequence gave; plain data, so that it travels between processes."""
+
+from __future__ import annotations
+
+import msgspec
+
+from harness.oracles.meaning.violation import Violation
+
+
+class RunResult(msgspec.Struct):
+    """`skipped` says what the release lacks; `event` is the index of the event that a violation ended the run in;
+    `seconds` is processor time."""
+
+    violation: Violation | None
+    skipped: str | None
+    event: int
+    steps: int
+    seconds: float
+    counters: dict[str, int]
+    trace: str = ""
+
+
+class Results:
+    """Bytes of results and back."""
+
+    def __init__(self) -> None:
+        self._encoder = msgspec.msgpack.Encoder()
+        self._decoder = msgspec.msgpack.Decoder(RunResult)
+
+    def encode(self, result: RunResult) -> bytes:
+        return self._encoder.encode(result)
+
+    def decode(self, text: bytes) -> RunResult:
+        return self._decoder.decode(text)
+
+
+RESULTS = Results()

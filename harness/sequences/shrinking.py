@@ -1,0 +1,191 @@
+"""Shrinking a sequence: fewer events, then a simpler configuration, as long as the same violation stays.
+
+"The same" is the same signature with the same fixes on and, for a known issue, one that its fix still takes away: the
+minimal sequence must not show another bug. Deterministic, given a deterministic judge.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from harness.case.problem import InvalidCase
+from harness.case.sequence import Add, Segment, SequenceCase, SequenceConfig, Step, encode_sequence
+
+Holds = Callable[[SequenceCase], bool]
+"""Whether a candidate still shows the violation."""
+
+
+class ShrunkSequence(msgspec.Struct):
+    """`complete` is False if the budget ran out first."""
+
+    case: SequenceCase
+    executions: int
+    seconds: float
+    complete: bool
+
+
+def shrink_sequence(case: SequenceCase, holds: Holds, budget: int = 600) -> ShrunkSequence:
+    """Shrink a case for which `holds` is true."""
+    start = time.perf_counter()
+    shrinker = _Shrinker(case, holds, budget)
+    shrinker.run()
+    return ShrunkSequence(
+        shrinker.best, shrinker.executions, time.perf_counter() - start, shrinker.executions < budget
+    )
+
+
+class _Shrinker:
+    def __init__(self, case: SequenceCase, holds: Holds, budget: int) -> None:
+        self.best, self._holds, self._budget = case, holds, budget
+        self._tried = {encode_sequence(case)}
+        self.executions = 0
+
+    def run(self) -> None:
+        improved = True
+        while improved and self.executions < self._budget:
+            improved = False
+            for propose in (_without_events, _simpler_configurations, _merged_steps, _simpler_events):
+                while self._improve(propose(self.best)):
+                    improved = True
+
+    def _improve(self, proposals: Iterator[Callable[[], SequenceCase]]) -> bool:
+        for proposal in proposals:
+            if self.executions >= self._budget:
+                return False
+            try:
+                candidate = proposal()
+            except InvalidCase:
+                continue
+            except ValueError:
+                continue
+            text = encode_sequence(candidate)
+            if text in self._tried:
+                continue
+            self._tried.add(text)
+            self.executions += 1
+            if self._holds(candidate):
+                self.best = candidate
+                return True
+        return False
+
+
+def _with(case: SequenceCase, events: list[object]) -> SequenceCase:
+    return msgspec.convert(
+        {"version": 1, "config": msgspec.to_builtins(case.config), "events": msgspec.to_builtins(events)}, SequenceCase
+    )
+
+
+def _without_events(case: SequenceCase) -> Iterator[Callable[[], SequenceCase]]:
+    events = list(case.events)
+    size = len(events)
+    while size >= 1:
+        for start in range(max(len(events) - size, 0), -1, -size):
+            kept = events[:start] + events[start + size :]
+            yield lambda kept=kept: _with(case, kept)  # type: ignore[misc]
+        size //= 2
+
+
+def _merged_steps(case: SequenceCase) -> Iterator[Callable[[], SequenceCase]]:
+    """Neighbouring steps become one, taking the first's or the second's drafts."""
+    events = list(case.events)
+    for i in range(len(events) - 1):
+        one, other = events[i], events[i + 1]
+        if isinstance(one, Step) and isinstance(other, Step) and one.repeat + other.repeat <= 256:
+            for model in (one, other):
+                merged = msgspec.structs.replace(model, repeat=one.repeat + other.repeat)
+                kept = [*events[:i], merged, *events[i + 2 :]]
+                yield lambda kept=kept: _with(case, kept)  # type: ignore[misc]
+
+
+def _simpler_events(case: SequenceCase) -> Iterator[Callable[[], SequenceCase]]:
+    events = list(case.events)
+    for i, event in enumerate(events):
+        for simpler in _simpler(event):
+            kept = [*events[:i], simpler, *events[i + 1 :]]
+            yield lambda kept=kept: _with(case, kept)  # type: ignore[misc]
+
+
+def _simpler(event: object) -> Iterator[object]:
+    change = msgspec.structs.replace
+    if isinstance(event, Step):
+        if event.early:
+            yield change(event, early=False)
+        for name in ("drafts", "right"):
+            values = getattr(event, name)
+            if values:
+                yield change(event, **{name: ()})
+            if len(values) > 1:
+                yield change(event, **{name: values[:1]})
+            if any(values):
+                yield change(event, **{name: (0,)})
+        for repeat in dict.fromkeys((1, event.repeat // 2, event.repeat - 1)):
+            if 0 < repeat < event.repeat:
+                yield change(event, repeat=repeat)
+    elif isinstance(event, Add):
+        if event.priority:
+            yield change(event, priority=0)
+        for outputs in dict.fromkeys((1, event.outputs // 2, event.outputs - 1)):
+            if 0 < outputs < event.outputs:
+                yield change(event, outputs=outputs)
+        if len(event.prompt) > 1:
+            total = sum(segment.length for segment in event.prompt)
+            yield change(event, prompt=(Segment(family=event.prompt[0].family, length=total),))
+            yield change(event, prompt=event.prompt[:-1])
+        for j, segment in enumerate(event.prompt):
+            for length in dict.fromkeys((1, segment.length // 2, segment.length - 1)):
+                if 0 < length < segment.length:
+                    shorter = Segment(family=segment.family, length=length)
+                    yield change(event, prompt=(*event.prompt[:j], shorter, *event.prompt[j + 1 :]))
+            if segment.family > 0:
+                plainer = Segment(family=0, length=segment.length)
+                yield change(event, prompt=(*event.prompt[:j], plainer, *event.prompt[j + 1 :]))
+
+
+_PLAIN: dict[str, tuple[object, ...]] = {
+    "asynchronous": (False,),
+    "mamba_groups": (1,),
+    "drafter_block_size": (None,),
+    "checkpoint_alignment": (None, 1),
+    "shared_prefix_checkpoint": (False,),
+    "match_unit": (None,),
+    "retention": (None, 0),
+    "policy": ("fcfs",),
+    "prefill_threshold": (0,),
+    "kernel": (4, 2),
+    "vocabulary": (4, 2),
+    "spec_method": ("mtp",),
+}
+
+
+def _simpler_configurations(case: SequenceCase) -> Iterator[Callable[[], SequenceCase]]:
+    def changed(**values: object) -> Callable[[], SequenceCase]:
+        fields = {name: getattr(case.config, name) for name in SequenceConfig.__struct_fields__}
+        return lambda: _valid(fields, values, case)
+
+    for name, values in _PLAIN.items():
+        current = getattr(case.config, name)
+        for value in values:
+            if value == current:
+                break
+            yield changed(**{name: value})
+    config = case.config
+    if config.num_spec:
+        yield changed(num_spec=0, spec_method="none", drafter_block_size=None)
+        for count in range(1, config.num_spec):
+            yield changed(num_spec=count)
+    for requests in range(1, config.requests):
+        yield changed(requests=requests)
+    if config.budget < 2048:
+        yield changed(budget=2048)
+    if config.num_blocks < 256:
+        yield changed(num_blocks=256)
+    if config.length_limit < 256:
+        yield changed(length_limit=256, num_blocks=max(config.num_blocks, 512))
+
+
+def _valid(fields: dict[str, object], values: dict[str, object], case: SequenceCase) -> SequenceCase:
+    config = msgspec.convert(msgspec.to_builtins({**fields, **values}), SequenceConfig)
+    return SequenceCase(config=config, events=case.events)
