@@ -23,11 +23,16 @@ def replay(
     json: JsonOption = False,
 ) -> None:
     """Run a repro file's case again: FAILED (status 1), FIXED (0), or SKIPPED with its reason (3)."""
+    from harness.cli.sequences import replay_sequence
     from harness.kernels.targets.registry import prepare
     from harness.reports.replayed import print_replayed
     from harness.repro import read_repro
     from harness.repro import replay as replaying
+    from harness.repro.sequences import read_sequence_repro
 
+    sequence = read_sequence_repro(file)
+    if sequence is not None:
+        sys.exit(replay_sequence(file, sequence, target, json))
     repro = read_repro(file)
     chosen = target if target is not None else replaying.recorded_target(repro)
     prepare(chosen, options.announce)

@@ -52,7 +52,7 @@ def sequence_target(name: str) -> str:
     """The release whose scheduler runs: the target if it has one, else the newest that the harness knows."""
     from harness.kernels.targets.vllm.family import RELEASES
 
-    return f"vllm=={RELEASES[-1]}" if name.partition("+")[0] == "builtin" else name
+    return f"vllm=={RELEASES[-1]}" if name in ("", "builtin") else name
 
 
 def require(target: str) -> None:
@@ -65,7 +65,7 @@ def require(target: str) -> None:
 
 def run_sequences(
     *,
-    target: str,
+    target: str | None,
     seed: int,
     pins: str,
     cases: int | None,
@@ -84,7 +84,7 @@ def run_sequences(
     from harness.sequences.known import DEFAULT_FIXES
     from harness.sequences.recipe import SequenceRecipe
 
-    name, _, faults = target.partition("+")
+    name, _, faults = (target or "").partition("+")
     chosen = sequence_target(name)
     require(chosen)
     settings = SequenceSettings(

@@ -31,11 +31,16 @@ def shrink(
     """
     from harness.campaign.campaign import shrinking_judge
     from harness.check.worker_process import WorkerProcess
+    from harness.cli.sequences import shrink_sequence_file
     from harness.kernels.targets.registry import prepare
     from harness.repro import ShrinkRecord, read_repro, write_repro
+    from harness.repro.sequences import read_sequence_repro
     from harness.repro.replay import recorded_target, relations_to_ask
     from harness.shrink.shrinker import shrink as run_shrinker
 
+    sequence = read_sequence_repro(file)
+    if sequence is not None:
+        sys.exit(shrink_sequence_file(file, sequence, target, out, executions, json))
     repro = read_repro(file)
     chosen = target if target is not None else recorded_target(repro)
     prepare(chosen, options.announce)
