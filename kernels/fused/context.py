@@ -44,7 +44,8 @@ class FusedContext:
     """The fused kernels over the states and block tables of one model.
 
     `states[group]` lists the states of all layers of a group; `tables[group]` is its int32 table, one row per
-    request slot. `block_size` is in tokens, `tiles` is the number of programs that share a temporal copy.
+    request slot. `block_size` is in tokens, `tiles` is the number of programs that share a temporal copy. Unless
+    `bind_now`, nothing may be launched before `bind`.
 
     Raises ValueError for anything the kernels cannot take.
     """
@@ -58,6 +59,7 @@ class FusedContext:
         block_size: int,
         allocate: Allocate,
         tiles: int = TEMPORAL_TILES,
+        bind_now: bool = True,
     ) -> None:
         if block_size < 1 or tiles < 1:
             raise ValueError(f"block size {block_size} and {tiles} tiles: both must be at least 1")
@@ -71,19 +73,27 @@ class FusedContext:
         self._table_rows = min(table.size(0) for table in tables)
         self._block_size = block_size
         self._tiles = tiles
-        records = [
+        self._facts = [
             _record(f"group {group} state {index}", state, conv_layout, tables[group], self._device)
             for group, members in enumerate(states)
             for index, state in enumerate(members)
         ]
-        self._num_states = len(records)
-        self._records = allocate("records", (len(records), RECORD_FIELDS.value), torch.int64)
-        self._records.copy_(torch.tensor(records, dtype=torch.int64))
+        self._num_states = len(self._facts)
+        self._records = allocate("records", (self._num_states, RECORD_FIELDS.value), torch.int64)
+        self._is_bound = False
         self._snapshot = allocate("accepted_snapshot", (self._table_rows,), torch.int32)
         self._snapshot.zero_()
         self.accepted_out = allocate("accepted_out", (self._table_rows,), torch.int32)
         """int32 `[table rows]`: the result of `postprocess`, in batch order."""
         self.accepted_out.zero_()
+        if bind_now:
+            self.bind()
+
+    def bind(self) -> None:
+        """Tell the kernels where everything is; the second time nothing happens."""
+        if not self._is_bound:
+            self._records.copy_(torch.tensor(self._facts, dtype=torch.int64))
+            self._is_bound = True
 
     def postprocess(
         self,

@@ -77,7 +77,11 @@ class HostSide:
             self.staged[name].copy_to_gpu(num_requests)
 
     def postprocess(self, num_requests: int, accepted: torch.Tensor, accepted_on_host: torch.Tensor) -> None:
-        """Postprocess a staged batch, and copy its accepted counts to the host without waiting."""
+        """Postprocess a staged batch, and copy its accepted counts to the host without waiting.
+
+        The first use of a context that is not bound yet binds it.
+        """
+        self._context.bind()
         staged = self.staged
         self._context.postprocess(
             num_requests,

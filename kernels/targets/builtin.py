@@ -84,6 +84,12 @@ class BuiltinTarget(Target):
         return is_loaded_text(file) or Path(file).is_relative_to(_FOLDER)
 
     def bind(self, layout: Layout, tensors: LayoutTensors, allocate: Allocate) -> BoundBuiltin:
+        return self._bind(layout, tensors, allocate, at_once=True)
+
+    def bind_later(self, layout: Layout, tensors: LayoutTensors, allocate: Allocate) -> BoundBuiltin:
+        return self._bind(layout, tensors, allocate, at_once=False)
+
+    def _bind(self, layout: Layout, tensors: LayoutTensors, allocate: Allocate, *, at_once: bool) -> BoundBuiltin:
         states = [
             [
                 self.code.BoundState(tensor, "conv" if isinstance(state, ConvState) else "temporal")
@@ -99,6 +105,7 @@ class BuiltinTarget(Target):
             block_size=layout.block_size,
             allocate=allocate,
             tiles=self._tiles,
+            bind_now=at_once,
         )
         return BoundBuiltin(self, layout, states, tensors.tables, context, allocate)
 
