@@ -35,7 +35,7 @@ from harness.check.worker_process import KernelLine, WorkerError, WorkerLost, Wo
 from harness.engines.random import CASES_PER_LAYOUT, GENERATOR_VERSION, Recipe, case_at
 from harness.engines.relations import RelationPolicy
 from harness.regimes import REGIMES, regimes_of
-from harness.repro import Origin, Repro, ShrinkRecord, repro_name, write_repro
+from harness.repro import Origin, Repro, ShrinkRecord, repro_name, require_writable, write_repro
 from harness.shrink.shrinker import shrink
 
 WORKER_LOSSES_LIMIT = 200
@@ -100,8 +100,10 @@ class Campaign:
         self._known: set[KernelLine] = set()
 
     def run(self) -> Iterator[Event]:
-        """Raises WorkerRefused if the target or executor cannot be had, WorkerError if the harness fails."""
+        """Raises WorkerRefused if the target or executor cannot be had, OSError if findings could not be saved,
+        WorkerError if the harness fails."""
         settings = self._settings
+        require_writable(settings.out)
         workers = [self._new_worker() for _ in range(settings.workers)]
         try:
             for worker in workers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import tempfile
@@ -75,3 +76,15 @@ def _check_version(path: Path, text: bytes) -> None:
         raise InvalidCase(
             f"{path}: repro format {header.harness_repro}; this version of harness reads format {REPRO_VERSION}"
         )
+
+
+def require_writable(folder: Path) -> None:
+    """Raise OSError if no repro file could be written to `folder`, which need not exist: a campaign asks before its
+    first case, not at its first finding."""
+    nearest = folder.absolute()
+    while not nearest.exists():
+        nearest = nearest.parent
+    if not nearest.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(nearest))
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(nearest))
