@@ -219,6 +219,8 @@ class Campaign:
             self._launches += verdict.launches
             if verdict.status == "skip":
                 self._skipped[cast(str, verdict.reason)] += 1
+            elif verdict.refused:
+                self._skipped["refused"] += 1
             else:
                 self._judged[verdict.operation] += 1
         for verdict in outcome.relations:
@@ -232,7 +234,7 @@ class Campaign:
         signature = outcome.signature
         assert signature is not None
         known = self._found.get(signature)
-        if known is not None and known.index < index:
+        if known is not None and _precedes(known.case, known.index, case, index):
             known.cases += 1
             return
         repro = self._repro(case, outcome, index, None)
@@ -355,6 +357,11 @@ def shrinking_judge(worker: WorkerProcess, signature: Signature) -> Callable[[Ca
         return worker.check(case, asked)
 
     return judge
+
+
+def _precedes(case: Case, index: int, other: Case, other_index: int) -> bool:
+    """Whether a case stands for its signature before another: a reachable one, then the lower index."""
+    return (case.domain != "reachable", index) < (other.domain != "reachable", other_index)
 
 
 def _line_coverage(executed: set[KernelLine], known: set[KernelLine]) -> list[LineCoverage]:

@@ -129,6 +129,19 @@ def case_seconds(text: str | None, executor: str) -> float:
     return 20.0 if executor == "native" else 120.0
 
 
+def target_or_default(name: str | None) -> str:
+    """The target asked for, or the installed vllm, or our own kernels where there is none."""
+    from harness.kernels.targets.base import UnknownTarget
+    from harness.kernels.targets.registry import parse
+
+    if name is not None:
+        return name
+    try:
+        return parse("vllm").text
+    except UnknownTarget:
+        return "builtin"
+
+
 def executor_or_default(name: str | None) -> str:
     """The executor asked for, or the fastest that this machine has. Raises UnavailableExecutor."""
     from harness.kernels.executors.registry import default_executor_name, executor_class

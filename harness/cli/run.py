@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from harness.cli import options
-from harness.cli.options import ExecutorOption, JsonOption, TargetOption
+from harness.cli import options, sequences
+from harness.cli.options import ExecutorOption, JsonOption
 
 DEFAULT_BUDGET = 60.0
 
 
 def run(
     seed: Annotated[int, typer.Option("--seed", help="Same seed, same cases.", min=0, max=2**63 - 1)] = 0,
-    target: TargetOption = "builtin",
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target",
+            "-t",
+            help="System under test: builtin, vllm==X, vllm, path:DIR; +NAME plants a mutation. "
+            "[default: the installed vllm, else builtin]",
+        ),
+    ] = None,
+    targets: Annotated[
+        str | None,
+        typer.Option("--targets", help="Several of them, comma-separated, on the same cases: 'vllm>=0.31,builtin'."),
+    ] = None,
     executor: ExecutorOption = None,
     budget: Annotated[
         str | None,
@@ -29,7 +42,11 @@ def run(
     cases: Annotated[int | None, typer.Option("--cases", help="How many cases instead of a time.", min=1)] = None,
     ops: Annotated[
         str,
-        typer.Option("--ops", help="Operations, comma-separated.", callback=options.callback(options.parse_operations)),
+        typer.Option(
+            "--ops",
+            help="Operations, comma-separated; sequences: step sequences driven by a release's own scheduler.",
+            callback=options.callback(sequences.parse_operations),
+        ),
     ] = ",".join(options.DEFAULT_OPERATIONS),
     domain: Annotated[
         str,
@@ -81,6 +98,20 @@ def run(
     case_limit: options.CaseLimitOption = None,
     fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop judging at the first finding.")] = False,
     no_shrink: Annotated[bool, typer.Option("--no-shrink", help="Keep findings as they were drawn.")] = False,
+    pins: Annotated[
+        str,
+        typer.Option(
+            "--pins",
+            help="Axes of sequences that are not drawn: runner=V1,asynchronous=true,retention=dense,...",
+            callback=options.callback(sequences.parse_pins),
+        ),
+    ] = "",
+    include_known: Annotated[
+        bool, typer.Option("--include-known", help="Sequences: leave known issues in, and classify what they cause.")
+    ] = False,
+    resume_sequences: Annotated[
+        bool, typer.Option("--resume-sequences", help="Sequences: go on where the journal in --out ends.")
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Draw cases, run the target and the oracle side by side, save and shrink what differs.
@@ -91,14 +122,41 @@ def run(
         raise typer.BadParameter("--budget and --cases exclude each other")
     if scale not in (None, "small", "full"):
         raise typer.BadParameter(f"unknown scale {scale!r}; known: small, full")
+    if target is not None and targets is not None:
+        raise typer.BadParameter("--target and --targets exclude each other")
+    if engine == "hypothesis" and targets is not None:
+        raise typer.BadParameter("the hypothesis engine learns from one target: it cannot give several the same cases")
     if engine == "hypothesis" and workers > 1:
         raise typer.BadParameter("the hypothesis engine has one worker: it learns from what it has tried")
+
+    ops, wants_sequences = sequences.split_operations(ops)
+    if wants_sequences:
+        seconds = None if cases is not None else options.parse_seconds(budget) if budget else DEFAULT_BUDGET
+        status = sequences.run_sequences(
+            target=target,
+            seed=seed,
+            pins=pins,
+            cases=cases,
+            seconds=seconds,
+            out=out,
+            workers=workers,
+            shrink=not no_shrink,
+            fail_fast=fail_fast,
+            include_known=include_known,
+            resume=resume_sequences,
+            json=json,
+        )
+        if status or not ops:
+            sys.exit(status)
 
     from harness.campaign.campaign import Settings
     from harness.engines.random import Recipe
     from harness.kernels.targets.registry import prepare
+    from harness.kernels.targets.selection import select
 
-    prepare(target, options.announce)
+    names = select(targets) if targets is not None else (options.target_or_default(target),)
+    for name in names:
+        prepare(name, options.announce)
     chosen = options.executor_or_default(executor)
     recipe = Recipe(
         seed=seed,
@@ -108,7 +166,7 @@ def run(
         order=options.parse_order(order),
     )
     settings = Settings(
-        target=target,
+        target=names[0],
         executor=chosen,
         recipe=recipe,
         engine=options.parse_engine(engine),
@@ -123,7 +181,32 @@ def run(
         fail_fast=fail_fast,
         shrink=not no_shrink,
     )
-    sys.exit(follow(settings, "json" if json else "terminal"))
+    report = "json" if json else "terminal"
+    sys.exit(follow(settings, report) if targets is None else follow_several(settings, names, report))
+
+
+def follow_several(settings: object, targets: Sequence[str], report: str) -> int:
+    """Run a campaign on several targets; the exit status is 1 if any has findings, else 3 if any missed something."""
+    from harness.campaign.campaign import Settings
+    from harness.campaign.events import Event, Notice
+    from harness.campaign.several import run_several
+    from harness.reports.compared import comparison_json, print_comparison
+    from harness.reports.registry import reporter
+
+    assert isinstance(settings, Settings)
+
+    def notice(event: Event) -> None:
+        if isinstance(event, Notice):
+            options.announce(event.text)
+
+    if report == "json":
+        comparison = run_several(settings, targets, notice)
+        print(comparison_json(comparison))
+    else:
+        with reporter(report) as handle:
+            comparison = run_several(settings, targets, handle)
+        print_comparison(comparison)
+    return comparison.exit_status
 
 
 def follow(settings: object, report: str) -> int:

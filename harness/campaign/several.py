@@ -1,0 +1,78 @@
+"""Several targets in one campaign: each judges the same cases, so that their findings can be compared.
+
+One target after the other. With a number of cases that is all; with a time budget the first target's share of it
+decides how many cases there are, and the others judge as many, however long they take.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from harness.campaign.campaign import Campaign, Settings
+from harness.campaign.events import CampaignFinished, Event, Summary
+
+
+class SharedFinding(msgspec.Struct, frozen=True):
+    """A signature and how many cases of each target failed with it; targets without it are not named."""
+
+    signature: str
+    domain: str
+    cases: dict[str, int]
+    repros: dict[str, str]
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """The campaigns of all targets, in order, and their findings side by side."""
+
+    targets: list[Summary]
+    findings: list[SharedFinding]
+    exit_status: int
+
+
+def run_several(settings: Settings, targets: Sequence[str], handle: Callable[[Event], None]) -> Comparison:
+    """Run a campaign on every target; `settings.target` is ignored, `settings.out` gets a folder for each.
+
+    Raises what Campaign.run raises, for the first target that cannot be had.
+    """
+    summaries: list[Summary] = []
+    cases, budget = settings.cases, settings.budget_seconds
+    if budget is not None:
+        budget /= len(targets)
+    for target in targets:
+        own = msgspec.structs.replace(
+            settings, target=target, out=settings.out / folder_name(target), cases=cases, budget_seconds=budget
+        )
+        summary = _run(own, handle)
+        summaries.append(summary)
+        cases, budget = summary.cases if cases is None else cases, None
+    statuses = {summary.exit_status for summary in summaries}
+    return Comparison(summaries, compare(summaries), next(status for status in (1, 3, 0) if status in statuses))
+
+
+def _run(settings: Settings, handle: Callable[[Event], None]) -> Summary:
+    for event in Campaign(settings).run():
+        handle(event)
+        if isinstance(event, CampaignFinished):
+            return event.summary
+    raise AssertionError("a campaign ends with CampaignFinished")
+
+
+def compare(summaries: Sequence[Summary]) -> list[SharedFinding]:
+    """Findings by signature and domain, those of the first target first."""
+    found: dict[tuple[str, str], SharedFinding] = {}
+    for summary in summaries:
+        for finding in summary.findings:
+            key = (finding.signature, finding.domain)
+            shared = found.setdefault(key, SharedFinding(*key, {}, {}))
+            shared.cases[summary.target] = finding.cases
+            shared.repros[summary.target] = finding.repro
+    return list(found.values())
+
+
+def folder_name(target: str) -> Path:
+    """A folder for a target's findings."""
+    return Path(re.sub(r"[^\w.+-]+", "-", target).strip("-"))

@@ -1,0 +1,32 @@
+"""Several targets side by side, at the end of a campaign that judged the same cases on each of them."""
+
+from __future__ import annotations
+
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from harness.campaign.several import Comparison
+
+
+def print_comparison(comparison: Comparison) -> None:
+    """A line for each target, then one for each finding with the targets that have it."""
+    console = Console(highlight=False, soft_wrap=True)
+    console.print(Text(f"\n{len(comparison.targets)} targets, the same cases", style="bold"))
+    width = max(len(summary.target) for summary in comparison.targets)
+    for summary in comparison.targets:
+        judged = sum(summary.judged.values())
+        skipped = ", ".join(f"{count} {reason}" for reason, count in summary.skipped.items())
+        line = Text(f"  {summary.target:{width}}  {summary.cases} cases, {judged} operations judged, ")
+        count = len(summary.findings)
+        line.append(f"{count} finding{'s' * (count != 1)}", style="bold red" if count else "bold green")
+        line.append(f"; skipped {skipped}" if skipped else "")
+        console.print(line)
+    for finding in comparison.findings:
+        where = ", ".join(f"{target} ({cases})" for target, cases in finding.cases.items())
+        console.print(Text.assemble((finding.signature, "bold"), f" ({finding.domain} domain): {where}"))
+
+
+def comparison_json(comparison: Comparison) -> str:
+    """One object."""
+    return msgspec.json.encode(comparison).decode()
