@@ -22,7 +22,7 @@ from harness.repro import Origin, ShrinkRecord, write_repro
 from harness.repro.sequences import SequenceRepro, sequence_repro_name
 from harness.sequences.controls import Controls
 from harness.sequences.counters import below_threshold
-from harness.sequences.known import KNOWN
+from harness.sequences.known import KNOWN, TOGETHER, KnownIssue, fixes_of
 from harness.sequences.process import SequenceProcess, lost_violation
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RESULTS, RunResult
@@ -227,7 +227,7 @@ class SequenceCampaign:
         off = [
             issue.name for issue in KNOWN if issue.fix not in self._settings.controls.fixes and issue.reaches(case)
         ]
-        return "+".join(off) or None
+        return TOGETHER.join(off) or None
 
     # Keeping findings.
 
@@ -303,22 +303,31 @@ class SequenceCampaign:
 
 
 def classify(child: SequenceProcess, case: SequenceCase, controls: Controls) -> str | None:
-    """The known issue whose fix alone takes the violation away; None if none does."""
-    for issue in KNOWN:
-        if issue.fix in controls.fixes or not issue.reaches(case):
-            continue
-        fixed = msgspec.structs.replace(controls, fixes=(*controls.fixes, issue.fix))
-        if child.check(case, fixed).violation is None:
+    """The known issue whose fix alone takes the violation away, or the fewest that do together; None if none do."""
+    off = [issue for issue in KNOWN if issue.fix not in controls.fixes and issue.reaches(case)]
+
+    def clear(issues: list[KnownIssue]) -> bool:
+        fixes = (*controls.fixes, *(issue.fix for issue in issues))
+        return child.check(case, msgspec.structs.replace(controls, fixes=fixes)).violation is None
+
+    for issue in off:
+        if clear([issue]):
             return issue.name
-    return None
+    if len(off) < 2 or not clear(off):
+        return None
+    for issue in list(off):
+        rest = [other for other in off if other is not issue]
+        if clear(rest):
+            off = rest
+    return TOGETHER.join(issue.name for issue in off)
 
 
 def same_finding(
     child: SequenceProcess, signature: str, issue: str | None, controls: Controls
 ) -> Callable[[SequenceCase], bool]:
     """Whether a case shows the same: the signature, and for a known issue that its fix takes it away."""
-    fix = next((known.fix for known in KNOWN if known.name == issue), None)
-    fixed = None if fix is None else msgspec.structs.replace(controls, fixes=(*controls.fixes, fix))
+    fixes = fixes_of(issue)
+    fixed = msgspec.structs.replace(controls, fixes=(*controls.fixes, *fixes)) if fixes else None
 
     def holds(case: SequenceCase) -> bool:
         violation = child.check(case, controls).violation

@@ -45,6 +45,7 @@ FIXES = {
     "fresh-rows": "rows with placeholder drafts of requests of which nothing is computed decode from an empty state",
     "split-block-size": "prefill chunks are aligned to the Mamba block size, whatever the smallest block size is",
     "realign-chunks": "a chunk that starts inside a block ends at the next boundary, also with a checkpoint inside it",
+    "export-at-end": "layers export a checkpoint only from the chunk for which the block manager keeps a block",
     "settled-counts": "an asynchronous V1 engine looks accepted counts up by request, not by row",
     "drained-queue": "a V1 worker takes the scheduler's counts as they are once all outputs were delivered",
     "keep-accepted": "a V1 row that was left out of a step finds its accepted count again",
@@ -81,6 +82,8 @@ class Controls(msgspec.Struct, frozen=True, kw_only=True):
             worker.keeps_accepted = True
         if "settled-counts" in self.fixes:
             worker.settles_counts = True
+        if "export-at-end" in self.fixes:
+            worker.checkpoints.only_at_prefill_end = True
         if "fresh-rows" in self.fixes:
             worker.pads_fresh_rows = False
 

@@ -65,6 +65,13 @@ KNOWN = (
         lambda case: case.config.checkpoint_alignment is not None,
     ),
     KnownIssue(
+        "checkpoint-into-running-block",
+        "export-at-end",
+        None,
+        "a prefill chunk exports a checkpoint to a column that the block manager gave up: the running block, or another",
+        lambda case: case.config.checkpoint_alignment is not None,
+    ),
+    KnownIssue(
         "drained-queue",
         "drained-queue",
         None,
@@ -77,6 +84,11 @@ DEFAULT_FIXES = tuple(issue.fix for issue in KNOWN)
 """What default runs switch on."""
 
 
-def known_issue(name: str) -> KnownIssue:
-    """The issue of that name. Raises KeyError."""
-    return next(issue for issue in KNOWN if issue.name == name)
+TOGETHER = "+"
+"""Joins the names of issues that only together explain a violation."""
+
+
+def fixes_of(names: str | None) -> tuple[str, ...]:
+    """Fixes of the issues whose names are joined in `names`."""
+    wanted = (names or "").split(TOGETHER)
+    return tuple(issue.fix for issue in KNOWN if issue.name in wanted)

@@ -14,6 +14,8 @@ class Checkpoints:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._compute = None
+        self.only_at_prefill_end = False
+        """A fix: no checkpoint leaves a chunk for which the block manager keeps no block."""
         if engine.config.checkpoint_alignment is None:
             return
         try:
@@ -35,9 +37,13 @@ class Checkpoints:
             },
         )
 
-    def of(self, end: int, scheduled: int) -> tuple[int, int]:
+    def of(self, name: str, end: int, scheduled: int) -> tuple[int, int]:
         """Offset into the row and column of its checkpoint; (0, -1) if it has none."""
         if self._compute is None:
             return 0, -1
+        if self.only_at_prefill_end:
+            request = self._engine.scheduler.requests[name]
+            if end < max(request.num_prompt_tokens, request.num_tokens - 1):
+                return 0, -1
         offsets, columns = self._compute([end], [scheduled], **self._fixed)
         return offsets[0], columns[0]

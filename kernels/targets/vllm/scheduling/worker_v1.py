@@ -93,7 +93,7 @@ class WorkerV1:
         self._utils = module("vllm.v1.worker.mamba_utils")
         batch_module = module("vllm.v1.worker.gpu_input_batch")
         self._kind = self._runner_module.GPUModelRunner
-        self._checkpoints = Checkpoints(engine)
+        self.checkpoints = Checkpoints(engine)
         sizes = [group.kv_cache_spec.block_size for group in engine.kv_cache_config.kv_cache_groups]
         widths = [self._width(group.kv_cache_spec) for group in engine.kv_cache_config.kv_cache_groups]
         self._widths = widths
@@ -292,7 +292,7 @@ class WorkerV1:
                 or (self._zero_drafts(output) and optimistic[i] >= prompts[i] and scheduled[i] == 1)
             )
             end = computed[i] + scheduled[i]
-            offset, column = (0, -1) if speculative else self._checkpoints.of(end, scheduled[i])
+            offset, column = (0, -1) if speculative else self.checkpoints.of(name, end, scheduled[i])
             plan.rows.append(
                 ForwardRow(
                     name,

@@ -26,7 +26,7 @@ class WorkerV2:
         self.engine, self.config = engine, engine.config
         slots = engine.config.requests
         groups = len(engine.kv_cache_config.kv_cache_groups)
-        self._checkpoints = Checkpoints(engine)
+        self.checkpoints = Checkpoints(engine)
         self._slot_of: dict[str, int] = {}
         self._free = list(range(slots))
         self._computed = [0] * slots
@@ -93,7 +93,7 @@ class WorkerV2:
             self.accepted[slot] = 1
             plan.precopy.append(MoveRow(name, slot, source, column, bias, mamba))
         self.state_column[slot] = column
-        offset, where = (0, -1) if speculative else self._checkpoints.of(end, scheduled)
+        offset, where = (0, -1) if speculative else self.checkpoints.of(name, end, scheduled)
         plan.rows.append(
             ForwardRow(
                 name,
