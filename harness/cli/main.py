@@ -69,8 +69,9 @@ app.add_typer(cache.app, name="cache")
 def main() -> None:
     """Entry point of the `harness` command: one clear line for whatever a user can mend."""
     try:
-        # Not standalone: typer would take three lines for a typing mistake, and status 1, "findings", for Ctrl-C.
-        sys.exit(app(prog_name="harness", standalone_mode=False))
+        # Not standalone: typer would take three lines for a typing mistake, and its versions differ about Ctrl-C.
+        status = app(prog_name="harness", standalone_mode=False)
+        sys.exit(_complain("interrupted", INTERRUPTED) if status == INTERRUPTED else status)
     except _UsageProblem as error:
         sys.exit(_explain(error))
     except typer.Abort:

@@ -1,0 +1,284 @@
+"""The command line: quick to start, one line and status 2 for whatever a user can mend, one object for machines."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.repro import read_repro
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+Command = Callable[..., tuple[int, str, str]]
+
+SUMMARY_KEYS = {
+    "seed",
+    "target",
+    "executor",
+    "engine",
+    "domain",
+    "cases",
+    "judged",
+    "skipped",
+    "launches",
+    "seconds",
+    "cases_per_second",
+    "regimes",
+    "findings",
+    "exit_status",
+}
+FINDING_KEYS = {"signature", "summary", "domain", "first_case", "repro", "shrink"}
+COMMANDS = ("run", "replay", "shrink", "show", "targets", "doctor", "demo", "sweep", "cache", "bench")
+
+MODULES = """
+import sys
+from harness.cli.main import main
+try:
+    main()
+except SystemExit as end:
+    status = end.code or 0
+heavy = [name for name in ("torch", "triton", "llvmlite", "vllm", "hypothesis") if name in sys.modules]
+print("HEAVY", heavy, status, file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["replay", "--help"], ["show"], ["targets"]])
+def test_quick_commands_import_nothing_heavy(arguments: list[str], frozen: Path) -> None:
+    """Help, `show` and `targets` must not wait for torch or triton."""
+    if arguments == ["show"]:
+        arguments = ["show", str(frozen / "wrong-group-minimal.json")]
+    root = Path(__file__).parents[3]
+    result = subprocess.run(
+        [sys.executable, "-P", "-c", MODULES, *arguments],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert result.stderr.splitlines()[-1] == "HEAVY [] 0"
+    assert result.stdout
+
+
+def test_the_help_names_every_command_and_status(command: Command) -> None:
+    status, out, err = command("--help")
+    assert (status, err) == (0, "")
+    for name in COMMANDS:
+        assert f"\n  {name} " in out
+    assert "0 nothing found or FIXED; 1 findings or FAILED; 2 bad usage" in " ".join(out.split())
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_help(command: Command, name: str) -> None:
+    status, out, err = command(name, "--help")
+    assert (status, err) == (0, "")
+    assert out.startswith(f"Usage: harness {name} ")
+
+
+def test_the_version(command: Command) -> None:
+    from harness import __version__
+
+    assert command("--version") == (0, f"{__version__}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["run", "-t", "nonsense"], "unknown target 'nonsense'"),
+        (["run", "-t", "builtin+nonsense"], "unknown mutation 'nonsense'"),
+        (["run", "-t", "builtin+wrong-group+wrong-group"], "named twice"),
+        (["run", "-t", "path:/nonexistent/folder"], "/nonexistent/folder"),
+        (["run", "-t", "vllm==0.1.0"], "0.1.0"),
+        (["run", "-t", "builtin", "-e", "nonsense"], "unknown executor 'nonsense'"),
+        (["run", "--nonsense"], "--nonsense"),
+        (["run", "surplus"], "surplus"),
+        (["run", "--budget", "5x"], "'5x' is no time"),
+        (["run", "--budget", "0s"], "is no time"),
+        (["run", "--budget", "-3"], "is no time"),
+        (["run", "--cases", "0"], "--cases"),
+        (["run", "--cases", "x"], "--cases"),
+        (["run", "--cases", "3", "--budget", "3s"], "exclude each other"),
+        (["run", "--seed", "-1"], "--seed"),
+        (["run", "--seed", str(2**63)], "--seed"),
+        (["run", "--workers", "0"], "--workers"),
+        (["run", "--ops", "nonsense"], "unknown operation"),
+        (["run", "--ops", ""], "unknown operation"),
+        (["run", "--domain", "nonsense"], "unknown domain 'nonsense'"),
+        (["run", "--require", "nonsense"], "unknown regime nonsense"),
+        (["run", "--scale", "nonsense"], "unknown scale 'nonsense'"),
+        (["replay"], "file"),
+        (["replay", "/nonexistent.json"], "/nonexistent.json: no such file"),
+        (["shrink", "/nonexistent.json"], "/nonexistent.json: no such file"),
+        (["show", "/nonexistent.json"], "/nonexistent.json: no such file"),
+        (["nonsense"], "nonsense"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_a_user_can_mend_is_one_line(
+    command: Command, arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_OFFLINE", "1")
+    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path / "cache"))
+    status, out, err = command(*arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith("harness: ")
+    assert err.count("\n") == 1
+    assert said in err
+    assert not list(tmp_path.glob("findings*"))
+
+
+def test_an_executor_that_cannot_run_here(harness: Run, tmp_path: Path) -> None:
+    result = harness("run", "-t", "builtin", "-e", "cuda", "--cases", 1, CUDA_VISIBLE_DEVICES="")
+    assert (result.returncode, result.stdout.count("found"), result.stderr.count("\n")) == (2, 0, 1)
+    assert result.stderr.startswith("harness: executor cuda is not available: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("target", ["builtin", "builtin+wrong-group"])
+def test_an_output_folder_that_cannot_be_written(
+    command: Command, tmp_path: Path, executor_name: str, target: str
+) -> None:
+    """Told at once, whether or not there will be something to write."""
+    (tmp_path / "file").write_text("mine")
+    status, out, err = command("run", "-t", target, "-e", executor_name, "--out", tmp_path / "file" / "findings")
+    assert (status, err.count("\n")) == (2, 1)
+    assert err.startswith(f"harness: {tmp_path / 'file'}: ")
+    assert "found" not in out
+    assert (tmp_path / "file").read_text() == "mine"
+
+
+def test_a_run_for_machines(harness: Run, executor_name: str, tmp_path: Path) -> None:
+    result = harness(
+        "run", "-t", "builtin+wrong-group", "-e", executor_name, "--cases", 32, "--scale", "small", "--json"
+    )
+    assert result.returncode == 1
+    assert result.stdout.count("\n") == 1
+    summary = json.loads(result.stdout)
+    assert set(summary) >= SUMMARY_KEYS
+    assert summary["exit_status"] == 1
+    assert (summary["seed"], summary["target"], summary["executor"]) == (0, "builtin+wrong-group", executor_name)
+    assert (summary["engine"], summary["domain"], summary["cases"]) == ("random", "reachable", 32)
+    assert summary["launches"] > 0
+    assert summary["cases_per_second"] > 0
+    assert isinstance(summary["regimes"], dict)
+    assert summary["findings"]
+    for finding in summary["findings"]:
+        assert set(finding) >= FINDING_KEYS
+        repro = read_repro(tmp_path / finding["repro"])
+        assert str(repro.signature) == finding["signature"]
+        assert repro.evidence.summary == finding["summary"]
+        if finding["shrink"] is not None:
+            assert set(finding["shrink"]) >= {"executions", "seconds"}
+            assert repro.shrink is not None
+            assert repro.shrink.executions == finding["shrink"]["executions"]
+    assert any(finding["shrink"] is not None for finding in summary["findings"])
+
+
+def test_piped_output_is_plain(harness: Run, executor_name: str, tmp_path: Path) -> None:
+    result = harness("run", "-t", "builtin+wrong-group", "-e", executor_name, "--cases", 16, "--scale", "small")
+    assert result.returncode == 1
+    assert "\x1b" not in result.stdout + result.stderr
+    assert "\r" not in result.stdout
+    lines = result.stdout.splitlines()
+    assert any(line.startswith("found ") for line in lines)
+    assert any(line.startswith("finding ") for line in lines)
+    assert any(line.startswith("16 cases in ") for line in lines)
+
+
+def test_shrinking_what_was_drawn(harness: Run, executor_name: str, frozen: Path, tmp_path: Path) -> None:
+    drawn = frozen / "wrong-group-as-drawn.json"
+    text = drawn.read_bytes()
+    result = harness("shrink", drawn, "-e", executor_name, "--out", tmp_path / "small.json")
+    assert (result.returncode, result.stderr) == (1, "")
+    smaller = read_repro(tmp_path / "small.json")
+    assert smaller.signature == read_repro(drawn).signature
+    assert smaller.case.layout.num_states == 2
+    assert smaller.shrink is not None
+    assert smaller.shrink.complete
+    assert (smaller.origin.seed, smaller.origin.index) == (
+        read_repro(drawn).origin.seed,
+        read_repro(drawn).origin.index,
+    )
+    assert drawn.read_bytes() == text
+    assert [path.name for path in tmp_path.iterdir()] == ["small.json"]
+    again = harness("shrink", tmp_path / "small.json", "-e", executor_name, "--json")
+    assert again.returncode == 1
+    answer = json.loads(again.stdout)
+    assert answer["repro"] == str(tmp_path / "small.min.json")
+    assert read_repro(tmp_path / "small.min.json").case == smaller.case, "it was minimal already"
+
+
+def test_shrinking_what_is_fixed_writes_nothing(harness: Run, executor_name: str, frozen: Path, tmp_path: Path) -> None:
+    result = harness(
+        "shrink", frozen / "wrong-group-minimal.json", "-t", "builtin", "-e", executor_name, "--out", "small.json"
+    )
+    assert result.returncode == 0
+    assert "FIXED" in result.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_show_tells_the_story(command: Command, frozen: Path) -> None:
+    file = frozen / "wrong-group-minimal.json"
+    status, out, err = command("show", file)
+    assert (status, err) == (0, "")
+    repro = read_repro(file)
+    assert str(repro.signature) in out
+    assert repro.evidence.summary in out
+    assert "from column 0 to column 1" in out
+    assert "block 3 -> block 4" in out
+    assert "\x1b" not in out
+
+
+def test_targets(command: Command) -> None:
+    status, out, err = command("targets")
+    assert (status, err) == (0, "")
+    assert "builtin" in out
+    assert "wrong-group" in out
+    status, out, err = command("targets", "--json")
+    listed = json.loads(out)
+    assert {target["name"] for target in listed["targets"]} >= {"builtin"}
+    assert "temporal-size" in listed["mutations"]
+
+
+def test_doctor(harness: Run, executor_name: str) -> None:
+    result = harness("doctor")
+    assert (result.returncode, result.stderr) == (0, "")
+    assert f"executor {executor_name}" in result.stdout
+    result = harness("doctor", "--json")
+    report = json.loads(result.stdout)
+    assert report["executors"][executor_name] is None
+    assert report["packages"]["torch"]
+
+
+CASES = """
+import hashlib
+from harness.case import encode_case
+from harness.engines.random import Recipe, case_at
+digest = hashlib.sha256()
+for domain in ("reachable", "total"):
+    for scale in ("small", "full"):
+        recipe = Recipe(seed=11, domains=(domain,), operations=("postprocess", "precopy"), scale=scale)
+        for index in (*range(40), 999, 10**9):
+            digest.update(encode_case(case_at(recipe, index)))
+print(digest.hexdigest())
+"""
+
+
+def test_processes_draw_the_same_cases_byte_for_byte() -> None:
+    root = Path(__file__).parents[3]
+
+    def digest(hash_seed: str) -> str:
+        return subprocess.run(
+            [sys.executable, "-P", "-c", CASES],
+            env={**os.environ, "PYTHONPATH": str(root), "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+
+    assert digest("0") == digest("12345")

@@ -1,0 +1,145 @@
+"""However a campaign ends, no worker is left behind and no file is half-written."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.repro import read_repro
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+ROOT = Path(__file__).parents[3]
+
+
+def children(parent: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                continue
+            if int(fields[1]) == parent:
+                found.append(int(entry.name))
+    return found
+
+
+def is_running(number: int) -> bool:
+    """Whether a process is there, and no zombie waiting for somebody to ask."""
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def said(number: int) -> str:
+    """What a process has written to its standard error, a file."""
+    try:
+        return Path(f"/proc/{number}/fd/2").read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return condition()
+
+
+@pytest.fixture
+def start(
+    tmp_path: Path, broken_targets: Path, harness_command: Callable[..., list[str]]
+) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Starts a `harness` command in a process group of its own; kills what is left of it afterwards."""
+    started: list[subprocess.Popen[str]] = []
+
+    def begin(*arguments: object) -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            harness_command(*arguments),
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(broken_targets)])},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        started.append(process)
+        return process
+
+    yield begin
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def check_ended(workers: list[int], folder: Path) -> None:
+    assert wait_for(lambda: not any(is_running(worker) for worker in workers), 15), "workers are left"
+    for path in folder.rglob("*"):
+        if path.is_file():
+            assert path.suffix == ".json"
+            read_repro(path)
+
+
+@pytest.mark.parametrize("whole_group", [True, False], ids=["ctrl-c", "parent-only"])
+def test_an_interrupt_ends_everything(
+    start: Callable[..., subprocess.Popen[str]], tmp_path: Path, executor_name: str, whole_group: bool
+) -> None:
+    """Ctrl-C reaches the whole process group; a supervisor's signal the parent alone."""
+    arguments = ["run", "-t", "builtin+wrong-group", "-e", executor_name, "--budget", "5m", "--scale", "small"]
+    process = start(*arguments, "-j", 2 if whole_group else 1)
+    drawn = tmp_path / "findings" / "as-drawn"
+    assert wait_for(lambda: drawn.is_dir() and any(drawn.glob("*.json"))), "a finding was saved"
+    workers = children(process.pid)
+    assert len(workers) == (2 if whole_group else 1)
+    if whole_group:
+        os.killpg(process.pid, signal.SIGINT)
+    else:
+        process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert err == "harness: interrupted\n"
+    check_ended(workers, tmp_path / "findings")
+
+
+def test_killing_the_parent_ends_a_worker_that_hangs(
+    start: Callable[..., subprocess.Popen[str]], tmp_path: Path, executor_name: str
+) -> None:
+    """A hung worker never gets round to noticing that nobody listens any more."""
+    process = start(
+        *("run", "-t", "broken:hang", "-e", executor_name, "--ops", "precopy", "--scale", "small"),
+        *("--cases", 2000, "--case-limit", "10m"),
+    )
+
+    def hanging() -> bool:
+        """Whether the worker has said so: what it says goes into a file of the parent's."""
+        return any("hanging" in said(worker) for worker in children(process.pid))
+
+    assert wait_for(hanging, 120)
+    workers = children(process.pid)
+    process.kill()
+    process.communicate()
+    check_ended(workers, tmp_path / "findings")
+
+
+def test_killing_the_parent_ends_a_worker_that_loads(
+    start: Callable[..., subprocess.Popen[str]], tmp_path: Path, executor_name: str
+) -> None:
+    process = start("run", "-t", "builtin", "-e", executor_name, "--cases", 2000)
+    assert wait_for(lambda: bool(children(process.pid)))
+    workers = children(process.pid)
+    process.kill()
+    process.communicate()
+    check_ended(workers, tmp_path / "findings")
