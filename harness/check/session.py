@@ -258,6 +258,8 @@ class Session:
                     raise
                 refused = True
         transfers.wait()
+        if later:
+            self._bound = None  # bound as one entry point needs it, not as all of them do
         seen = Seen(seen_before, call.results(bound, case, index, host), refused, tuple(transfers.late_writes))
         return self._read(plan), seen, private
 
