@@ -97,9 +97,11 @@ class HostSide:
         self,
         requests: Sequence[Request],
         columns: MutableMapping[str, int],
-        gone: Iterable[str],
         accepted: torch.Tensor,
         *,
+        finished: Iterable[str],
+        preempted: Iterable[str],
+        resumed: Iterable[str],
         fused: bool,
     ) -> None:
         """Give all requests of a batch their columns, and move those states that change theirs.
@@ -107,7 +109,7 @@ class HostSide:
         `accepted`, on the host by batch row, becomes 1 where a state moves. Raises ValueError if such a count is below
         1, or if the scalar path cannot express a move.
         """
-        forget(columns, gone)
+        forget(columns, (*finished, *preempted, *resumed))
         moves = []
         counts = accepted.numpy()
         views = {name: self.staged[name].np for name in ("state_column", "source_column", "bias")}

@@ -38,7 +38,8 @@ Alternatives = Sequence[Sequence[Rewrite]]
 
 @dataclass(frozen=True)
 class Mutation:
-    """A planted fault. `summary` says in one sentence what is wrong with a mutated target.
+    """A planted fault. `summary` says in one sentence what is wrong with a mutated target, `operations` in which kinds
+    of operations it can show.
 
     `rewrites` holds the alternatives for each file that is changed, by family of targets: first the family
     (`builtin`, `vllm`), then the file as the target names it (`fused/copy.py`,
@@ -48,6 +49,7 @@ class Mutation:
     name: str
     summary: str
     rewrites: Mapping[str, Mapping[str, Alternatives]]
+    operations: Sequence[str] = ("postprocess", "precopy")
 
 
 def mutate(family: str, sources: Mapping[str, str], mutations: Sequence[Mutation]) -> dict[str, str]:

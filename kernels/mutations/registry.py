@@ -12,10 +12,19 @@ import os
 from collections.abc import Mapping
 
 from harness.kernels.mutations import (
+    advance_resets_fresh,
+    batch_row_for_slot,
     conv_shift_off_by_one,
     ds_as_sd,
+    forgets_column,
+    ignores_skip,
+    indices_wrong_column,
     int32_offset,
+    late_host_write,
     lost_reset,
+    stages_too_many,
+    stale_accept,
+    tail_dropped,
     temporal_size,
     wrong_destination,
     wrong_group,
@@ -26,10 +35,19 @@ from harness.kernels.targets.base import UnknownTarget
 ENTRY_POINTS = "mamba_migration_harness.mutations"
 
 _OURS = (
+    advance_resets_fresh.MUTATION,
+    batch_row_for_slot.MUTATION,
     conv_shift_off_by_one.MUTATION,
     ds_as_sd.MUTATION,
+    forgets_column.MUTATION,
+    ignores_skip.MUTATION,
+    indices_wrong_column.MUTATION,
     int32_offset.MUTATION,
+    late_host_write.MUTATION,
     lost_reset.MUTATION,
+    stages_too_many.MUTATION,
+    stale_accept.MUTATION,
+    tail_dropped.MUTATION,
     temporal_size.MUTATION,
     wrong_destination.MUTATION,
     wrong_group.MUTATION,

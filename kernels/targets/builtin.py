@@ -247,8 +247,15 @@ class BoundBuiltin(Bound):
         self._host.copy([(move.request, move.source, move.destination, move.bias) for move in moves])
 
     def preprocess(self, batch: HostBatch, path: MovePath) -> None:
-        gone = (*batch.finished, *batch.preempted, *batch.resumed)
-        self._host.preprocess(batch.requests, batch.columns, gone, batch.accepted, fused=path == "fused")
+        self._host.preprocess(
+            batch.requests,
+            batch.columns,
+            batch.accepted,
+            finished=batch.finished,
+            preempted=batch.preempted,
+            resumed=batch.resumed,
+            fused=path == "fused",
+        )
 
 
 @contextmanager

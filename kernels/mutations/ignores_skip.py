@@ -1,0 +1,32 @@
+"""ignores-skip: what is not there has a place of its own in every array, one before the first."""
+
+from harness.kernels.mutations.mutation import Mutation, Rewrite
+from harness.kernels.mutations.vllm_sources import MAMBA_UTILS, PRECOPY
+
+MUTATION = Mutation(
+    name="ignores-skip",
+    summary="Precopy moves states for rows that the mapping skips, and from column -1 of fresh requests.",
+    rewrites={
+        "builtin": {
+            "fused/precopy.py": [
+                [
+                    Rewrite("precopy_kernel", "if slot >= 0:", "if slot >= -1:"),
+                    Rewrite(
+                        "precopy_kernel",
+                        "(source_column >= 0) & (source_column != destination_column)",
+                        "source_column != destination_column",
+                    ),
+                ]
+            ]
+        },
+        "vllm": {
+            MAMBA_UTILS: [
+                [
+                    Rewrite(PRECOPY, "if req_idx < 0:", "if req_idx < -1:"),
+                    Rewrite(PRECOPY, "if src_col < 0 or src_col == dst_col:", "if src_col == dst_col:"),
+                ]
+            ]
+        },
+    },
+    operations=("precopy",),
+)
