@@ -1,0 +1,165 @@
+"""A repro in human words: everything a reader of a bug report needs, and none of it taken for markup."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from harness.case import (
+    Buffer,
+    Case,
+    Group,
+    InvalidCase,
+    Layer,
+    Layout,
+    Postprocess,
+    PostprocessRow,
+    Precopy,
+    PrecopyRow,
+    TemporalState,
+)
+from harness.check.outcome import Difference, Evidence, Outcome, Seconds, Signature, Verdict
+from harness.reports.replayed import print_replayed
+from harness.reports.shown import SHOWN_STATES, print_repro
+from harness.repro import Origin, Repro
+from harness.repro.replay import Replayed
+
+SIGNATURE = Signature("precopy", "memory", "wrong-bytes", "temporal", "-")
+DIFFERENCE = Difference(
+    violation="wrong-bytes",
+    object="temporal",
+    place="group 1, layer 0, temporal state 0, block 4",
+    offset=8448,
+    size=3,
+    before="aa bb cc",
+    expected="01 02 03",
+    found="0a 0b 0c",
+)
+
+
+def repro_of(case: Case) -> Repro:
+    return Repro(
+        signature=SIGNATURE,
+        evidence=Evidence("block 4 [i]holds[/i] the wrong bytes", (DIFFERENCE,), 40, ("detail [b]one[/b]",)),
+        origin=Origin(target="builtin", executor="native", harness_version="1", generator_version=1, seed=9, index=4),
+        case=case,
+    )
+
+
+def test_everything_is_told(
+    make_case: Callable[..., Case], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")  # or columns of a table are folded
+    rows = (
+        PostprocessRow(slot=2, scheduled=3, computed=1, draft=2, accepted=3, state_column=0),
+        PostprocessRow(slot=-1, scheduled=3, computed=1, draft=2, accepted=3, state_column=0),
+    )
+    case = make_case(
+        Postprocess(runner="V2", rows=rows),
+        Precopy(runner="V1", rows=(PrecopyRow(slot=0, source_column=-1, destination_column=1, bias=0),)),
+        conv_layout="DS",
+        tables=(((1,), (), (1, 2, 2)), ((3,), (), (3, 4, 4))),
+    )
+    print_repro(Path("bug.json"), repro_of(case))
+    out = " ".join(capsys.readouterr().out.split())
+    for text in (
+        "precopy/memory/wrong-bytes/temporal/-",
+        "bug.json: found on builtin (native), seed 9, case 4; total domain",
+        "block size 4 tokens, 2 speculative tokens, 5 blocks, conv layout DS, tables of 3 x 4",
+        "64 bytes (34 of padding)",
+        "group 0, slot 2: 1 2 2",
+        "group 1, slot 2: 3 4 4",
+        "request 0 (slot 2): computed 1, scheduled 3, of them 2 drafts, accepted 3, running state in column 0",
+        "column 0 moves to column 0, 2 tokens on; accepted becomes 1",
+        "request 1: skipped by the mapping",
+        "slot 2: group 0, layer 0, conv: block 1 -> block 1, 4 rows of 2 bytes",
+        "slot 2: group 0, layer 0, temporal: block 2 -> block 1, 24 bytes",
+        "request 0 (slot 0): fresh to column 1, bias 0 -> nothing moves",
+        "block 4 [i]holds[/i] the wrong bytes",
+        "aa bb cc 01 02 03 0a 0b 0c",
+        "40 bytes differ in all",
+        "detail [b]one[/b]",
+    ):
+        assert text in out, text
+
+
+def test_what_is_outside_the_preconditions_is_refused(make_case: Callable[..., Case]) -> None:
+    with pytest.raises(InvalidCase, match="one copy writes bytes"):
+        print_repro(Path("bug.json"), repro_of(make_case(tables=(((1, 2),), ((2, 1),)))))
+
+
+def test_many_states_are_not_all_listed(
+    make_case: Callable[..., Case], make_layout: Callable[..., Layout], capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = TemporalState(item_size=1, shape=(1,), buffer=0, offset=0, block_stride=8)
+    states = tuple(msgspec.structs.replace(state, offset=i) for i in range(8))
+    groups = (Group(layers=(Layer(states=states),) * 40),)
+    layout = make_layout(groups=groups, buffers=(Buffer(size=40),))
+    still = Precopy(runner="V1", rows=())
+    case = make_case(still, layout=layout, tables=((),), owners=(-1, 0, 0, 0, 0))
+    print_repro(Path("bug.json"), repro_of(case))
+    assert f"and {320 - SHOWN_STATES} more states" in capsys.readouterr().out
+
+
+def replayed(answer: str, verdict: Verdict, same: bool) -> Replayed:
+    return Replayed(
+        answer=answer,  # type: ignore[arg-type]
+        target="builtin",
+        executor="native",
+        same=same,
+        outcome=Outcome((verdict,), Seconds()),
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict", "same", "status", "lines"),
+    [
+        ("FIXED", Verdict("precopy", "pass"), False, 0, ["FIXED bug.json on builtin (native)"]),
+        (
+            "FAILED",
+            Verdict("precopy", "fail", signature=SIGNATURE, evidence=Evidence("bad [x]")),
+            True,
+            1,
+            ["FAILED bug.json on builtin (native)", "bad [x]"],
+        ),
+        (
+            "FAILED",
+            Verdict(
+                "precopy",
+                "fail",
+                signature=Signature("precopy", "memory", "stray-write", "guard", "-"),
+                evidence=Evidence("other"),
+            ),
+            False,
+            1,
+            [
+                "FAILED bug.json on builtin (native)",
+                "not as recorded: precopy/memory/wrong-bytes/temporal/- then, precopy/memory/stray-write/guard/- now",
+                "other",
+            ],
+        ),
+        (
+            "SKIPPED",
+            Verdict("precopy", "skip", reason="outside-contract", detail="asserts [that]"),
+            False,
+            3,
+            ["SKIPPED bug.json on builtin (native)", "precopy skipped: outside-contract: asserts [that]"],
+        ),
+    ],
+)
+def test_the_answer_of_a_replay(
+    make_case: Callable[..., Case],
+    capsys: pytest.CaptureFixture[str],
+    answer: str,
+    verdict: Verdict,
+    same: bool,
+    status: int,
+    lines: list[str],
+) -> None:
+    result = replayed(answer, verdict, same)
+    print_replayed(Path("bug.json"), repro_of(make_case()), result)
+    assert capsys.readouterr().out.splitlines() == lines
+    assert result.exit_status == status
