@@ -9,12 +9,11 @@ from __future__ import annotations
 import sys
 import traceback
 from multiprocessing.connection import Connection
-from typing import Any
 
 from harness.case.sequence import SequenceCase, decode_sequence, encode_sequence
 from harness.sequences.controls import Controls
 from harness.sequences.recipe import SequenceRecipe, sequence_at
-from harness.sequences.result import RESULTS
+from harness.sequences.result import RESULTS, RunResult
 
 
 def serve(connection: Connection, target: str) -> None:
@@ -44,10 +43,15 @@ def serve(connection: Connection, target: str) -> None:
             connection.send(("error", traceback.format_exc()))
 
 
-def _run(case: SequenceCase, controls: Controls) -> Any:
+def _run(case: SequenceCase, controls: Controls) -> RunResult:
+    from harness.kernels.targets.vllm.scheduling.engine import ReleaseLacks
     from harness.sequences.run import SequenceRun
 
-    return SequenceRun(case, controls).run()
+    try:
+        run = SequenceRun(case, controls)
+    except ReleaseLacks as lacks:
+        return RunResult(None, str(lacks), -1, 0, 0.0, {})
+    return run.run()
 
 
 def _check(connection: Connection, text: bytes, controls: Controls) -> None:

@@ -45,8 +45,9 @@ FIXES = {
     "fresh-rows": "rows with placeholder drafts of requests of which nothing is computed decode from an empty state",
     "split-block-size": "prefill chunks are aligned to the Mamba block size, whatever the smallest block size is",
     "realign-chunks": "a chunk that starts inside a block ends at the next boundary, also with a checkpoint inside it",
-    "export-at-end": "layers export a checkpoint only from the chunk for which the block manager keeps a block",
+    "export-with-block": "layers export a checkpoint only from the chunk for which the block manager keeps a block",
     "settled-counts": "an asynchronous V1 engine looks accepted counts up by request, not by row",
+    "forget-unscheduled": "a request preempted in the step that scheduled it takes the blocks cached for it out again",
     "drained-queue": "a V1 worker takes the scheduler's counts as they are once all outputs were delivered",
     "keep-accepted": "a V1 row that was left out of a step finds its accepted count again",
 }
@@ -78,12 +79,14 @@ class Controls(msgspec.Struct, frozen=True, kw_only=True):
             _wrap_split(engine, _with_mamba_block_size(engine))
         if "realign-chunks" in self.fixes:
             _wrap_split(engine, _realigned(engine))
+        if "forget-unscheduled" in self.fixes:
+            _forget_unscheduled(engine)
         if "keep-accepted" in self.fixes:
             worker.keeps_accepted = True
         if "settled-counts" in self.fixes:
             worker.settles_counts = True
-        if "export-at-end" in self.fixes:
-            worker.checkpoints.only_at_prefill_end = True
+        if "export-with-block" in self.fixes:
+            worker.checkpoints.only_with_block = True
         if "fresh-rows" in self.fixes:
             worker.pads_fresh_rows = False
 
@@ -122,3 +125,23 @@ def _realigned(engine: Any) -> Callable[..., int]:
         return min(found, size - start % size)
 
     return rule
+
+
+def _forget_unscheduled(engine: Any) -> None:
+    """Evict what was cached for tokens of a request that are not computed once it is preempted."""
+    scheduler, manager = engine.scheduler, engine.manager
+    preempt = scheduler._preempt_request
+
+    def wrapped(request: Any, *arguments: Any, **named: Any) -> None:
+        computed = request.num_computed_tokens
+        blocks = {
+            block.block_id
+            for group in manager.get_blocks(request.request_id).blocks
+            for block in group
+            if block.block_hash is not None and (getattr(block, "block_hash_num_tokens", None) or 0) > computed
+        }
+        preempt(request, *arguments, **named)
+        if blocks:
+            manager.evict_blocks(blocks)
+
+    scheduler._preempt_request = wrapped

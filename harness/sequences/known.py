@@ -66,10 +66,17 @@ KNOWN = (
     ),
     KnownIssue(
         "checkpoint-into-running-block",
-        "export-at-end",
+        "export-with-block",
         None,
         "a prefill chunk exports a checkpoint to a column that the block manager gave up: the running block, or another",
         lambda case: case.config.checkpoint_alignment is not None,
+    ),
+    KnownIssue(
+        "preempted-while-scheduled",
+        "forget-unscheduled",
+        None,
+        "a request that is scheduled and then preempted in one step leaves blocks in the prefix cache that nobody computes",
+        lambda case: case.config.policy == "priority",
     ),
     KnownIssue(
         "drained-queue",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.scheduling.bare import accepted
-from harness.kernels.targets.vllm.scheduling.engine import Engine
+from harness.kernels.targets.vllm.scheduling.engine import Engine, ReleaseLacks
 from harness.kernels.targets.vllm.scheduling.loading import module
 
 
@@ -14,14 +14,14 @@ class Checkpoints:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._compute = None
-        self.only_at_prefill_end = False
+        self.only_with_block = False
         """A fix: no checkpoint leaves a chunk for which the block manager keeps no block."""
         if engine.config.checkpoint_alignment is None:
             return
         try:
             self._compute = module("vllm.model_executor.layers.mamba.checkpoint").compute_mamba_prefill_checkpoints
-        except UnknownTarget:
-            self._compute = module("vllm.v1.attention.backends.utils").compute_mamba_prefill_checkpoints
+        except (UnknownTarget, AttributeError):
+            raise ReleaseLacks("no rule shared by backends for checkpoints inside a prefill") from None
         speculative = engine.vllm_config.speculative_config
         lookahead = getattr(engine.scheduler, "num_hash_lookahead_tokens", 0)
         drops = getattr(speculative, "use_eagle_block_drop", None) or getattr(speculative, "use_eagle", None)
@@ -41,9 +41,9 @@ class Checkpoints:
         """Offset into the row and column of its checkpoint; (0, -1) if it has none."""
         if self._compute is None:
             return 0, -1
-        if self.only_at_prefill_end:
-            request = self._engine.scheduler.requests[name]
-            if end < max(request.num_prompt_tokens, request.num_tokens - 1):
+        if self.only_with_block:
+            managers = self._engine.manager.coordinator.single_type_managers
+            if name not in managers[self._engine.mamba_groups[0]]._checkpoints:
                 return 0, -1
         offsets, columns = self._compute([end], [scheduled], **self._fixed)
         return offsets[0], columns[0]
