@@ -81,7 +81,11 @@ class Session:
         """
         seconds = Seconds()
         start = time.perf_counter()
-        plan, initial = self._lay_out(case)
+        try:
+            plan, initial = self._lay_out(case)
+        except ExecutorCannot as error:
+            skip = Verdict(operation_name(case.program[0]), "skip", reason="executor-cannot", detail=str(error))
+            return Outcome((skip,), seconds)
         before = initial
         seconds.build = time.perf_counter() - start
 
@@ -336,7 +340,9 @@ class Session:
     def _room_for(self, plan: MemoryPlan) -> Arena:
         """The arena, large enough for a plan; forgets what belonged to another layout."""
         if self._arena is None or plan.size > self._arena.size:
+            # Everything that holds on to the old arena goes first: a device may not have room for both.
             self._layout = self._bound = self._arena = None
+            self._tensors.clear()
             self._arena = self.executor.allocate(max(plan.size, RESERVED[self.executor.device.type == "cpu"]))
         if self._layout is not plan.base:
             if self._layout is not None and self._layout.size > KEPT_BYTES:
