@@ -74,7 +74,7 @@ KNOWN = (
     KnownIssue(
         "preempted-while-scheduled",
         "forget-unscheduled",
-        None,
+        "https://github.com/vllm-project/vllm/issues/57580",
         "a request that is scheduled and then preempted in one step leaves blocks in the prefix cache that nobody computes",
         lambda case: case.config.policy == "priority",
     ),

@@ -300,13 +300,13 @@ class _Plain:
 class _NoGrammar:
     """Stands for the manager of structured output, which no request here uses."""
 
-    def accept_tokens(self, request: Any, tokens: list[int]) -> bool:
+    def accept_tokens(self, *_: Any, **__: Any) -> bool:
         return True
 
-    def validate_tokens(self, request: Any, tokens: list[int]) -> list[int]:
+    def validate_tokens(self, request: Any, tokens: list[int], *_: Any, **__: Any) -> list[int]:
         return tokens
 
-    def should_advance(self, request: Any) -> bool:
+    def should_advance(self, *_: Any, **__: Any) -> bool:
         return False
 
     def grammar_bitmask(self, *_: Any, **__: Any) -> None:

@@ -23,7 +23,7 @@ HOST = "vllm/v1/worker/gpu_model_runner.py"
 VLLM_WHOLE = Package(name="vllm", kept=("vllm/",), needed=(SCHEDULER, MANAGERS, HOST), entry="vllm-whole")
 
 REQUIRED = (
-    *("PIL", "aiohttp", "cachetools", "cbor2", "cloudpickle", "einops", "fastapi", "llguidance", "msgspec", "openai"),
+    *("PIL", "aiohttp", "cachetools", "cbor2", "cloudpickle", "cpuinfo", "einops", "fastapi", "llguidance", "msgspec", "openai"),
     *("openai_harmony", "partial_json_parser", "prometheus_client", "psutil", "pybase64", "pydantic", "regex"),
     *("requests", "transformers", "urllib3", "uvloop", "xgrammar", "zmq"),
 )

@@ -8,6 +8,7 @@ the few lines of `_prepare_inputs` that matter here: which accepted counts a row
 from __future__ import annotations
 
 import inspect
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
@@ -70,6 +71,13 @@ class _Buffer:
         """Nothing: whoever reads, reads `np`."""
 
 
+def _without_pinned_memory() -> None:
+    """There is no GPU, so no memory to pin: some releases decide that when they are imported, and wrongly."""
+    for name, loaded in list(sys.modules.items()):
+        if name.startswith("vllm.") and getattr(loaded, "PIN_MEMORY", False) is True:
+            loaded.PIN_MEMORY = False  # type: ignore[attr-defined]
+
+
 def _original(holder: Any, name: str) -> Any:
     """Production's function, also once an earlier worker has put its own in the place of it."""
     function = getattr(holder, name, None)
@@ -97,6 +105,7 @@ class WorkerV1:
         sizes = [group.kv_cache_spec.block_size for group in engine.kv_cache_config.kv_cache_groups]
         widths = [self._width(group.kv_cache_spec) for group in engine.kv_cache_config.kv_cache_groups]
         self._widths = widths
+        _without_pinned_memory()
         offered = {
             "max_num_reqs": config.requests,
             "max_model_len": config.length_limit + config.num_spec + 1,

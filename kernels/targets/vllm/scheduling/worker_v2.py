@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from harness.kernels.targets.base import UnknownTarget
-from harness.kernels.targets.vllm.scheduling.bare import parameter_names, source_of
+from harness.kernels.targets.vllm.scheduling.bare import accepted, source_of
 from harness.kernels.targets.vllm.scheduling.checkpoints import Checkpoints
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.loading import module
@@ -195,6 +195,11 @@ def _batch_order(engine: Engine) -> Callable[[dict[str, int], dict[str, list[int
     order = getattr(runner, "sort_batch_req_ids", None)
     length = engine.config.num_spec + 1
     if order is not None:
-        fixed = (length,) if "decode_query_len" in parameter_names(order) else ()
-        return lambda tokens, drafts: list(order(tokens, drafts, *fixed))
+        return lambda tokens, drafts: list(
+            order(
+                **accepted(
+                    order, {"num_tokens_per_req": tokens, "draft_tokens": drafts, "decode_query_len": length}
+                )
+            )
+        )
     return lambda tokens, drafts: sorted(tokens, key=lambda name: tokens[name])
