@@ -45,6 +45,8 @@ def draw_program(
     kept = draw.weighted(((3, 3), (2, 3), (5, 2), (8, 1)))
     program: list[Operation] = []
     tables: Tables | None = None
+    owners = tuple(simulator.pool.owners)
+    owned = list(owners)
     known: dict[int, list[Cell]] = {}
     for number in range(skipped + kept):
         while arrivals and arrivals[0][0] <= number:
@@ -60,8 +62,10 @@ def draw_program(
             continue
         if tables is None:
             tables = tables_of(simulator.rows, groups)
+            owners = tuple(simulator.pool.owners)  # edits say who owns a block later
+            owned = list(owners)
         else:
-            edits = _edits(known, simulator.rows, groups)
+            edits = _edits(known, simulator.rows, owned, simulator.pool.owners)
             if edits:
                 program.append(EditTables(cells=edits))
         known = {slot: list(cells) for slot, cells in simulator.rows.items()}
@@ -69,7 +73,7 @@ def draw_program(
     if tables is None:
         tables = tables_of(simulator.rows, groups)
         program.append(Forward(rows=(), payload_seed=0))
-    return Parts(tables, tuple(simulator.pool.owners), tuple(program), linked=True)
+    return Parts(tables, owners, tuple(program), linked=True)
 
 
 def _step(draw: Draw, layout: Layout, runner: Runner, step: Sequence[Scheduled]) -> list[Operation]:
@@ -95,16 +99,20 @@ def _step(draw: Draw, layout: Layout, runner: Runner, step: Sequence[Scheduled])
 
 
 def _edits(
-    before: Mapping[int, Sequence[Cell]], after: Mapping[int, Sequence[Cell]], groups: int
+    before: Mapping[int, Sequence[Cell]], after: Mapping[int, Sequence[Cell]], owned: list[int], owners: Sequence[int]
 ) -> tuple[TableCell, ...]:
-    """Cells that differ or are new."""
-    return tuple(
-        TableCell(group=group, slot=slot, column=column, block=cell[group])
-        for slot, cells in after.items()
-        for column, cell in enumerate(cells)
-        for group in range(groups)
-        if column >= len(before.get(slot, ())) or before[slot][column][group] != cell[group]
-    )
+    """Cells that differ or are new, and those whose block has come back to their group; `owned` keeps up with them."""
+    edits = []
+    for slot, cells in after.items():
+        known = before.get(slot, ())
+        for column, cell in enumerate(cells):
+            for group, block in enumerate(cell):
+                is_back = block != 0 and owned[block] != group == owners[block]
+                if is_back or column >= len(known) or known[column][group] != block:
+                    edits.append(TableCell(group=group, slot=slot, column=column, block=block))
+                    if block:
+                        owned[block] = group
+    return tuple(edits)
 
 
 def tables_of(rows: Mapping[int, Sequence[Cell]], groups: int) -> Tables:

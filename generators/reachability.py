@@ -8,15 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from harness.case import (
     FRESH,
     SKIP_ROW,
+    AdvanceRow,
+    AlignedIndicesRow,
     Case,
+    EditTables,
     InvalidCase,
     Operation,
     PostprocessRow,
     PrecopyRow,
+    PreprocessRow,
+    Row,
+    ScalarCopy,
+    ScatterAcceptedRow,
+    StageRow,
     TemporalState,
+    operation_name,
     rows_of,
 )
 
@@ -40,13 +51,64 @@ def _broken(case: Case) -> Iterator[str]:
         if isinstance(state, TemporalState) and (address % PAGE_ALIGNMENT or state.block_stride % PAGE_ALIGNMENT):
             yield f"the temporal state of group {group}, layer {layer} is not aligned to {PAGE_ALIGNMENT} bytes"
     for operation in case.program:
+        if isinstance(operation, EditTables):
+            case = _edited(case, operation)
+            continue
         for i, row in enumerate(rows_of(operation)):
             if row.slot == SKIP_ROW:
                 continue
-            text = _broken_postprocess(case, row) if isinstance(row, PostprocessRow) else _broken_precopy(case, row)
+            text = _broken_row(case, row)
+            if text is None and isinstance(operation, ScalarCopy) and isinstance(row, PrecopyRow) and row.bias:
+                text = "production goes this way without a bias"
             if text:
-                yield f"{type(operation).__name__.lower()} row {i}: {text}"
+                yield f"{operation_name(operation)} row {i}: {text}"
         yield from _shared_running_blocks(case, operation)
+
+
+def _edited(case: Case, edit: EditTables) -> Case:
+    """The case with other tables. A block given to a column then belongs to the group of the table."""
+    tables = [[list(cells) for cells in table] for table in case.contents.tables]
+    owners = list(case.contents.owners)
+    for cell in edit.cells:
+        if cell.group >= len(tables) or cell.block >= len(owners):
+            raise InvalidCase("an edit of a table or a block that does not exist")
+        table = tables[cell.group]
+        table.extend([] for _ in range(cell.slot + 1 - len(table)))
+        row = table[cell.slot]
+        row.extend([NULL_BLOCK] * (cell.column + 1 - len(row)))
+        row[cell.column] = cell.block
+        if cell.block:
+            owners[cell.block] = cell.group
+    contents = msgspec.structs.replace(
+        case.contents,
+        tables=tuple(tuple(tuple(cells) for cells in table) for table in tables),
+        owners=tuple(owners),
+    )
+    return msgspec.structs.replace(case, contents=contents, program=case.program[:1])
+
+
+def _broken_row(case: Case, row: Row) -> str | None:
+    spec = case.layout.num_spec
+    if isinstance(row, PostprocessRow):
+        return _broken_postprocess(case, row)
+    if isinstance(row, PrecopyRow):
+        return _broken_precopy(case, row)
+    if isinstance(row, AdvanceRow | PreprocessRow):
+        if not 1 <= row.accepted <= spec + 1:
+            return f"accepted {row.accepted} where the model makes {spec} drafts"
+        if isinstance(row, AdvanceRow) and row.state_column == FRESH and row.accepted > 1:
+            return "tokens were accepted before there was a state"
+        if isinstance(row, AdvanceRow) and row.query_length < 1:
+            return "nothing is scheduled"
+    if isinstance(row, PreprocessRow | StageRow) and row.scheduled < 1:
+        return "nothing is scheduled"
+    if isinstance(row, StageRow) and row.state_column is None:
+        return "preprocess gives every request a column"
+    if isinstance(row, ScatterAcceptedRow) and row.sampled > spec + 1:
+        return f"{row.sampled} sampled tokens where the model makes {spec} drafts"
+    if isinstance(row, AlignedIndicesRow) and row.length < 1:
+        return "a request without tokens"
+    return None
 
 
 def _broken_postprocess(case: Case, row: PostprocessRow) -> str | None:
@@ -108,7 +170,14 @@ def _shared_running_blocks(case: Case, operation: Operation) -> Iterator[str]:
         for i, row in enumerate(rows_of(operation)):
             if row.slot == SKIP_ROW or row.slot >= len(table):
                 continue
-            column = row.destination_column if isinstance(row, PrecopyRow) else row.state_column
+            if isinstance(row, PreprocessRow):
+                column = row.destination_column(case.layout.block_size)
+            elif isinstance(row, PrecopyRow):
+                column = row.destination_column
+            elif isinstance(row, PostprocessRow):
+                column = row.state_column
+            else:
+                continue
             if column >= len(table[row.slot]):
                 continue
             block = table[row.slot][column]

@@ -7,11 +7,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.case import FRESH, SKIP_ROW, Case, ConvState, Postprocess, State, rows_of, state_extent
+from harness.case import (
+    FRESH,
+    SKIP_ROW,
+    Case,
+    ConvState,
+    Operation,
+    Postprocess,
+    Precopy,
+    State,
+    operation_name,
+    rows_of,
+    state_extent,
+)
 from harness.check.outcome import Evidence
 from harness.memory import initial_image, plan_memory
 from harness.oracles.decisions import decide
@@ -109,10 +122,12 @@ def _print_program(console: Console, case: Case) -> None:
     plan = plan_memory(case, 64)
     image = initial_image(case, plan)
     for index, operation in enumerate(case.program):
-        name = type(operation).__name__.lower()
+        name = operation_name(operation)
         console.print(Text(f"\nOperation {index}: {name}, runner {operation.runner}", style="bold"))
-        decisions = decide(operation, case.layout.block_size)
-        for i, (row, decision) in enumerate(zip(rows_of(operation), decisions, strict=True)):
+        if not isinstance(operation, Postprocess | Precopy):
+            _print_rows(console, operation)
+        decisions = decide(operation, case.layout.block_size) if isinstance(operation, Postprocess | Precopy) else []
+        for i, (row, decision) in enumerate(zip(rows_of(operation), decisions, strict=False)):
             if row.slot == SKIP_ROW or decision is None:
                 console.print(Text(f"request {i}: skipped by the mapping"))
                 continue
@@ -147,3 +162,22 @@ def _print_program(console: Console, case: Case) -> None:
         if len(expected.copies) > SHOWN_COPIES:
             console.print(Text(f"  and {len(expected.copies) - SHOWN_COPIES} more copies"))
         image = expected.image
+
+
+def _print_rows(console: Console, operation: Operation) -> None:
+    """The numbers of an operation as they are: what it is about as a whole, then row by row."""
+    for name, value in msgspec.structs.asdict(operation).items():
+        if name == "cells":
+            for cell in value:
+                console.print(
+                    Text(f"group {cell.group}, slot {cell.slot}, column {cell.column}: now block {cell.block}")
+                )
+        elif name == "absent":
+            for absent in value:
+                column = "no column" if absent.state_column is None else f"column {absent.state_column}"
+                console.print(Text(f"not in the batch: {absent.absence}, {column}"))
+        elif name != "rows":
+            console.print(Text(f"{name.replace('_', ' ')} {value}"))
+    for i, row in enumerate(rows_of(operation)):
+        numbers = [f"{name.replace('_', ' ')} {value}" for name, value in msgspec.structs.asdict(row).items()]
+        console.print(Text(f"request {i}: {', '.join(numbers)}"))

@@ -13,9 +13,12 @@ import msgspec
 
 from harness.case import (
     SKIP_ROW,
+    AlignedIndicesRow,
     Buffer,
     Case,
     ConvState,
+    EditTables,
+    ForwardRow,
     Group,
     InvalidCase,
     Layer,
@@ -23,8 +26,10 @@ from harness.case import (
     Operation,
     PostprocessRow,
     PrecopyRow,
+    PreprocessRow,
     Row,
     State,
+    TableCell,
     state_extent,
 )
 from harness.generators.reachability import PAGE_ALIGNMENT
@@ -52,6 +57,25 @@ def with_row(case: Case, index: int, at: int, row: Row) -> Case:
     return with_operation(case, index, replace(operation, rows=rows))
 
 
+def with_rows(operation: Operation, rows: tuple[Any, ...]) -> Operation:
+    """Other rows for an operation; table edits have none."""
+    if isinstance(operation, EditTables):
+        return operation
+    return replace(operation, rows=rows)
+
+
+def _with_cells(case: Case, change: Callable[[TableCell], TableCell | None]) -> Case:
+    """Change the cells of table edits one by one; None drops a cell."""
+    program: list[Operation] = []
+    for operation in case.program:
+        if isinstance(operation, EditTables):
+            cells = tuple(cell for cell in map(change, operation.cells) if cell is not None)
+            program.append(replace(operation, cells=cells))
+        else:
+            program.append(operation)
+    return replace(case, program=tuple(program))
+
+
 def keep_rows(case: Case, index: int, kept: Iterable[int]) -> Case:
     """Keep some batch rows of one operation. V1 rows are their slots, so that table rows move along."""
     operation = case.program[index]
@@ -71,6 +95,9 @@ def keep_rows(case: Case, index: int, kept: Iterable[int]) -> Case:
 
 
 def remove_group(case: Case, group: int) -> Case:
+    case = _with_cells(
+        case, lambda cell: None if cell.group == group else replace(cell, group=cell.group - (cell.group > group))
+    )
     owners = tuple(-1 if o == group else o - (o > group) for o in case.contents.owners)
     case_groups = case.layout.groups[:group] + case.layout.groups[group + 1 :]
     tables = case.contents.tables[:group] + case.contents.tables[group + 1 :]
@@ -158,6 +185,8 @@ def shift_row(case: Case, index: int, at: int, columns: int) -> Case:
         raise InvalidCase("the tables of the other operations would move")
     row = case.program[index].rows[at]
     moved: Row
+    if not isinstance(row, PostprocessRow | PrecopyRow):
+        raise InvalidCase("the row names no column that could be another one")
     if isinstance(row, PostprocessRow):
         tokens = columns * case.layout.block_size
         moved = replace(row, computed=row.computed - tokens, state_column=row.state_column - columns)
@@ -206,13 +235,24 @@ def used_columns(case: Case) -> dict[int, int]:
         for row in operation.rows:
             if row.slot == SKIP_ROW:
                 continue
-            if isinstance(row, PostprocessRow):
-                end = row.state_column + max(row.draft, row.accepted - 1, 0) + 1
-                end = max(end, row.new_computed // case.layout.block_size)
-            else:
-                end = max(row.source_column + row.bias, row.destination_column) + 1
-            last[row.slot] = max(last.get(row.slot, 0), end)
+            last[row.slot] = max(last.get(row.slot, 0), _past_last_column(case, row))
     return last
+
+
+def _past_last_column(case: Case, row: Row) -> int:
+    size = case.layout.block_size
+    if isinstance(row, PostprocessRow):
+        end = row.state_column + max(row.draft, row.accepted - 1, 0) + 1
+        return max(end, row.new_computed // size)
+    if isinstance(row, PrecopyRow):
+        return max(row.source_column + row.bias, row.destination_column) + 1
+    if isinstance(row, PreprocessRow):
+        return max(row.source_column(size) + max(row.accepted - 1, 0), row.destination_column(size)) + 1
+    if isinstance(row, AlignedIndicesRow):
+        return max((row.length - 1) // size, 0) + 1 + case.layout.num_spec
+    if isinstance(row, ForwardRow):
+        return row.column + row.draft + 1
+    return 0  # the operation reads no table
 
 
 def renumber_slots(case: Case) -> Case:
@@ -225,8 +265,9 @@ def renumber_slots(case: Case) -> Case:
 
     def renumbered(operation: Operation) -> Operation:
         rows = tuple(row if row.slot == SKIP_ROW else replace(row, slot=order[row.slot]) for row in operation.rows)
-        return replace(operation, rows=rows)
+        return with_rows(operation, rows)
 
+    case = _with_cells(case, lambda cell: replace(cell, slot=order[cell.slot]) if cell.slot in order else None)
     tables = tuple(tuple(table[slot] if slot < len(table) else () for slot in order) for table in case.contents.tables)
     rows = max(len(order), 1, *(len(operation.rows) for operation in case.program))
     return replace(
@@ -244,6 +285,10 @@ def renumber_blocks(case: Case) -> Case:
         for cells in table:
             for block in cells:
                 order.setdefault(block, len(order))
+    for operation in case.program:
+        for cell in operation.cells if isinstance(operation, EditTables) else ():
+            order.setdefault(cell.block, len(order))
+    case = _with_cells(case, lambda cell: replace(cell, block=order[cell.block]))
     count = max(len(order), 2)
     tables = tuple(tuple(tuple(order[b] for b in cells) for cells in table) for table in case.contents.tables)
     owners = [-1] * count

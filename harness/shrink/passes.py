@@ -8,16 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import msgspec
+
 from harness.case import (
     FRESH,
     SKIP_ROW,
+    Advance,
     Case,
     ConvState,
+    EditTables,
     Execution,
+    Forward,
     InvalidCase,
+    Postprocess,
+    PostprocessEntry,
     PostprocessRow,
+    Precopy,
     PrecopyRow,
+    Preprocess,
     Row,
+    Stage,
     State,
     TemporalState,
     rows_of,
@@ -88,7 +98,7 @@ def simpler_runner(case: Case) -> Iterator[Proposal]:
         if any(row.slot == SKIP_ROW for row in operation.rows):
             rows = tuple(row for row in operation.rows if row.slot != SKIP_ROW)
             yield lambda i=index, o=operation, r=rows: edits.with_operation(case, i, replace(o, rows=r))  # type: ignore[misc]
-        if operation.runner == "V2":
+        if isinstance(operation, Postprocess | Precopy) and operation.runner == "V2":
             yield lambda i=index, o=operation: edits.with_operation(case, i, replace(o, runner="V1"))  # type: ignore[misc]
 
 
@@ -147,8 +157,10 @@ def lower_columns(case: Case) -> Iterator[Proposal]:
                 continue
             if isinstance(row, PostprocessRow):
                 room = min(row.state_column, row.computed // case.layout.block_size)
-            else:
+            elif isinstance(row, PrecopyRow):
                 room = min(row.source_column, row.destination_column) if row.source_column != FRESH else 0
+            else:
+                continue
             for columns in _down_to_one(room):
                 yield lambda i=index, at=at, c=columns: edits.shift_row(case, i, at, c)  # type: ignore[misc]
 
@@ -193,7 +205,7 @@ def _with_block_size(case: Case, size: int) -> Case:
                 if row.computed < 0:
                     raise InvalidCase("the row does not fit a smaller block")
             rows.append(row)
-        program.append(replace(operation, rows=tuple(rows)))
+        program.append(edits.with_rows(operation, tuple(rows)))
     return replace(case, program=tuple(program), layout=replace(case.layout, block_size=size))
 
 
@@ -203,7 +215,13 @@ def smaller_numbers(case: Case) -> Iterator[Proposal]:
         for at, row in enumerate(rows_of(operation)):
             if row.slot == SKIP_ROW:
                 continue
-            candidates = _postprocess_rows(row) if isinstance(row, PostprocessRow) else _precopy_rows(row)
+            candidates: Iterator[Row]
+            if isinstance(row, PostprocessRow):
+                candidates = _postprocess_rows(row)
+            elif isinstance(row, PrecopyRow):
+                candidates = _precopy_rows(row)
+            else:
+                candidates = _other_rows(row)
             for candidate in candidates:
                 yield lambda i=index, at=at, c=candidate: edits.with_row(case, i, at, c)  # type: ignore[misc]
 
@@ -232,6 +250,39 @@ def _postprocess_rows(row: PostprocessRow) -> Iterator[PostprocessRow]:
         yield replace(row, computed=computed)
     for scheduled in _toward(row.scheduled, 1):
         yield replace(row, scheduled=scheduled)
+
+
+def _other_rows(row: Row) -> Iterator[Row]:
+    """Each number by itself, and what may be left out."""
+    for name, value in msgspec.structs.asdict(row).items():
+        if value is True:
+            yield replace(row, **{name: False})
+        elif isinstance(value, int) and name != "slot":
+            for less in _toward(value, 0):
+                yield replace(row, **{name: less})
+
+
+def simpler_operations(case: Case) -> Iterator[Proposal]:
+    """No requests beside the batch, a context in use, arrays of each operation's own, fewer table edits."""
+    if case.linked:
+        yield lambda: replace(case, linked=False)
+    for index, operation in enumerate(case.program):
+        changes: list[dict[str, object]] = []
+        if isinstance(operation, Stage) and operation.waiting:
+            changes = [{"waiting": 0}]
+        elif isinstance(operation, PostprocessEntry) and operation.first_use:
+            changes = [{"first_use": False}]
+        elif isinstance(operation, Advance) and operation.query_start:
+            changes = [{"query_start": 0}]
+        elif isinstance(operation, Forward) and operation.payload_seed:
+            changes = [{"payload_seed": 0}]
+        elif isinstance(operation, Preprocess) and operation.absent:
+            changes = [{"absent": ()}, {"absent": operation.absent[1:]}, {"absent": operation.absent[:-1]}]
+        elif isinstance(operation, EditTables) and len(operation.cells) > 1:
+            half = len(operation.cells) // 2
+            changes = [{"cells": operation.cells[:half]}, {"cells": operation.cells[half:]}]
+        for change in changes:
+            yield lambda i=index, o=operation, c=change: edits.with_operation(case, i, replace(o, **c))  # type: ignore[misc]
 
 
 def _precopy_rows(row: PrecopyRow) -> Iterator[PrecopyRow]:
@@ -350,6 +401,7 @@ def canonical_contents(case: Case) -> Iterator[Proposal]:
 
 PASSES: tuple[Pass, ...] = (
     fewer_operations,
+    simpler_operations,
     fewer_requests,
     fewer_groups,
     fewer_states,
