@@ -15,6 +15,8 @@ from typing import Literal
 
 from harness.case import Buffer, ConvLayout, ConvState, Domain, Group, Layer, Layout, State, TemporalState
 from harness.generators.draw import Draw
+from harness.generators.extras import SHARE as EXTRAS_SHARE
+from harness.generators.extras import with_extras
 from harness.generators.sizes import (
     ConvTemplate,
     LayerTemplate,
@@ -82,6 +84,8 @@ def draw_layout(draw: Draw, domain: Domain, scale: Scale) -> LayoutPlan:
     )
     if draw.boolean(SPREAD_SHARE):
         layout = spread(draw, layout, domain)
+    elif draw.boolean(EXTRAS_SHARE):
+        layout = with_extras(draw, layout)
     return LayoutPlan(layout=layout, requests=requests)
 
 

@@ -75,9 +75,13 @@ def state_extent(state: State) -> int:
 
 
 class Layer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The states of one recurrent layer, in the order in which the model lists them."""
+    """The states of one recurrent layer, in the order in which the model lists them.
+
+    `extra` cache tensors come after them: the layer has them, and nobody may copy them. They hold poison.
+    """
 
     states: Annotated[tuple[State, ...], Meta(min_length=1, max_length=8)]
+    extra: Annotated[tuple[State, ...], Meta(max_length=4)] = ()
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -115,6 +119,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def __post_init__(self) -> None:
         for where, state in self.states():
             _check_state(self, where, state)
+        for (g, l), state in self.extras():  # noqa: E741 - l is the layer throughout
+            _check_state(self, (g, l, len(self.groups[g].layers[l].states)), state)
 
     def states(self) -> Iterator[tuple[tuple[int, int, int], State]]:
         """Yield `((group, layer, state), state)` in the flattened order of the kernels' `state_idx`."""
@@ -122,6 +128,13 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             for l, layer in enumerate(group.layers):  # noqa: E741 - l is the layer throughout
                 for s, state in enumerate(layer.states):
                     yield (g, l, s), state
+
+    def extras(self) -> Iterator[tuple[tuple[int, int], State]]:
+        """Yield `((group, layer), tensor)` for each cache tensor that is never copied."""
+        for g, group in enumerate(self.groups):
+            for l, layer in enumerate(group.layers):  # noqa: E741 - l is the layer throughout
+                for state in layer.extra:
+                    yield (g, l), state
 
     @property
     def num_states(self) -> int:

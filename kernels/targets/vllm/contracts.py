@@ -46,3 +46,6 @@ def check_groups(features: Features, runner: Runner) -> None:
         raise TargetLacks(
             "Mamba layers that differ came with vllm 0.29.0; get_mamba_groups asserts that all groups have one spec"
         )
+    kinds = runner.layer_kinds[0]
+    if any(len(spec.shapes) > len(kinds) for spec in specs):
+        raise TargetLacks("cache tensors that are not copied came with vllm 0.29.0")
