@@ -1,0 +1,84 @@
+"""Checkouts: a tree that an author edits is tested as it lies there, faults and typing mistakes included."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.kernels.mutations.mutation import mutate
+from harness.kernels.mutations.registry import mutation
+from harness.kernels.targets.vllm.family import RELEASES
+from harness.kernels.targets.vllm.sources import INPUT_BATCH, VLLM, WORKER, release_tree
+from harness.kernels.targets.vllm.target import UNDER_TEST
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+RUN = ("--cases", 48, "--scale", "small", "--relations", "none", "--json", "--no-shrink")
+
+pytestmark = pytest.mark.release
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The newest release as somebody's working copy: only the files that a target reads."""
+    tree = release_tree(RELEASES[-1])
+    directory = tmp_path / "vllm-checkout"
+    for file in {*VLLM.needed, *UNDER_TEST, INPUT_BATCH, *_more(tree.directory)}:
+        copy = directory / file
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_text(tree.text(file), encoding="utf-8")
+    return directory
+
+
+def _more(directory: Path) -> list[str]:
+    """What targets of V2 read besides: the runner's model states."""
+    folder = directory / "vllm/v1/worker/gpu"
+    return [str(path.relative_to(directory)) for path in folder.rglob("*.py")]
+
+
+def test_an_edit_with_a_fault_is_found(harness: Command, checkout: Path, executor_name: str) -> None:
+    target = f"path:{checkout}"
+    done = harness("run", "--target", target, "-e", executor_name, *RUN)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["target"] == target
+
+    sources = {file: (checkout / file).read_text(encoding="utf-8") for file in UNDER_TEST}
+    for file, text in mutate("vllm", sources, [mutation("wrong-destination")]).items():
+        (checkout / file).write_text(text, encoding="utf-8")
+    done = harness("run", "--target", target, "-e", executor_name, *RUN)
+    assert done.returncode == 1, done.stderr
+    assert json.loads(done.stdout)["findings"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("tl.program_id(1)", "tl.program_idd(1)", "does not compile at `state_idx = tl.program_idd(1)`"),
+        ("class MambaSpecDecodeGPUContext", "class MambaContext", "has no fused postprocess"),
+        ("def postprocess_mamba_fused_kernel(", "def postprocess_mamba_fused_kernel(:", "is not valid Python"),
+        ("\nimport ", "\nimport no_such_module\nimport ", "No module named 'no_such_module'"),
+    ],
+)
+def test_a_broken_edit_is_one_line(
+    harness: Command, checkout: Path, executor_name: str, old: str, new: str, message: str
+) -> None:
+    if "program_id" in old and executor_name == "interpreter":
+        pytest.skip("the interpreter does not compile")
+    text = (checkout / WORKER).read_text(encoding="utf-8")
+    assert old in text
+    (checkout / WORKER).write_text(text.replace(old, new), encoding="utf-8")
+    done = harness("run", "--target", f"path:{checkout}", "-e", executor_name, *RUN)
+    assert done.returncode == 2, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert message in line
+    assert done.stdout == ""
+
+
+def test_a_checkout_without_the_file(harness: Command, checkout: Path) -> None:
+    (checkout / WORKER).unlink()
+    done = harness("run", "--target", f"path:{checkout}", "--cases", 1)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"harness: path:{checkout} is not a checkout of vLLM: it has no {WORKER}\n"
