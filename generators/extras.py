@@ -1,4 +1,4 @@
-"""Extra cache tensors stand behind the states that a layer copies: the layer needs them, and copies must not touch them.
+"""Extra cache tensors stand behind the states that a layer copies: the layer needs them, and copies leave them alone.
 
 Each gets a buffer of its own, so that a copy of one shows as a write where no state lies.
 """

@@ -25,6 +25,11 @@ from harness.kernels.targets.base import UnknownTarget
 
 ROOT = Path(__file__).parents[3]
 PATH = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+MOVERS = (
+    *("conv-shift-off-by-one", "ds-as-sd", "int32-offset", "lost-reset", "temporal-size", "wrong-destination"),
+    "wrong-group",
+)
+"""Faults of moves in the V1 form; the others need cases of their own (tests/kernels/operations)."""
 HUGE = 2**31
 """Block stride of the case of `int32-offset`: block 1 already lies past what 31 bits can say."""
 
@@ -121,7 +126,7 @@ def differences() -> dict[str, bool]:
     return found
 
 
-@pytest.mark.parametrize("name", mutation_names())
+@pytest.mark.parametrize("name", MOVERS)
 def test_every_mutation_shows_in_bytes(differences: dict[str, bool], name: str) -> None:
     assert differences[name]
 
@@ -203,7 +208,7 @@ def outcome(name: str, mutations: Sequence[Mutation]) -> bytes:
 
 
 def main() -> None:
-    print(json.dumps({name: outcome(name, [mutation(name)]) != outcome(name, []) for name in mutation_names()}))
+    print(json.dumps({name: outcome(name, [mutation(name)]) != outcome(name, []) for name in MOVERS}))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,116 @@
+"""Every kind of operation is judged, on our own target, in both domains; and planted faults show where they should."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import get_args
+
+import pytest
+
+from harness.case import InvalidCase, decode_case, encode_case, operation_name
+from harness.check.outcome import Outcome
+from harness.check.session import Session
+from harness.engines.random import Recipe, case_at
+from harness.generators.operations import OperationName
+from harness.generators.reachability import require_reachable
+from harness.kernels.executors.registry import create_executor, executor_class
+from harness.kernels.mutations.registry import mutation
+from harness.kernels.targets.registry import load_target
+
+OPERATIONS: tuple[OperationName, ...] = get_args(OperationName)
+CASES = 32
+PLANTED = {
+    "stale-accept": ("postprocess", "postprocess/memory/"),
+    "batch-row-for-slot": ("postprocess", "postprocess/memory/"),
+    "ignores-skip": ("precopy", "precopy/"),
+    "stages-too-many": ("stage", "stage/host/stray-result/device state_column/-"),
+    "late-host-write": ("stage", "stage/host/late-write/transfer/-"),
+    "advance-resets-fresh": ("advance", "advance/memory/wrong-bytes/accepted/-"),
+    "indices-wrong-column": ("aligned-indices", "aligned-indices/host/wrong-result/aligned_indices/-"),
+    "forgets-column": ("preprocess", "preprocess/"),
+    "tail-dropped": ("postprocess", "postprocess/memory/"),
+}
+
+Judge = Callable[[str], Session]
+
+
+@pytest.fixture(scope="module")
+def session_of() -> Judge:
+    reason = executor_class("native").unavailable()
+    if reason is not None:
+        pytest.skip(reason)
+
+    def make(target: str) -> Session:
+        executor = create_executor("native", ("memory",))
+        return Session(load_target(target, executor), executor)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def builtin(session_of: Judge) -> Session:
+    return session_of("builtin")
+
+
+def outcomes(session: Session, operation: OperationName, domain: str, cases: int) -> list[Outcome]:
+    recipe = Recipe(3, (domain,), (operation,), "full")  # type: ignore[arg-type]
+    return [session.check(case_at(recipe, index)) for index in range(cases)]
+
+
+@pytest.mark.parametrize("domain", ["reachable", "total"])
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_our_own_target_passes_and_is_judged(builtin: Session, operation: OperationName, domain: str) -> None:
+    found = outcomes(builtin, operation, domain, CASES)
+    assert [str(outcome.signature) for outcome in found if outcome.failure] == []
+    verdicts = [verdict for outcome in found for verdict in outcome.verdicts]
+    assert all(verdict.status == "pass" and not verdict.refused for verdict in verdicts)
+    assert sum(verdict.operation == operation for verdict in verdicts) >= CASES // 2
+    if operation not in ("stage", "forward"):
+        assert sum(verdict.launches for verdict in verdicts) >= CASES // 2
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_drawn_cases_are_reachable_and_survive_json(operation: OperationName) -> None:
+    for index in range(CASES):
+        case = case_at(Recipe(4, ("reachable",), (operation,), "full"), index)
+        assert decode_case(encode_case(case)) == case
+        require_reachable(case)
+
+
+def test_a_program_is_made_of_steps_on_shared_arrays() -> None:
+    cases = [case_at(Recipe(6, ("reachable",), ("forward",), "full"), index) for index in range(CASES)]
+    assert all(case.linked for case in cases)
+    names = {operation_name(operation) for case in cases for operation in case.program}
+    assert names == {
+        *("advance", "precopy", "forward", "scatter-accepted", "postprocess"),
+        *("preprocess", "postprocess-entry", "edit-tables"),
+    }
+
+
+def test_a_missing_column_is_asked_for(builtin: Session) -> None:
+    """Some drawn batches must fail to be staged: then the error is what is judged."""
+    recipe = Recipe(3, ("total",), ("stage",), "full")
+    cases = [case_at(recipe, index) for index in range(CASES)]
+    missing = [case for case in cases if any(getattr(row, "state_column", 0) is None for row in case.program[0].rows)]
+    assert missing
+    for case in missing:
+        assert builtin.check(case).verdicts[0].status == "pass"
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_planted_fault_is_found_by_its_check(session_of: Judge, name: str) -> None:
+    operation, signature = PLANTED[name]
+    assert operation in mutation(name).operations
+    found = outcomes(session_of(f"builtin+{name}"), operation, "total", CASES)  # type: ignore[arg-type]
+    signatures = {str(outcome.signature) for outcome in found if outcome.failure}
+    assert any(text.startswith(signature) for text in signatures), signatures
+
+
+def test_a_case_outside_the_preconditions_is_refused(builtin: Session) -> None:
+    text = encode_case(case_at(Recipe(3, ("total",), ("forward",), "full"), 0))
+    case = decode_case(text)
+    columns = case.layout.table_columns
+    far = text.replace(b'"column":', b'"column":%d' % columns) if b'"column":' in text else text
+    assert far != text
+    with pytest.raises(InvalidCase, match="outside the table row"):
+        builtin.check(decode_case(far))
