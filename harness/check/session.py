@@ -27,7 +27,14 @@ from harness.check.outcome import WITHIN, Evidence, Outcome, Seconds, Signature,
 from harness.check.private_memory import PrivateMemory
 from harness.check.raised import compile_failure, is_refusal, is_targets, said
 from harness.check.relations import VariantFailed, VariantRefused, ask_relations
-from harness.kernels.executors.base import AccessSpan, Arena, Executor, ExecutorCannot, KernelDoesNotCompile
+from harness.kernels.executors.base import (
+    AccessSpan,
+    Arena,
+    DeviceFault,
+    Executor,
+    ExecutorCannot,
+    KernelDoesNotCompile,
+)
 from harness.kernels.targets.base import (
     Bound,
     LayoutTensors,
@@ -144,6 +151,7 @@ class Session:
         except (TargetLacks, OutsideContract, ExecutorCannot, HarnessError, TargetIncomplete, MemoryError):
             raise
         except Exception as error:
+            self._end_with_the_device(error)
             verdict = self._raised(case, plan, index, before, Expected(before), error)
             if verdict.signature is None or verdict.evidence is None:
                 raise VariantRefused(verdict.detail) from error
@@ -213,6 +221,7 @@ class Session:
         except (HarnessError, TargetIncomplete, MemoryError, KeyboardInterrupt):
             raise
         except Exception as error:
+            self._end_with_the_device(error)
             self._bound = None  # a context that failed half-way serves no other case
             return self._raised(case, plan, index, before, expected, error), before
         seconds.run += time.perf_counter() - start
@@ -336,6 +345,11 @@ class Session:
             launches=self.executor.launches,
             moves=len(expected.copies),
         )
+
+    def _end_with_the_device(self, error: Exception) -> None:
+        """Raise DeviceFault if an exception says that the device is gone: nothing can be judged here any more."""
+        if self.executor.is_device_fault(error):
+            raise DeviceFault(" ".join(str(error).split())) from error
 
     def _room_for(self, plan: MemoryPlan) -> Arena:
         """The arena, large enough for a plan; forgets what belonged to another layout."""

@@ -39,7 +39,7 @@ class Assignment(msgspec.Struct, frozen=True):
 
 def serve(connection: Connection, assignment: Assignment) -> None:
     """Load the target, then answer requests until the other side hangs up."""
-    from harness.kernels.executors.base import KernelDoesNotCompile
+    from harness.kernels.executors.base import DeviceFault, KernelDoesNotCompile
     from harness.kernels.executors.registry import UnavailableExecutor
     from harness.kernels.targets.base import UnknownTarget
 
@@ -70,6 +70,9 @@ def serve(connection: Connection, assignment: Assignment) -> None:
                 judge.range(*content)
         except InvalidCase as error:
             connection.send(("invalid", str(error)))
+        except DeviceFault as error:
+            connection.send(("fault", str(error)))
+            return  # a device that faulted fails everything that comes after it
         except KernelDoesNotCompile as error:
             connection.send(("refused", " ".join(str(error).split())))
         except Exception:

@@ -206,6 +206,9 @@ class WorkerProcess:
             self.drawn = content
         elif kind == "notice":
             self._on_notice(content)
+        elif kind == "fault":
+            self._process.wait()
+            raise WorkerLost("device-fault", *self._at, content)
         elif kind == "invalid":
             raise InvalidCase(content)
         elif kind == "refused":

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     import torch
 
 
+class DeviceFault(Exception):
+    """A kernel took the device down, and with it this process: every later call fails, whatever it does."""
+
+
 class ExecutorCannot(Exception):
     """The executor is unable to run this kernel or case: a skip (`executor-cannot`), never a pass."""
 
@@ -123,6 +127,10 @@ class Executor(abc.ABC):
     def begin(self, arena: Arena, spans: Sequence[AccessSpan]) -> None:
         """Start watching: forget launches and faults; from here on kernels may touch `spans` of `arena`."""
         self.launches = 0
+
+    def is_device_fault(self, error: BaseException) -> bool:
+        """Whether an exception says that the device, as this process sees it, is gone."""
+        return False
 
     def faults(self) -> Sequence[AccessFault]:
         """Accesses seen outside the spans since `begin`. Only checking executors see any."""

@@ -42,6 +42,10 @@ class CudaExecutor(Executor):
     def allocate(self, size: int) -> Arena:
         return CudaArena(size, self.device)
 
+    def is_device_fault(self, error: BaseException) -> bool:
+        """CUDA reports a fault at whatever call comes next; a context that had one never recovers."""
+        return isinstance(error, RuntimeError) and "CUDA error" in str(error)
+
     def jit(self, function: Callable[..., Any], **options: Any) -> Any:
         from triton.runtime.jit import JITFunction
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -62,3 +66,13 @@ def test_launches_are_counted(executor: CudaExecutor) -> None:
         module.fill[(programs,)](arena.tensor(256, 4 * 8, torch.int32, (8,), (1,)), 7)
     assert executor.launches == 2
     assert arena.read(256, 12).view(np.int32).tolist() == [7, 7, 7]
+
+
+def test_a_fault_of_the_device_is_a_finding_and_the_campaign_goes_on(harness: Callable[..., Any]) -> None:
+    """A -1 row of the mapping that is not skipped steers an address: the device faults, the worker is replaced."""
+    done = harness("run", "-e", "cuda", "-t", "builtin+ignores-skip", "--ops", "all", "--domain", "both",
+                   "--cases", 160, "--no-shrink", "--relations", "none", "--json")  # fmt: skip
+    summary = json.loads(done.stdout)
+    assert done.returncode == summary["exit_status"] == 1
+    assert summary["cases"] == 160
+    assert any("/device-fault/" in finding["signature"] for finding in summary["findings"])
