@@ -1,0 +1,95 @@
+"""Sequence cases, their generator, shrinking and files, without a scheduler."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from harness.case.problem import InvalidCase
+from harness.case.sequence import Add, Segment, SequenceCase, SequenceConfig, Step, decode_sequence, encode_sequence
+from harness.generators.draw import RandomDraw
+from harness.generators.sequences.configurations import Pins
+from harness.generators.sequences.events import draw_sequence
+from harness.sequences.controls import FAULTS, FIXES, Controls
+from harness.sequences.counters import THRESHOLDS, below_threshold
+from harness.sequences.known import KNOWN
+from harness.sequences.recipe import SequenceRecipe, sequence_at
+from harness.sequences.shrinking import shrink_sequence
+
+
+def plain(**changes: object) -> SequenceConfig:
+    fields = {"runner": "V1", "block_size": 4, "length_limit": 32, "budget": 32, "requests": 2, "num_blocks": 64}
+    return SequenceConfig(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def test_sequences_survive_their_file_form() -> None:
+    for index in range(40):
+        case = sequence_at(SequenceRecipe(3), index)
+        assert decode_sequence(encode_sequence(case)) == case
+
+
+def test_the_same_index_gives_the_same_sequence() -> None:
+    assert sequence_at(SequenceRecipe(1), 7) == sequence_at(SequenceRecipe(1), 7)
+    assert sequence_at(SequenceRecipe(1), 7) != sequence_at(SequenceRecipe(2), 7)
+
+
+def test_pins_hold() -> None:
+    pins = Pins(runner="V2", asynchronous=True, retention="dense", checkpoints=True, partial=False)
+    for index in range(20):
+        config = draw_sequence(RandomDraw(f"{index}"), pins, 10).config
+        assert (config.runner, config.asynchronous, config.retention) == ("V2", True, None)
+        assert config.checkpoint_alignment is not None
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"num_spec": 4, "spec_method": "mtp"},
+        {"num_spec": 1},
+        {"retention": 3},
+        {"match_unit": 3},
+        {"num_blocks": 8},
+        {"drafter_block_size": 2},
+    ],
+)
+def test_contradictions_are_refused(changes: dict[str, object]) -> None:
+    with pytest.raises(InvalidCase):
+        plain(**changes)
+
+
+def test_requests_are_added_once_and_fit() -> None:
+    add = Add(request=0, prompt=(Segment(family=0, length=8),), outputs=2)
+    with pytest.raises(InvalidCase, match="twice"):
+        SequenceCase(config=plain(), events=(add, add))
+    with pytest.raises(InvalidCase, match="longer"):
+        SequenceCase(config=plain(), events=(msgspec.structs.replace(add, outputs=30),))
+
+
+def test_shrinking_reaches_the_smallest_sequence() -> None:
+    case = sequence_at(SequenceRecipe(5), 3)
+
+    def holds(candidate: SequenceCase) -> bool:
+        prompts = [sum(s.length for s in e.prompt) for e in candidate.events if isinstance(e, Add)]
+        return max(prompts, default=0) >= 6 and candidate.steps >= 3
+
+    assert holds(case)
+    shrunk = shrink_sequence(case, holds, 5000)
+    assert shrunk.complete
+    assert len(shrunk.case.events) == 2
+    add = next(event for event in shrunk.case.events if isinstance(event, Add))
+    assert (sum(segment.length for segment in add.prompt), add.outputs) == (6, 1)
+    assert next(event for event in shrunk.case.events if isinstance(event, Step)).repeat == 3
+
+
+def test_controls_know_their_names() -> None:
+    Controls(faults=tuple(FAULTS), fixes=tuple(FIXES))
+    with pytest.raises(InvalidCase, match="unknown fix"):
+        Controls(fixes=("nothing",))
+    assert {issue.fix for issue in KNOWN} == set(FIXES)
+
+
+def test_counters_that_met_nothing_are_named() -> None:
+    assert below_threshold({}, 100, True) == []
+    missing = below_threshold({}, 10_000, True)
+    assert len(missing) == len(THRESHOLDS)
+    assert len(below_threshold({}, 10_000, False)) < len(missing)
