@@ -145,7 +145,7 @@ PRE = ("program", 1, "rows", 0)
         (("contents", "owners", 0), -2),
         (("contents", "owners", 0), 64),
         (("program", 0, "runner"), "V3"),
-        (("program", 0, "type"), "advance"),
+        (("program", 0, "type"), "nonsense"),
         ((*POST, "slot"), -2),
         ((*POST, "slot"), 2**20 + 1),
         *(((*POST, name), -1) for name in ("scheduled", "computed", "draft", "accepted", "state_column")),

@@ -202,7 +202,7 @@ def test_a_run_over_several_objects_is_told_apart(shop: Any, make_case: Callable
         ("out-of-bounds", True, "padding", "access/out-of-bounds/padding/-"),
         ("out-of-bounds", False, "after-buffer", "access/out-of-bounds/guard/-"),
         ("out-of-bounds", False, "conv-copied", "access/out-of-bounds/conv/SD"),
-        ("misaligned", True, "temporal-copied", "access/misaligned-store/temporal/-"),
+        ("misaligned", True, "temporal-copied", "access/misaligned/temporal/-"),
     ],
 )
 def test_accesses_that_an_executor_saw(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 
 import pytest
 
 from harness.case import Case, InvalidCase, Precopy, PrecopyRow
 from harness.check.worker_process import WorkerError, WorkerProcess, WorkerRefused
+from harness.engines.random import Recipe
 
 ROW = PrecopyRow(slot=0, source_column=0, destination_column=1, bias=0)
 SAFE = Precopy(runner="V1", rows=(ROW,))
@@ -83,6 +85,21 @@ def test_an_exception_is_a_verdict(start: Callable[..., WorkerProcess], make_cas
     assert outcome.failure.evidence is not None
     assert "no such luck" in outcome.failure.evidence.summary
     assert worker.alive
+
+
+def test_nobody_is_overdue_who_was_not_listened_to(start: Callable[..., WorkerProcess]) -> None:
+    """While the campaign restarts another worker, this one's answers wait: that is no hang."""
+    worker = start("exit", limit=1.0)
+    recipe = Recipe(seed=0, domains=("reachable",), operations=("postprocess",), scale="small")
+    worker.send_range(recipe, 0, 1, float("inf"))
+    assert worker.connection.poll(60)
+    time.sleep(1.2)
+    assert not worker.overdue()
+    while worker.hear() != ("done", 1):
+        assert worker.connection.poll(60)
+    assert not worker.overdue()
+    time.sleep(1.2)
+    assert worker.overdue(), "nothing more was asked, so nothing more is said"
 
 
 @pytest.mark.parametrize(

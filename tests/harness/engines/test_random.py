@@ -35,6 +35,7 @@ def test_domains_take_turns() -> None:
 def test_cases_differ_from_each_other_and_from_those_of_another_seed() -> None:
     texts = [encode_case(case_at(RECIPE, i)) for i in range(64)]
     assert len(set(texts)) == 64
+    assert len({case_at(RECIPE, i).contents.payload_seed for i in range(64)}) == 64
     other = msgspec.structs.replace(RECIPE, seed=4)
     assert not {encode_case(case_at(other, i)) for i in range(64)} & set(texts)
 
