@@ -137,10 +137,12 @@ def _print_program(console: Console, case: Case) -> None:
                     f"computed {asked.computed}, scheduled {asked.scheduled}, of them {asked.draft} drafts, "
                     f"accepted {asked.accepted}, running state in column {asked.state_column}"
                 )
-            else:
+            elif isinstance(operation, Precopy):
                 wanted = operation.rows[i]
                 source = "fresh" if wanted.source_column == FRESH else f"from column {wanted.source_column}"
                 numbers = f"{source} to column {wanted.destination_column}, bias {wanted.bias}"
+            else:
+                continue
             move = decision.move
             does = (
                 "nothing moves"
