@@ -1,8 +1,8 @@
 """What production code raised, and what that amounts to: a refusal, a failure, or a fault of our own.
 
 An exception is a verdict of its own, so it has to be known whose it is. It is the target's if one of the target's
-source files is in its traceback. It is a refusal if the target's own `raise` or `assert` statement made it, or a look-up
-that names the key it lacks: code that declines, as opposed to code that breaks.
+source files is in its traceback. It is a refusal if the target's own `raise` or `assert` statement made it, or a
+look-up that names the key it lacks: code that declines, as opposed to code that breaks.
 """
 
 from __future__ import annotations

@@ -34,8 +34,8 @@ def shrink(
     from harness.cli.sequences import shrink_sequence_file
     from harness.kernels.targets.registry import prepare
     from harness.repro import ShrinkRecord, read_repro, write_repro
-    from harness.repro.sequences import read_sequence_repro
     from harness.repro.replay import recorded_target, relations_to_ask
+    from harness.repro.sequences import read_sequence_repro
     from harness.shrink.shrinker import shrink as run_shrinker
 
     sequence = read_sequence_repro(file)

@@ -18,7 +18,9 @@ MUTATION = Mutation(
                     Rewrite(
                         "HostSide.stage",
                         "        for row, request in enumerate(",
-                        "        for name in STAGED[:4]:\n            self.staged[name].copy_to_gpu(num_requests)\n        for row, request in enumerate(",
+                        "        for name in STAGED[:4]:\n"
+                        "            self.staged[name].copy_to_gpu(num_requests)\n"
+                        "        for row, request in enumerate(",
                     ),
                 ]
             ]
