@@ -41,9 +41,10 @@ def draw_configuration(draw: Draw, pins: Pins | None = None) -> SequenceConfig:
     runner = pins.runner or draw.choice(("V1", "V2"))
     asynchronous = draw.boolean() if pins.asynchronous is None else pins.asynchronous
     block_size = pins.block_size or draw.weighted(((8, 4), (4, 3), (16, 2), (12, 1), (6, 1)))
-    method = pins.spec_method or draw.weighted(
+    drawn: SpecMethod = draw.weighted(
         (("mtp", 5), ("eagle", 3), ("draft_model", 3), ("dflash", 2), ("ngram", 2), ("none", 2))
     )
+    method: SpecMethod = pins.spec_method or drawn
     if method == "ngram" and asynchronous:
         method = "mtp"  # this drafter reads sampled tokens on the host, so no asynchronous engine takes it
     num_spec = 0 if method == "none" else draw.boundary(1, min(block_size - 1, 5), (2, 3))
@@ -57,7 +58,9 @@ def draw_configuration(draw: Draw, pins: Pins | None = None) -> SequenceConfig:
         drafter = draw.choice([size for size in (block_size, *units) if size % match_unit == 0])
     limit = block_size * draw.integer(3, 9) + draw.integer(-1, 2)
     least = num_spec + 1
-    budget = draw.boundary(max(least, 4), 6 * block_size, (block_size, block_size + 1, 2 * block_size, least + block_size))
+    budget = draw.boundary(
+        max(least, 4), 6 * block_size, (block_size, block_size + 1, 2 * block_size, least + block_size)
+    )
     if pins.chunks:
         budget = max(least + 1, block_size + draw.integer(1, block_size - 1))
     threshold = draw.choice((0, 0, 0, block_size, block_size // 2, 2 * block_size))
@@ -92,14 +95,12 @@ def draw_configuration(draw: Draw, pins: Pins | None = None) -> SequenceConfig:
 
 
 def _retention(draw: Draw, pins: Pins, block_size: int) -> int | None:
-    kind = pins.retention or cast(
-        Retention, draw.weighted((("boundaries", 4), ("multiple", 2), ("dense", 3)))
-    )
+    kind = pins.retention or cast(Retention, draw.weighted((("boundaries", 4), ("multiple", 2), ("dense", 3))))
     if kind == "dense":
         return None
     return 0 if kind == "boundaries" else block_size * draw.integer(2, 4)
 
 
-def _drafting_slots(method: str, num_spec: int) -> int:
+def _drafting_slots(method: SpecMethod, num_spec: int) -> int:
     """Tokens of the input budget that some drafters keep for themselves."""
     return num_spec + 1 if method in ("draft_model", "dflash") else 0

@@ -50,9 +50,7 @@ class _Story:
         left, paused = steps, False
         while left > 0:
             event: Event
-            kind = draw.weighted(
-                (("step", 56), ("add", 28), ("abort", 2), ("finish", 2), ("reset", 2), ("pause", 1))
-            )
+            kind = draw.weighted((("step", 56), ("add", 28), ("abort", 2), ("finish", 2), ("reset", 2), ("pause", 1)))
             if kind == "step" or (paused and kind == "pause"):
                 if paused and draw.boolean(0.5):
                     events.append(Resume())

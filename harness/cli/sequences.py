@@ -90,9 +90,7 @@ def run_sequences(
     settings = SequenceSettings(
         target=chosen,
         recipe=SequenceRecipe(seed, parse_pins(pins)),
-        controls=Controls(
-            faults=tuple(filter(None, faults.split("+"))), fixes=() if include_known else DEFAULT_FIXES
-        ),
+        controls=Controls(faults=tuple(filter(None, faults.split("+"))), fixes=() if include_known else DEFAULT_FIXES),
         out=out,
         sequences=cases,
         seconds=seconds,

@@ -183,9 +183,7 @@ class SequenceCampaign:
     def _steps(self) -> int:
         return sum(entry.steps for entry in self._entries.values())
 
-    def _record(
-        self, children: list[SequenceProcess], index: int, result: RunResult, text: bytes | None
-    ) -> Entry:
+    def _record(self, children: list[SequenceProcess], index: int, result: RunResult, text: bytes | None) -> Entry:
         key: tuple[str, str | None] = ("", None)
         if result.violation is not None:
             case = decode_sequence(text) if text else sequence_at(self._settings.recipe, index)
@@ -224,9 +222,7 @@ class SequenceCampaign:
 
     def _likely(self, case: SequenceCase) -> str | None:
         """Known issues whose fix is off and that the case can reach at all: told apart when findings are kept."""
-        off = [
-            issue.name for issue in KNOWN if issue.fix not in self._settings.controls.fixes and issue.reaches(case)
-        ]
+        off = [issue.name for issue in KNOWN if issue.fix not in self._settings.controls.fixes and issue.reaches(case)]
         return TOGETHER.join(off) or None
 
     # Keeping findings.
@@ -269,9 +265,7 @@ class SequenceCampaign:
         repro = make_repro(settings, case, result, index, issue, record)
         path = settings.out / sequence_repro_name(repro)
         write_repro(path, repro)  # type: ignore[arg-type]
-        return SequenceFinding(
-            signature, issue, result.violation.summary, index, count, len(case.events), str(path)
-        )
+        return SequenceFinding(signature, issue, result.violation.summary, index, count, len(case.events), str(path))
 
     def _summary(self, findings: list[SequenceFinding]) -> SequenceSummary:
         counters: Counter[str] = Counter()

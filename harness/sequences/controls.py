@@ -15,6 +15,7 @@ import msgspec
 from harness.case.problem import InvalidCase
 from harness.generators.sequences.configurations import Pins
 
+
 class Fault(NamedTuple):
     """A planted fault: what it is, the axes to run it on, and fixes that would hide it."""
 
@@ -107,7 +108,7 @@ def _with_mamba_block_size(engine: Any) -> Callable[..., int]:
         smallest = cache.block_size
         cache.block_size = size
         try:
-            return split(*arguments)
+            return int(split(*arguments))
         finally:
             cache.block_size = smallest
 
@@ -118,8 +119,8 @@ def _realigned(engine: Any) -> Callable[..., int]:
     size = engine.config.block_size
 
     def rule(split: Callable[..., int], request: Any, tokens: int, *hits: int) -> int:
-        found = split(request, tokens, *hits)
-        start = request.num_computed_tokens + sum(hits)
+        found = int(split(request, tokens, *hits))
+        start = int(request.num_computed_tokens) + sum(hits)
         if start >= max(request.num_prompt_tokens, request.num_tokens - 1) or start % size == 0:
             return found
         return min(found, size - start % size)

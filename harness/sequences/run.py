@@ -70,7 +70,7 @@ class SequenceRun:
         start = time.process_time()
         violation, skipped, trace, index = None, None, "", -1
         try:
-            for index, event in enumerate(self.case.events):
+            for index, event in enumerate(self.case.events):  # noqa: B007 - where it stopped is part of the result
                 self._do(event)
         except ViolationFound as found:
             violation = found.violation
@@ -94,7 +94,7 @@ class SequenceRun:
         """An exception of production code, as a violation. Any other is ours, and raised again."""
         frames = traceback.extract_tb(error.__traceback__)
         production = [frame for frame in frames if "/vllm/v1/" in frame.filename or "/vllm/utils" in frame.filename]
-        if not production or frames[-1] != production[-1] and "/vllm/" not in frames[-1].filename:
+        if not production or (frames[-1] != production[-1] and "/vllm/" not in frames[-1].filename):
             raise error
         where = production[-1]
         said = " ".join(str(error).split())[:160] or where.line or ""

@@ -32,9 +32,7 @@ def shrink_sequence(case: SequenceCase, holds: Holds, budget: int = 600) -> Shru
     start = time.perf_counter()
     shrinker = _Shrinker(case, holds, budget)
     shrinker.run()
-    return ShrunkSequence(
-        shrinker.best, shrinker.executions, time.perf_counter() - start, shrinker.executions < budget
-    )
+    return ShrunkSequence(shrinker.best, shrinker.executions, time.perf_counter() - start, shrinker.executions < budget)
 
 
 class _Shrinker:

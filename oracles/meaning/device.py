@@ -2,7 +2,7 @@
 
 Keyed by physical block id, as the kernels see it. A temporal state is one fingerprint; a conv state is one per token of
 its window; an attention block is one per slot. Nothing is cleared when a block changes hands: the old tenant's value
-stays until somebody writes, as on a GPU. All groups share one pool, so a block used by attention loses its Mamba states.
+stays until somebody writes, as on a GPU. All groups share one pool: a block used by attention loses its Mamba states.
 """
 
 from __future__ import annotations

@@ -59,9 +59,7 @@ class Meaning:
 
     # What a step does.
 
-    def forward(
-        self, plan: StepPlan, accept: Callable[[ForwardRow], int]
-    ) -> dict[str, tuple[int, list[int]]]:
+    def forward(self, plan: StepPlan, accept: Callable[[ForwardRow], int]) -> dict[str, tuple[int, list[int]]]:
         """Run copies, precopy and the forward pass.
 
         `accept` says how many drafts of a row are right. Returns for each request how many tokens the sampler accepts
@@ -117,9 +115,7 @@ class Meaning:
                 counts[row.request] = 1
                 if aligned == running:
                     continue
-            moves.append(
-                MoveRow(row.request, row.slot, row.state_column, destination, aligned - running, row.mamba)
-            )
+            moves.append(MoveRow(row.request, row.slot, row.state_column, destination, aligned - running, row.mamba))
         self.move(moves, "postprocess")
         return counts
 
@@ -280,9 +276,11 @@ class Meaning:
     ) -> None:
         device, taps = self.device, self.taps
         for group, table, window in zip(self.mamba, row.mamba, windows, strict=True):
-            states = [(row.state_column + j, nodes[j]) for j in range(len(nodes))] if row.speculative else [
-                (row.state_column, nodes[-1])
-            ]
+            states = (
+                [(row.state_column + j, nodes[j]) for j in range(len(nodes))]
+                if row.speculative
+                else [(row.state_column, nodes[-1])]
+            )
             if states[-1][0] >= len(table) or row.state_column < 0:
                 self._fail("column-outside-row", "temporal", row.request, group, states[-1][0], -1, "", "")
             for column, node in states:
@@ -354,7 +352,9 @@ class Meaning:
             )
         written[block] = (request, column)
 
-    def _check_other_reader(self, reads: Mapping[int, str], row: ForwardRow, group: int, column: int, block: int) -> None:
+    def _check_other_reader(
+        self, reads: Mapping[int, str], row: ForwardRow, group: int, column: int, block: int
+    ) -> None:
         """Check (d) for one write."""
         reader = reads.get(block)
         if reader is not None and reader != row.request:
@@ -381,7 +381,14 @@ class Meaning:
     ) -> NoReturn:
         owner = next((name for name, known in self.texts.items() if known is text), "a request that is gone")
         self._fail(
-            "poisoned-cache-entry", state, owner, group, -1, block, self.say(holds[:used]), f"{owner} up to {tokens} tokens"
+            "poisoned-cache-entry",
+            state,
+            owner,
+            group,
+            -1,
+            block,
+            self.say(holds[:used]),
+            f"{owner} up to {tokens} tokens",
         )
 
     def _fail(

@@ -24,7 +24,19 @@ def meaning(num_spec: int = 2) -> Meaning:
 def row(computed: int, scheduled: int, **changes: object) -> ForwardRow:
     end = computed + scheduled
     plain = ForwardRow(
-        NAME, 0, computed, scheduled, 0, False, 1, (end - 1) // 4, end >= 8, 0, -1, ([1, 2, 3, 4, 5],), ([8, 9, 10, 11],)
+        NAME,
+        0,
+        computed,
+        scheduled,
+        0,
+        False,
+        1,
+        (end - 1) // 4,
+        end >= 8,
+        0,
+        -1,
+        ([1, 2, 3, 4, 5],),
+        ([8, 9, 10, 11],),
     )
     return plain._replace(**changes)
 
@@ -113,9 +125,7 @@ def test_one_block_under_two_written_columns_is_a_violation() -> None:
     assert violated(judge, twice, precopy=(move(0, 1),))[0] == "block-written-twice"
 
 
-@pytest.mark.parametrize(
-    ("tables", "kind"), [(([0, 2],), "null-block-written"), (([],), "column-outside-row")]
-)
+@pytest.mark.parametrize(("tables", "kind"), [(([0, 2],), "null-block-written"), (([],), "column-outside-row")])
 def test_writes_outside_what_a_row_owns(tables: tuple[list[int], ...], kind: str) -> None:
     assert violated(meaning(), row(0, 4, mamba=tables))[0] == kind
 

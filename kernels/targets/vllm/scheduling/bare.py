@@ -18,7 +18,7 @@ def bare(kind: type, **values: Any) -> Any:
 
     Values of fields that the release does not have are set as well: they do no harm, and properties may want them.
     """
-    instance = object.__new__(kind)
+    instance: Any = object.__new__(kind)
     for field in dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ():
         if field.name in values:
             continue

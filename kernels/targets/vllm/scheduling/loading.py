@@ -12,7 +12,7 @@ import logging
 import os
 import sys
 import warnings
-from types import ModuleType
+from typing import Any
 
 from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.scheduling.sources import WholeTree, require_packages, whole_tree
@@ -52,7 +52,7 @@ def load(name: str) -> WholeTree:
     return tree
 
 
-def module(name: str) -> ModuleType:
+def module(name: str) -> Any:
     """A module of the loaded release. Raises UnknownTarget, with one line, if it does not import."""
     try:
         return importlib.import_module(name)

@@ -1,8 +1,8 @@
 """Where the scheduler side of a release comes from: all of its Python files, unpacked or installed.
 
 The kernels need a handful of modules and run on stand-ins (kernels/targets/vllm/importing.py). A scheduler reaches
-half of the package: configuration, requests, block managers, the batch of the worker. So all Python files of the release
-are kept, and the few packages they import have to be there: the optional extra `sequences`.
+half of the package: configuration, requests, block managers, the batch of the worker. So all Python files of the
+release are kept, and the few packages they import have to be there: the optional extra `sequences`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,19 @@ HOST = "vllm/v1/worker/gpu_model_runner.py"
 VLLM_WHOLE = Package(name="vllm", kept=("vllm/",), needed=(SCHEDULER, MANAGERS, HOST), entry="vllm-whole")
 
 REQUIRED = (
-    *("PIL", "aiohttp", "cachetools", "cbor2", "cloudpickle", "cpuinfo", "einops", "fastapi", "llguidance", "msgspec", "openai"),
+    *(
+        "PIL",
+        "aiohttp",
+        "cachetools",
+        "cbor2",
+        "cloudpickle",
+        "cpuinfo",
+        "einops",
+        "fastapi",
+        "llguidance",
+        "msgspec",
+        "openai",
+    ),
     *("openai_harmony", "partial_json_parser", "prometheus_client", "psutil", "pybase64", "pydantic", "regex"),
     *("requests", "transformers", "urllib3", "uvloop", "xgrammar", "zmq"),
 )

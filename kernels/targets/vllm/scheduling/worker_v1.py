@@ -44,6 +44,10 @@ class _Precopy:
     """Stands for the context of the fused kernels: keeps what `preprocess_mamba` hands over."""
 
     is_initialized = True
+    mamba_state_idx_buf: _Buffer
+    num_scheduled_tokens_buf: _Buffer
+    num_computed_tokens_buf: _Buffer
+    num_draft_tokens_buf: _Buffer
 
     def __init__(self, make: Callable[[], Any], groups: list[int]) -> None:
         self.mamba_group_ids = groups
@@ -155,14 +159,8 @@ class WorkerV1:
         self._patch()
 
     def _width(self, spec: Any) -> int:
-        config = self.config
-        rule = getattr(spec, "max_num_blocks_per_req", None)
-        length = config.length_limit + config.num_spec + 1
-        return (
-            max(-(-length // spec.block_size) + config.num_spec + 1, 1)
-            if rule is None
-            else (-(-length // spec.block_size) + config.num_spec + 1)
-        )
+        length = self.config.length_limit + self.config.num_spec + 1
+        return -(-length // int(spec.block_size)) + self.config.num_spec + 1
 
     def _make_runner(self, rows: int) -> Any:
         config, engine = self.config, self.engine
@@ -208,7 +206,7 @@ class WorkerV1:
             _ngram_pinned_idx_buf=None,
             _ngram_pinned_val_buf=None,
         )
-        runner._may_reorder_batch = types.MethodType(self._kind._may_reorder_batch, runner)
+        runner.__dict__["_may_reorder_batch"] = types.MethodType(self._kind._may_reorder_batch, runner)
         return runner
 
     def _patch(self) -> None:
@@ -366,8 +364,9 @@ class WorkerV1:
         for name, computed in zip(names, optimistic, strict=True):
             row = previous.get(name, -1)
             if row >= 0 and drafts[row] > 0:
-                computed = self._previous_computed[row] + self._previous_counts[row]
-            corrected.append(computed)
+                corrected.append(self._previous_computed[row] + self._previous_counts[row])
+            else:
+                corrected.append(computed)
         return corrected
 
     def _preprocess(self, output: Any) -> None:

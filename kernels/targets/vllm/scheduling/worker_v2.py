@@ -1,8 +1,8 @@
 """The V2 worker: request slots and what the V2 runner keeps in them on the device.
 
-The V2 runner keeps its state in tensors that kernels update, so its host code decides little: which slot a request gets,
-what a slot is seeded with, the order of the batch, which rows run as decodes. That logic is modelled here, slot by slot;
-the batch order is the release's own function where it has one. The advance kernel's arithmetic is docs/domain.md,
+The V2 runner keeps its state in tensors that kernels update, so its host code decides little: which slot a request
+gets, what a slot is seeded with, the order of the batch, which rows run as decodes. That logic is modelled here, slot by
+slot; the batch order is the release's own function where it has one. The advance kernel's arithmetic is docs/domain.md,
 section 4.
 """
 
@@ -196,10 +196,6 @@ def _batch_order(engine: Engine) -> Callable[[dict[str, int], dict[str, list[int
     length = engine.config.num_spec + 1
     if order is not None:
         return lambda tokens, drafts: list(
-            order(
-                **accepted(
-                    order, {"num_tokens_per_req": tokens, "draft_tokens": drafts, "decode_query_len": length}
-                )
-            )
+            order(**accepted(order, {"num_tokens_per_req": tokens, "draft_tokens": drafts, "decode_query_len": length}))
         )
     return lambda tokens, drafts: sorted(tokens, key=lambda name: tokens[name])
