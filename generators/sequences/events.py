@@ -23,7 +23,7 @@ from harness.case.sequence import (
 from harness.generators.draw import Draw
 from harness.generators.sequences.configurations import Pins, draw_configuration
 
-SEQUENCE_GENERATOR_VERSION = 1
+SEQUENCE_GENERATOR_VERSION = 2
 """Goes up whenever the same seed gives other sequences than before."""
 
 STEPS = 120

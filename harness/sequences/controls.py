@@ -123,7 +123,8 @@ def _realigned(engine: Any) -> Callable[..., int]:
         start = int(request.num_computed_tokens) + sum(hits)
         if start >= max(request.num_prompt_tokens, request.num_tokens - 1) or start % size == 0:
             return found
-        return min(found, size - start % size)
+        grid: int = size - start % size
+        return min(found, grid)
 
     return rule
 

@@ -275,9 +275,9 @@ class SequenceRun:
                 count = _of(event.drafts, self._numbers[name], count)
             text, start = self._texts[name], len(request._all_token_ids)
             text.grow(start + count)
-            right = min(right, count)
-            tokens = text.tokens[start : start + right]
-            tokens += [self.config.vocabulary + 1 + i for i in range(count - right)]
+            true = min(right, count)
+            tokens = text.tokens[start : start + true]
+            tokens += [self.config.vocabulary + 1 + i for i in range(count - true)]
             names.append(name)
             drafts.append(tokens)
         self._fresh_drafts(names, drafts)

@@ -108,7 +108,7 @@ class Engine:
             is_encoder_decoder=False,
             runner_type="generate",
         )
-        made = bare(
+        return bare(
             configs.VllmConfig,
             model_config=hybrid,
             cache_config=cache,
@@ -123,7 +123,6 @@ class Engine:
             compilation_config=_Plain(static_forward_context={}),
             structured_outputs_config=None,
         )
-        return made
 
     def _make_speculative(self) -> Any:
         config = self.config
