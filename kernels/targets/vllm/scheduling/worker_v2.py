@@ -1,7 +1,7 @@
 """The V2 worker: request slots and what the V2 runner keeps in them on the device.
 
 The V2 runner keeps its state in tensors that kernels update, so its host code decides little: which slot a request
-gets, what a slot is seeded with, the order of the batch, which rows run as decodes. That logic is modelled here, slot by
+gets, what a slot is seeded with, the order of the batch, which rows run as decodes. All that is modelled here, slot by
 slot; the batch order is the release's own function where it has one. The advance kernel's arithmetic is docs/domain.md,
 section 4.
 """
