@@ -176,7 +176,7 @@ PRE = ("program", 1, "rows", 0)
         ((*POST, "surprise"), 1),
         ((*PRE, "surprise"), 1),
     ],
-    ids=str,
+    ids=lambda value: ".".join(map(str, value)) if isinstance(value, tuple) else str(value)[:24],
 )
 def test_a_bound_is_kept_and_the_message_names_the_place(
     document: Document, path: tuple[str | int, ...], value: Any

@@ -11,6 +11,7 @@ import pytest
 from harness.case import Case, InvalidCase, Precopy, PrecopyRow
 from harness.check.worker_process import WorkerError, WorkerProcess, WorkerRefused
 from harness.engines.random import Recipe
+from harness.engines.relations import RelationPolicy
 
 ROW = PrecopyRow(slot=0, source_column=0, destination_column=1, bias=0)
 SAFE = Precopy(runner="V1", rows=(ROW,))
@@ -91,7 +92,7 @@ def test_nobody_is_overdue_who_was_not_listened_to(start: Callable[..., WorkerPr
     """While the campaign restarts another worker, this one's answers wait: that is no hang."""
     worker = start("exit", limit=1.0)
     recipe = Recipe(seed=0, domains=("reachable",), operations=("postprocess",), scale="small")
-    worker.send_range(recipe, 0, 1, float("inf"))
+    worker.send_range(recipe, RelationPolicy(), 0, 1, float("inf"))
     assert worker.connection.poll(60)
     time.sleep(1.2)
     assert not worker.overdue()
