@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from harness.case import Case, InvalidCase, encode_case
+from harness.case import Case, InvalidCase, decode_case, encode_case
 from harness.check.outcome import Outcome, Signature
 from harness.generators.reachability import require_reachable
 from harness.shrink.passes import PASSES, Proposal
@@ -93,6 +93,7 @@ class _Shrinker:
                 continue
             self._tried.add(text)
             try:
+                decode_case(text)  # bounds of numbers are checked on the way in alone
                 outcome = self._judge(candidate)
             except InvalidCase:
                 continue

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.case import Case, InvalidCase, Postprocess, Precopy, PrecopyRow, decode_case, encode_case
+from harness.case import Case, InvalidCase, Postprocess, PostprocessRow, Precopy, PrecopyRow, decode_case, encode_case
 from harness.check.outcome import Evidence, Outcome, Seconds, Signature, Verdict
 from harness.engines.random import Recipe, case_at
 from harness.generators.reachability import require_reachable
@@ -47,10 +47,10 @@ def test_every_proposal_is_a_valid_case_or_none(case: Case) -> None:
         for proposal in propose(case):
             try:
                 candidate = proposal()
+                decoded = decode_case(encode_case(candidate))
             except InvalidCase:
                 continue
-            text = encode_case(candidate)
-            assert decode_case(text) == candidate, propose.__name__
+            assert decoded == candidate, propose.__name__
             assert candidate.domain == case.domain
     assert encode_case(case) == before
 
@@ -60,6 +60,7 @@ def test_shrinking_ends_whatever_fails(case: Case) -> None:
     shrunk = shrink(case, failed(), when(lambda _: True), max_executions=3000)
     assert shrunk.complete
     assert shrunk.executions < 400
+    assert decode_case(encode_case(shrunk.case)) == shrunk.case, "a file of it can be read"
     layout = shrunk.case.layout
     assert (len(shrunk.case.program), len(layout.groups), layout.num_states) == (1, 1, 1)
     if shrunk.case.domain == "reachable":
@@ -118,6 +119,21 @@ def test_candidates_outside_the_preconditions_cost_nothing(make_case: Callable[.
     case = make_case()
     shrunk = shrink(case, failed(), judge)
     assert (shrunk.executions, shrunk.case, shrunk.complete) == (0, case, True)
+
+
+def test_candidates_beyond_a_bound_are_not_judged(make_case: Callable[..., Case]) -> None:
+    """A decode step with the same running state would have computed one token more than a file may say."""
+    rows = (PostprocessRow(slot=0, scheduled=3, computed=2**30, draft=1, accepted=1, state_column=0),)
+    case = make_case(Postprocess(runner="V1", rows=rows))
+    assert decode_case(encode_case(case)) == case
+
+    def judge(candidate: Case) -> Outcome:
+        assert decode_case(encode_case(candidate)) == candidate
+        return failed() if candidate.program[0].rows[0].running > 2**30 else PASSED  # type: ignore[union-attr]
+
+    shrunk = shrink(case, failed(), judge)
+    assert shrunk.executions > 5
+    assert decode_case(encode_case(shrunk.case)) == shrunk.case
 
 
 def test_no_candidate_is_judged_twice(make_case: Callable[..., Case]) -> None:
