@@ -149,7 +149,7 @@ def with_triggers(make: Callable[..., Settings], target: str, count: int, **chan
 
 
 def test_a_crash_is_a_finding_and_the_campaign_goes_on(settings: Callable[..., Settings], broken_targets: Path) -> None:
-    given, triggers = with_triggers(settings, "broken:segfault", 2, cases=20, shrink=True, shrink_executions=3)
+    given, triggers = with_triggers(settings, "broken:segfault", 2, cases=20, shrink=True, shrink_executions=1)
     summary, events = finish(given)
     judged = [event.index for event in events if isinstance(event, CaseJudged)]
     assert sorted(judged) == list(range(20)), "every case has one verdict"
@@ -162,7 +162,7 @@ def test_a_crash_is_a_finding_and_the_campaign_goes_on(settings: Callable[..., S
     (shrunk,) = [event for event in events if isinstance(event, FindingShrunk)]
     assert shrunk.repro.signature == found.repro.signature
     assert shrunk.repro.shrink is not None
-    assert (shrunk.repro.shrink.executions, shrunk.repro.shrink.complete) == (3, False)
+    assert (shrunk.repro.shrink.executions, shrunk.repro.shrink.complete) == (1, False)
     assert summary.exit_status == 1
 
 
