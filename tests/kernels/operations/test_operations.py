@@ -90,7 +90,7 @@ def test_a_program_is_made_of_steps_on_shared_arrays() -> None:
 def test_a_missing_column_is_asked_for(builtin: Session) -> None:
     """Some drawn batches must fail to be staged: then the error is what is judged."""
     recipe = Recipe(3, ("total",), ("stage",), "full")
-    cases = [case_at(recipe, index) for index in range(CASES)]
+    cases = [case_at(recipe, index) for index in range(8 * CASES)]
     missing = [case for case in cases if any(getattr(row, "state_column", 0) is None for row in case.program[0].rows)]
     assert missing
     for case in missing:

@@ -60,6 +60,11 @@ def test_the_oldest_form(tmp_path: Path) -> None:
         states_per_layer=False,
         rows_by="batch",
         mapping_bits=32,
+        advance=False,
+        scatter=False,
+        fill=False,
+        aligned_indices=False,
+        host_path=False,
     )
 
 
