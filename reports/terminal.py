@@ -47,7 +47,7 @@ class _TerminalReport:
                 self._status.update(f"{event.done} cases, {rate:.0f} a second, {self._found} findings")
             case FindingFound():
                 self._found += 1
-                self._line("found", "bold red", f"{event.signature}, case {event.repro.origin.index}")
+                self._line("found", "bold red", f"{event.signature}, {_where(event.repro.origin.index)}")
                 self._console.print(Text(f"      {event.repro.evidence.summary}"))
                 self._console.print(Text(f"      saved as drawn: {event.path}", style="dim"))
                 self._status.update("shrinking")
@@ -104,3 +104,7 @@ class _TerminalReport:
             self._line("missing", "bold red", f"{name}: no case")
         if not summary.findings and not summary.missing:
             self._line("nothing found", "bold green", "")
+
+
+def _where(index: int | None) -> str:
+    return "met while shrinking another" if index is None else f"case {index}"
