@@ -56,7 +56,7 @@ def test_a_relation_that_never_said_anything_fails_the_run_if_it_was_named(harne
 
 
 def test_a_repro_of_an_unknown_relation_is_refused_in_one_line(harness: Command, tmp_path: Path) -> None:
-    told = run(harness, "builtin+wrong-destination", "--ops", "precopy", "--no-shrink")
+    told = run(harness, "builtin+wrong-destination", "--ops", "precopy", "--no-shrink", "--fail-fast")
     path = tmp_path / told["findings"][0]["repro"]
     repro = json.loads(path.read_text())
     repro["signature"]["oracle"] = "relation:no-such-thing"
