@@ -34,6 +34,7 @@ from harness.check.worker import OUTCOMES
 from harness.check.worker_process import KernelLine, WorkerError, WorkerLost, WorkerProcess
 from harness.engines.random import CASES_PER_LAYOUT, GENERATOR_VERSION, Recipe, case_at
 from harness.engines.relations import RelationPolicy
+from harness.kernels.executors.registry import DEFAULT_CHECKS
 from harness.regimes import REGIMES, regimes_of
 from harness.repro import Origin, Repro, ShrinkRecord, repro_name, require_writable, write_repro
 from harness.shrink.shrinker import shrink
@@ -62,7 +63,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     budget_seconds: float | None = None
     workers: int = 1
     case_seconds: float = 120.0
-    checks: tuple[str, ...] = ("memory",)
+    checks: tuple[str, ...] = DEFAULT_CHECKS
     require: tuple[str, ...] = ()
     relations: RelationPolicy = RelationPolicy()
     fail_fast: bool = False
@@ -354,7 +355,7 @@ def shrinking_judge(worker: WorkerProcess, signature: Signature) -> Callable[[Ca
     def judge(case: Case) -> Outcome:
         if not worker.alive:
             worker.restart()
-        return worker.check(case, asked)
+        return worker.check(case, asked, sighted=signature.sighted)
 
     return judge
 

@@ -13,6 +13,9 @@ Status = Literal["pass", "fail", "skip"]
 SkipReason = Literal["lacks-operation", "outside-contract", "executor-cannot", "relation-undefined"]
 """`relation-undefined` belongs to relations: the relation says nothing about this case."""
 
+SIGHT_ORACLES = ("race", "undefined")
+"""Oracles of what kernels did, whatever the bytes are."""
+
 RELATION = "relation:"
 """What the oracle of a signature starts with if a relation between runs was violated; its name follows."""
 
@@ -39,6 +42,12 @@ class Signature(msgspec.Struct, frozen=True):
     def relation(self) -> str | None:
         """The relation that has to be asked for this finding to show, if it was one that saw it."""
         return self.oracle.removeprefix(RELATION) if self.oracle.startswith(RELATION) else None
+
+    @property
+    def sighted(self) -> bool:
+        """Whether it took an instrumented executor to see it: then that comes before the bytes, else the bytes alone
+        count, so that the finding shows as what it was."""
+        return self.oracle in SIGHT_ORACLES
 
     def __str__(self) -> str:
         return f"{self.operation}/{self.oracle}/{self.violation}/{self.object}/{self.conv_layout}"

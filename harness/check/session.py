@@ -27,6 +27,7 @@ from harness.check.outcome import WITHIN, Evidence, Outcome, Seconds, Signature,
 from harness.check.private_memory import PrivateMemory
 from harness.check.raised import compile_failure, is_refusal, is_targets, said
 from harness.check.relations import VariantFailed, VariantRefused, ask_relations
+from harness.check.sight import race_evidence
 from harness.kernels.executors.base import (
     AccessSpan,
     Arena,
@@ -71,21 +72,34 @@ class Session:
     """Judges cases. One session lives in one process and keeps the context of the layout it saw last."""
 
     def __init__(
-        self, target: Target, executor: Executor, on_operation: Callable[[str], None] = lambda name: None
+        self,
+        target: Target,
+        executor: Executor,
+        on_operation: Callable[[str], None] = lambda name: None,
+        *,
+        identical_stores: bool = False,
     ) -> None:
+        """`identical_stores`: report races between stores of the same value, too."""
         self.target = target
         self.executor = executor
         self._on_operation = on_operation
+        self._identical_stores = identical_stores
+        self._sighted = True
         self._arena: Arena | None = None
         self._layout: LayoutPlan | None = None
         self._bound: tuple[Bound, PrivateMemory, list[AccessSpan]] | None = None
         self._tensors: dict[tuple[int, int, int], torch.Tensor] = {}
 
-    def check(self, case: Case, relations: Sequence[str] = (), most: int | None = None) -> Outcome:
+    def check(
+        self, case: Case, relations: Sequence[str] = (), most: int | None = None, *, sighted: bool = True
+    ) -> Outcome:
         """Judge a case; if it passes, ask `relations`, in order, until `most` of them said something (None: all).
+
+        Not `sighted`: leave out what only instrumented executors see beside the bytes and accesses out of bounds.
 
         Raises InvalidCase if the case is outside the preconditions, HarnessError if we are at fault.
         """
+        self._sighted = sighted
         seconds = Seconds()
         start = time.perf_counter()
         try:
@@ -159,7 +173,7 @@ class Session:
         if expected is not None:
             failure = self._compare(case, plan, index, before, expected, found, private, seen)
         else:
-            failure = access_evidence(case, plan, index, self.executor.faults())
+            failure = self._seen_running(case, plan, index)
             if failure is None and (damaged := private.damaged()):
                 failure = private_evidence(case, index, damaged)
         if failure is not None:
@@ -326,13 +340,21 @@ class Session:
         private: PrivateMemory,
         seen: Seen,
     ) -> tuple[Signature, Evidence] | None:
-        failure = access_evidence(case, plan, index, self.executor.faults())
+        failure = self._seen_running(case, plan, index)
         if failure is None:
             failure = byte_evidence(case, plan, index, before, expected, found)
         if failure is None:
             failure = result_evidence(case, index, expected, seen)
         if failure is None and (damaged := private.damaged()):
             failure = private_evidence(case, index, damaged)
+        return failure
+
+    def _seen_running(self, case: Case, plan: MemoryPlan, index: int) -> tuple[Signature, Evidence] | None:
+        """What the executor saw while kernels ran, whatever the bytes are."""
+        failure = access_evidence(case, plan, index, self.executor.faults())
+        if failure is None and self._sighted:
+            recorded = self.executor.recorded()
+            failure = race_evidence(case, plan, index, recorded, identical=self._identical_stores)
         return failure
 
     def _fail(self, name: str, expected: Expected, failure: tuple[Signature, Evidence]) -> Verdict:

@@ -23,6 +23,7 @@ import msgspec
 from harness.case import Case, InvalidCase, decode_case, encode_case
 from harness.check.outcome import Outcome
 from harness.kernels.cache_directory import cache_directory
+from harness.kernels.executors.registry import DEFAULT_CHECKS
 
 _PR_SET_PDEATHSIG = 1
 ENCODER = msgspec.msgpack.Encoder()
@@ -34,7 +35,7 @@ class Assignment(msgspec.Struct, frozen=True):
 
     target: str
     executor: str
-    checks: tuple[str, ...] = ("memory",)
+    checks: tuple[str, ...] = DEFAULT_CHECKS
 
 
 def serve(connection: Connection, assignment: Assignment) -> None:
@@ -91,15 +92,20 @@ class _Judge:
         executor = create_executor(assignment.executor, assignment.checks)
         from harness.check.session import Session
 
-        self._session = Session(load_target(assignment.target, executor), executor, self._at)
+        self._session = Session(
+            load_target(assignment.target, executor),
+            executor,
+            self._at,
+            identical_stores="identical-stores" in assignment.checks,
+        )
 
     def _at(self, operation: str) -> None:
         self._connection.send(("at", (self._index, operation)))
 
-    def check(self, text: bytes, relations: tuple[str, ...]) -> None:
-        """Judge one case given as JSON, and ask relations about it; answers `outcome`."""
+    def check(self, text: bytes, relations: tuple[str, ...], sighted: bool) -> None:
+        """Judge one case given as JSON, and ask relations about it; answers `outcome`. `sighted`: see Session."""
         self._index = -1
-        outcome = self._session.check(decode_case(text), relations)
+        outcome = self._session.check(decode_case(text), relations, sighted=sighted)
         self._connection.send(("outcome", ENCODER.encode(outcome)))
 
     def time(self, text: bytes, launches: int) -> None:

@@ -20,6 +20,7 @@ import harness
 from harness.case import Case, InvalidCase, encode_case
 from harness.check.outcome import RELATION, WITHIN, Evidence, Outcome, Seconds, Signature, Verdict
 from harness.check.worker import OUTCOMES, Assignment
+from harness.kernels.executors.registry import DEFAULT_CHECKS
 
 KernelLine = tuple[str, str, int]
 """File, function and line number."""
@@ -75,7 +76,7 @@ class WorkerProcess:
         executor: str,
         *,
         limit: float,
-        checks: tuple[str, ...] = ("memory",),
+        checks: tuple[str, ...] = DEFAULT_CHECKS,
         on_notice: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._assignment = Assignment(target, executor, checks)
@@ -124,13 +125,13 @@ class WorkerProcess:
         if kind != "ready":
             raise WorkerError(f"unexpected {kind!r} from a new worker")
 
-    def check(self, case: Case, relations: tuple[str, ...] = ()) -> Outcome:
-        """Judge one case, and ask relations about it if it passes.
+    def check(self, case: Case, relations: tuple[str, ...] = (), *, sighted: bool = True) -> Outcome:
+        """Judge one case, and ask relations about it if it passes. `sighted`: see Session.
 
         Raises InvalidCase or WorkerError; a lost worker is an outcome, and needs `restart`.
         """
         try:
-            self.connection.send(("check", (encode_case(case), relations)))
+            self.connection.send(("check", (encode_case(case), relations, sighted)))
             while True:
                 kind, content = self.receive()
                 if kind == "outcome":

@@ -175,11 +175,14 @@ CaseLimitOption = Annotated[
     ),
 ]
 
+DEFAULT_CHECKS = "memory,races"
+
 ChecksOption = Annotated[
     str,
     typer.Option(
         "--checks",
-        help="What the native executor watches besides the bytes, comma-separated: memory; or none.",
+        help="What the native executor watches besides the bytes, comma-separated: memory (accesses outside what "
+        "may be touched), races, identical-stores (races that store one value); or none.",
         callback=callback(parse_checks),
     ),
 ]

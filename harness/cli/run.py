@@ -86,7 +86,7 @@ def run(
     scale: Annotated[
         str | None, typer.Option("--scale", help="small or full cases. Default: small for the interpreter.")
     ] = None,
-    checks: options.ChecksOption = "memory",
+    checks: options.ChecksOption = options.DEFAULT_CHECKS,
     order: Annotated[
         str,
         typer.Option(

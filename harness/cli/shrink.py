@@ -47,7 +47,7 @@ def shrink(
     how = options.executor_or_default(executor)
     with WorkerProcess(chosen, how, limit=120.0) as worker:
         worker.wait_ready()
-        outcome = worker.check(repro.case, relations_to_ask(repro))
+        outcome = worker.check(repro.case, relations_to_ask(repro), sighted=repro.signature.sighted)
         failure = outcome.failure
         if failure is None:
             skipped = any(verdict.status == "skip" for verdict in (*outcome.verdicts, *outcome.relations))

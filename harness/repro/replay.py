@@ -57,7 +57,7 @@ def replay(repro: Repro, target: str, executor: str, limit: float) -> Replayed:
     """Run a repro's case. Raises WorkerRefused, InvalidCase or WorkerError."""
     with WorkerProcess(target, executor, limit=limit) as worker:
         worker.wait_ready()
-        outcome = worker.check(repro.case, relations_to_ask(repro))
+        outcome = worker.check(repro.case, relations_to_ask(repro), sighted=repro.signature.sighted)
     answer: Answer
     if outcome.failure is not None:
         answer = "FAILED"

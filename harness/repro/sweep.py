@@ -102,7 +102,9 @@ def _ask(
             try:
                 if not worker.alive:
                     worker.restart()
-                yield _judged(target, repro, worker.check(repro.case, relations_to_ask(repro)))
+                yield _judged(
+                    target, repro, worker.check(repro.case, relations_to_ask(repro), sighted=repro.signature.sighted)
+                )
             except (WorkerRefused, InvalidCase) as refusal:
                 yield error(refusal, BAD_TARGET)
             except (WorkerError, WorkerLost) as failure:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
+    from harness.memory.accesses import RecordedLaunch
+
 
 class DeviceFault(Exception):
     """A kernel took the device down, and with it this process: every later call fails, whatever it does."""
@@ -134,6 +136,10 @@ class Executor(abc.ABC):
 
     def faults(self) -> Sequence[AccessFault]:
         """Accesses seen outside the spans since `begin`. Only checking executors see any."""
+        return ()
+
+    def recorded(self) -> Sequence[RecordedLaunch]:
+        """What each launch since `begin` loaded and stored. Only executors asked for races know."""
         return ()
 
     def executed_lines(self) -> Collection[tuple[str, str, int]]:

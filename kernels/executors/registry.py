@@ -36,18 +36,23 @@ def executor_class(name: str) -> type[Executor]:
     return found
 
 
-CHECKS = ("memory",)
-"""What an executor may be asked to watch; those that cannot, do not."""
+CHECKS = ("memory", "races", "identical-stores")
+"""What an executor may be asked to watch; those that cannot, do not.
+
+`identical-stores` belongs to `races`: stores of one value to one byte by programs or warps that nothing orders.
+"""
+
+DEFAULT_CHECKS = ("memory", "races")
 
 
-def create_executor(name: str, checks: Sequence[str] = CHECKS) -> Executor:
+def create_executor(name: str, checks: Sequence[str] = DEFAULT_CHECKS) -> Executor:
     """A new executor that watches `checks`. Raises UnavailableExecutor, with the reason, if it cannot run here."""
     found = executor_class(name)
     reason = found.unavailable()
     if reason is not None:
         raise UnavailableExecutor(f"executor {name} is not available: {reason}")
     if name == "native":
-        return found(checks="memory" in checks)  # type: ignore[call-arg]
+        return found(checks="memory" in checks, races="races" in checks)  # type: ignore[call-arg]
     try:
         return found()
     except RuntimeError as error:

@@ -1,7 +1,7 @@
 """The records that compiled code and Python share: plain arrays of 64-bit words, laid out in this file alone.
 
 A launch record says what to run and holds the arguments. A watch record says which memory may be touched and
-collects faults; all launches of one executor share it.
+collects faults and recorded accesses; all launches of one executor share it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,17 @@ FAULT_COUNT: Final = 3
 FAULT_CAPACITY: Final = 4
 FAULTS: Final = 5
 """Address of `FAULT_CAPACITY` fault records."""
-WATCH_WORDS: Final = 6
+RECORD_COUNT: Final = 6
+"""Accesses recorded since it was set to 0, kept or not."""
+RECORD_CAPACITY: Final = 7
+RECORDS: Final = 8
+"""Address of `RECORD_CAPACITY` access records."""
+STORED_SIZE: Final = 9
+"""Bytes that recorded stores have written since it was set to 0, kept or not."""
+STORED_CAPACITY: Final = 10
+STORED: Final = 11
+"""Address of `STORED_CAPACITY` bytes for them."""
+WATCH_WORDS: Final = 12
 
 # A fault record.
 FAULT_SITE: Final = 0
@@ -48,6 +58,18 @@ FAULT_PROGRAM: Final = 3
 FAULT_INSIDE: Final = 4
 """1 if the access lies inside a span, and so is only misaligned."""
 FAULT_WORDS: Final = 5
+
+# An access record: `ACCESS_COUNT` lanes from `ACCESS_LANE` on, side by side in memory from `ACCESS_ADDRESS` on.
+ACCESS_SITE: Final = 0
+ACCESS_PROGRAM: Final = 1
+ACCESS_EPOCH: Final = 2
+"""Barriers that the program has passed."""
+ACCESS_ADDRESS: Final = 3
+ACCESS_LANE: Final = 4
+ACCESS_COUNT: Final = 5
+ACCESS_STORED: Final = 6
+"""Where in the stored bytes those of a store begin."""
+ACCESS_WORDS: Final = 7
 
 ENTRY_POINT: Final = "run"
 """The compiled function: takes the address of a launch record, returns the watch record's fault count."""

@@ -2,7 +2,8 @@
 
 The test is inlined: does the access lie in the span that its site hit last, and is it aligned for its width? If not,
 `check` (see runtime_ir) searches all spans and records a fault if there is none; the access is then left out.
-Compiled without checks, accesses are bare.
+Compiled without checks, accesses are bare. Compiled to record, each one that happens is appended to the record of
+accesses, which the race oracle reads.
 """
 
 from __future__ import annotations
@@ -21,32 +22,47 @@ from harness.kernels.executors.native.types import Element, Pointer, Tensor, sto
 
 @dataclass(frozen=True)
 class AccessSite:
-    """A load or store of the kernel's text: where it stands and `width` bytes for each lane."""
+    """A load or store of the kernel's text: where it stands and `width` bytes for each lane.
+
+    `shape` is that of the tensor, empty for a scalar. `used` is false for a load whose value nobody uses.
+    """
 
     line: SourceLine | None
     is_store: bool
     width: int
+    shape: tuple[int, ...] = ()
+    used: bool = True
 
 
 class AccessWriter:
     """Writes loads and stores, and numbers their sites."""
 
-    def __init__(self, builder: LaneBuilder, *, checks: bool) -> None:
+    def __init__(
+        self,
+        builder: LaneBuilder,
+        *,
+        checks: bool,
+        epoch: Callable[[], str] | None,
+        is_used: Callable[[str], bool],
+    ) -> None:
+        """`epoch` writes the number of barriers passed, None if accesses are not recorded."""
         self.sites: list[AccessSite] = []
         self._builder = builder
         self._checks = checks
+        self._epoch = epoch
+        self._is_used = is_used
 
     def load(self, operation: Operation, operands: list[Value]) -> Value:
         """`tt.load`: pointer, then perhaps a mask, then perhaps what masked-off lanes get (0 otherwise)."""
         pointer, mask, other = _parts(operation, operands)
         element = _pointee(pointer)
-        site = self._site(operation, element, is_store=False)
+        site = self._site(operation, element, pointer, is_store=False)
         if isinstance(pointer, Scalar):
             return Scalar(element, self._load_lane(element, site, pointer, mask, other, ()))
         # All lanes load before anything else happens, as on a GPU.
         builder = self._builder
         if is_block(pointer, element):
-            return builder.kept(load_block(builder, site, pointer, element, mask, other))
+            return builder.kept(load_block(builder, site, pointer, element, mask, other, self._now()))
         buffer = builder.buffer(Tensor(pointer.shape, element))
         count = bounded(builder, mask)
         if count is not None and other is not None:
@@ -65,9 +81,9 @@ class AccessWriter:
         pointer, value, mask = _parts(operation, operands)
         assert value is not None
         element = _pointee(pointer)
-        site = self._site(operation, element, is_store=True)
+        site = self._site(operation, element, pointer, is_store=True)
         if isinstance(pointer, Lanes) and is_block(pointer, element):
-            store_block(self._builder, site, pointer, element, value, mask)
+            store_block(self._builder, site, pointer, element, value, mask, self._now())
             return
         shape = pointer.shape if isinstance(pointer, Lanes) else ()
         self._builder.each_lane(
@@ -76,9 +92,25 @@ class AccessWriter:
             bounded(self._builder, mask),
         )
 
-    def _site(self, operation: Operation, element: Element, *, is_store: bool) -> int:
-        self.sites.append(AccessSite(operation.line, is_store, stored_bytes(element)))
+    def _site(self, operation: Operation, element: Element, pointer: Value, *, is_store: bool) -> int:
+        shape = pointer.shape if isinstance(pointer, Lanes) else ()
+        used = is_store or self._is_used(operation.results[0])
+        self.sites.append(AccessSite(operation.line, is_store, stored_bytes(element), shape, used))
         return len(self.sites) - 1
+
+    def _now(self) -> str:
+        """The number of barriers passed; 0 where nobody asks."""
+        return self._epoch() if self._epoch else "0"
+
+    def _record(self, site: int, pointer: Value, address: str, index: Index, value: str) -> None:
+        if self._epoch is None:
+            return
+        builder = self._builder
+        number = builder.linear(pointer.shape, index) if isinstance(pointer, Lanes) else "0"
+        builder.effect(
+            f"call void @record(ptr %launch, i64 %program, i64 {self._now()}, i64 {site}, i64 {address},"
+            f" i64 {number}, i64 1, i64 {self.sites[site].width}, ptr {value})"
+        )
 
     def _load_lane(
         self, element: Element, site: int, pointer: Value, mask: Value | None, other: Value | None, index: Index
@@ -87,6 +119,7 @@ class AccessWriter:
         fallback = builder.to_stored(element, builder.lane(other, index)) if other is not None else "0"
 
         def read(address: str) -> str:
+            self._record(site, pointer, address, index, "null")
             return builder.value(f"load {llvm}, ptr {builder.value(f'inttoptr i64 {address} to ptr')}, align 1")
 
         loaded = self._guarded(site, pointer, mask, index, read, llvm, fallback)
@@ -97,8 +130,13 @@ class AccessWriter:
     ) -> None:
         builder, llvm = self._builder, stored_llvm(element)
 
+        kept = builder.slot(llvm) if self._epoch else ""
+
         def write(address: str) -> str:
             operand = builder.to_stored(element, builder.lane(value, index))
+            if kept:
+                builder.effect(f"store {llvm} {operand}, ptr {kept}")
+                self._record(site, pointer, address, index, kept)
             place = builder.value(f"inttoptr i64 {address} to ptr")
             builder.effect(f"store {llvm} {operand}, ptr {place}, align 1")
             return ""

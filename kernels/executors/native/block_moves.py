@@ -29,26 +29,38 @@ def bounded(builder: LaneBuilder, mask: Value | None) -> str | None:
 
 
 def load_block(
-    builder: LaneBuilder, site: int, pointer: Lanes, element: Element, mask: Value | None, other: Value | None
+    builder: LaneBuilder,
+    site: int,
+    pointer: Lanes,
+    element: Element,
+    mask: Value | None,
+    other: Value | None,
+    epoch: str,
 ) -> Buffer:
     """Load into a new buffer; masked-off and refused lanes get `other`, or 0."""
     buffer = builder.buffer(Tensor(pointer.shape, element))
     clear = other is None or _is_zero(other)
     if other is not None and not clear:
         builder.keep(buffer, other)
-    _move(builder, site, pointer, mask, buffer, is_store=False, clear=clear)
+    _move(builder, site, pointer, mask, buffer, epoch, is_store=False, clear=clear)
     return buffer
 
 
 def store_block(
-    builder: LaneBuilder, site: int, pointer: Lanes, element: Element, value: Value, mask: Value | None
+    builder: LaneBuilder,
+    site: int,
+    pointer: Lanes,
+    element: Element,
+    value: Value,
+    mask: Value | None,
+    epoch: str,
 ) -> None:
     """Store a tensor, from its buffer if it lies in one."""
     buffer = value.buffer if isinstance(value, Lanes) else None
     if buffer is None:
         buffer = builder.buffer(Tensor(pointer.shape, element))
         builder.keep(buffer, value)
-    _move(builder, site, pointer, mask, buffer, is_store=True, clear=False)
+    _move(builder, site, pointer, mask, buffer, epoch, is_store=True, clear=False)
 
 
 def _move(
@@ -57,6 +69,7 @@ def _move(
     pointer: Lanes,
     mask: Value | None,
     buffer: Buffer,
+    epoch: str,
     *,
     is_store: bool,
     clear: bool,
@@ -85,7 +98,8 @@ def _move(
         bytes_ = _mask_bytes(builder, mask, lanes)
     width = stored_bytes(buffer.type.element)
     builder.effect(
-        f"call void @move(ptr %launch, i64 %program, i64 {site}, i64 {width}, i64 {pointer.progression.first()},"
+        f"call void @move(ptr %launch, i64 %program, i64 {epoch}, i64 {site}, i64 {width},"
+        f" i64 {pointer.progression.first()},"
         f" i64 {count}, ptr {bytes_}, i64 {lanes}, i1 {int(is_store)}, i1 {int(clear)}, ptr {buffer.pointer})"
     )
 

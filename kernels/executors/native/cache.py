@@ -35,6 +35,8 @@ class CompiledVariant:
     arguments: int
     sites: tuple[AccessSite, ...]
     blocks: tuple[tuple[SourceLine, ...], ...]
+    owners: tuple[bytes, ...] = ()
+    """For each site, the warp of each of its lanes; empty where accesses are not recorded."""
 
 
 class VariantCache:

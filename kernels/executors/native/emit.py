@@ -16,7 +16,7 @@ from harness.kernels.executors.native.accesses import AccessSite, AccessWriter
 from harness.kernels.executors.native.builder import literal
 from harness.kernels.executors.native.control import ControlWriter, Environment
 from harness.kernels.executors.native.forms import BINARY, CASTS
-from harness.kernels.executors.native.ir import Function, Operation
+from harness.kernels.executors.native.ir import Function, Operation, used_names
 from harness.kernels.executors.native.lanes import Index, LaneBuilder, Lanes, Scalar, Value
 from harness.kernels.executors.native.recognition import recognised
 from harness.kernels.executors.native.source_lines import SourceLine
@@ -31,10 +31,11 @@ from harness.kernels.executors.native.types import (
 
 @dataclass(frozen=True)
 class EmitOptions:
-    """What is compiled into a variant: access checks, and a byte set for each block that runs."""
+    """What is compiled into a variant: access checks, a byte set for each block that runs, a record of accesses."""
 
     checks: bool
     lines: bool
+    record: bool = False
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,14 @@ class _Emitter:
         self._function = function
         self._options = options
         self._builder = LaneBuilder()
-        self._accesses = AccessWriter(self._builder, checks=options.checks)
+        self._epoch = self._builder.slot("i64") if options.record else ""
+        names = used_names(function.body)
+        self._accesses = AccessWriter(
+            self._builder,
+            checks=options.checks,
+            epoch=self._passed_barriers if options.record else None,
+            is_used=names.__contains__,
+        )
         self._blocks: list[tuple[SourceLine, ...]] = []
 
     def emit(self) -> Emitted:
@@ -64,6 +72,8 @@ class _Emitter:
         for name, word in (("%spans", SPAN_CACHE), ("%lines", LINES)):
             place = builder.value(f"getelementptr i8, ptr %launch, i64 {WORD * word}")
             builder.effect(f"{name} = load ptr, ptr {place}")
+        if self._epoch:
+            builder.effect(f"store i64 0, ptr {self._epoch}")
         values: Environment = {}
         for number, argument in enumerate(self._function.arguments):
             element = element_of(argument.type)
@@ -72,7 +82,7 @@ class _Emitter:
             values[argument.name] = Scalar(element, builder.from_stored(element, operand))
         ControlWriter(builder, self._operation, self._enter).function(self._function.body, values)
         signature = "define internal void @program(ptr %launch, i32 %x, i32 %y, i32 %z, i64 %program)"
-        llvm = runtime_ir.module(builder.text(signature), checks=self._options.checks)
+        llvm = runtime_ir.module(builder.text(signature), checks=self._options.checks, record=self._options.record)
         return Emitted(llvm, tuple(self._accesses.sites), tuple(self._blocks))
 
     def _enter(self, operations: tuple[Operation, ...]) -> None:
@@ -125,11 +135,17 @@ class _Emitter:
             return None
         if name == "barrier":
             # Every lane is done with an operation before the next one starts: there is nothing to wait for.
+            if self._epoch:
+                following = self._builder.value(f"add i64 {self._passed_barriers()}, 1")
+                self._builder.effect(f"store i64 {following}, ptr {self._epoch}")
             return None
         write = _WRITERS.get(name)
         if write is None:
             raise ExecutorCannot(f"the native executor does not know {name}")
         return write(self, operation, operands)
+
+    def _passed_barriers(self) -> str:
+        return self._builder.value(f"load i64, ptr {self._epoch}")
 
     def constant(self, operation: Operation, _: list[Value]) -> Value:
         operand, type_ = str(operation.attributes["value"]), operation.types[0]

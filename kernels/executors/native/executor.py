@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from harness.kernels.executors.native.kernel import NativeKernel
     from harness.kernels.executors.native.source_lines import SourceLine
     from harness.kernels.executors.native.variant import Variant
+    from harness.memory.accesses import RecordedLaunch
 
 VARIANT_LIMIT = 512
 """Variants kept in memory. When there are more, all are dropped; those still used come back from the disk cache."""
@@ -36,7 +37,8 @@ class NativeExecutor(Executor):
     """Runs kernels compiled for the CPU.
 
     `checks`: test every access against the spans given to `begin`; without, a stray access does what it does.
-    `lines`: note which kernel lines run (default: with checks). `program_order`: see the module of that name.
+    `races`: record every access, for the race oracle. `lines`: note which kernel lines run (default: with checks).
+    `program_order`: see the module of that name.
     `cache`: where compiled variants are kept; None for nowhere, by default in the harness's cache directory.
     """
 
@@ -47,19 +49,23 @@ class NativeExecutor(Executor):
         *,
         checks: bool = True,
         lines: bool | None = None,
+        races: bool = False,
         program_order: ProgramOrder = "natural",
         cache: Path | str | None = "",
     ) -> None:
         from harness.kernels.executors.native.cache import VariantCache
         from harness.kernels.executors.native.emit import EmitOptions
+        from harness.kernels.executors.native.recording import Recorder
         from harness.kernels.executors.native.runtime import Watch
 
         self.device = torch.device("cpu")
         self.program_order = check_order(program_order)
-        self._options = EmitOptions(checks=checks, lines=checks if lines is None else lines)
+        self._options = EmitOptions(checks=checks, lines=checks if lines is None else lines, record=races)
         directory = cache_directory() / "native" if cache == "" else cache
         self._cache = VariantCache(Path(directory) if directory is not None else None)
         self._watch = Watch()
+        self._recorder = Recorder(self._watch.record) if races else None
+        self._recorded: list[RecordedLaunch] = []
         self._arena: Arena | None = None
         self._epoch = 0
         # Not a set: hashing a Triton kernel reads all that it calls, which may not exist yet.
@@ -95,6 +101,10 @@ class NativeExecutor(Executor):
         self._arena = arena
         self._epoch += 1
         self._watch.begin(arena.address, spans)
+        self._recorded = []
+
+    def recorded(self) -> Sequence[RecordedLaunch]:
+        return self._recorded
 
     def faults(self) -> tuple[AccessFault, ...]:
         return self._watch.faults()
@@ -121,13 +131,13 @@ class NativeExecutor(Executor):
         for variant in self._loaded:
             variant.forget_lines()
 
-    def load(self, kernel: Any, signature: Mapping[str, str], constants: Mapping[str, Any]) -> Variant:
+    def load(self, kernel: Any, signature: Mapping[str, str], constants: Mapping[str, Any], num_warps: int) -> Variant:
         """Compile a variant of a kernel made by `jit`, or find it in the cache."""
         from harness.kernels.executors.native.variant import load_variant
 
         if len(self._loaded) >= VARIANT_LIMIT:
             self._drop_variants()
-        variant = load_variant(kernel, signature, constants, self._options, self._cache)
+        variant = load_variant(kernel, signature, constants, self._options, self._cache, num_warps)
         self._loaded.append(variant)
         return variant
 
@@ -148,7 +158,11 @@ class NativeExecutor(Executor):
                 variant.epoch = self._epoch
             order = program_ids(self.program_order, self.launches, programs)
             address = 0 if order is None else int(order.ctypes.data)
+            if self._recorder is not None:
+                self._recorder.begin()
             count = variant.launch(grid, address, self._watch.address, arguments)
+            if self._recorder is not None and self._arena is not None:
+                self._recorded.append(self._recorder.launch(variant, grid, self._arena.address))
             self.launches += 1
             if count != self._watch.count:
                 self._watch.collect(count, variant.name, variant.sites, grid)

@@ -1,13 +1,15 @@
 """The front end is Triton's own: it turns a kernel's Python source into TTIR. No GPU is needed for that.
 
-It runs as for an NVIDIA GPU of one fixed kind and stops before anything depends on layouts or instructions. Nothing
-is said about divisibility, and no argument is specialised on being 1: neither changes a value.
+It runs as for an NVIDIA GPU of one fixed kind and stops before anything depends on layouts or instructions, which are
+asked for where it matters which warp runs a lane. No argument is specialised on being 1: that changes no value.
 """
 
 from __future__ import annotations
 
 import functools
+import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from triton._C.libtriton import ir
@@ -16,25 +18,55 @@ from triton.compiler import ASTSource
 from triton.compiler.compiler import make_backend
 
 _TARGET = GPUTarget("cuda", 90, 32)
+_logger = logging.getLogger(__name__)
 
 
-def translate(kernel: Any, signature: Mapping[str, str], constants: Mapping[str, Any]) -> str:
-    """TTIR of a Triton kernel, as text with locations, device functions inlined.
+@dataclass(frozen=True)
+class Translation:
+    """TTIR of a kernel and, if it was asked for and Triton could say, the same with layouts (TTGIR)."""
+
+    ttir: str
+    ttgir: str | None = None
+
+
+def translate(
+    kernel: Any, signature: Mapping[str, str], constants: Mapping[str, Any], num_warps: int | None = None
+) -> Translation:
+    """TTIR of a Triton kernel, as text with locations, device functions inlined; for `num_warps` also TTGIR.
 
     `signature` gives each parameter's type as Triton writes it (`*i32`, `i64`, `constexpr`), `constants` the values
-    of those that are `constexpr`. Raises what Triton raises for a kernel that it cannot compile.
+    of those that are `constexpr`. Layouts are those for pointers to 16 aligned bytes, as all tensors have them in
+    production. Raises what Triton raises for a kernel that it cannot compile.
     """
-    source = ASTSource(kernel, dict(signature), dict(constants))
+    aligned: dict[tuple[int, ...], list[list[object]]] = {}
+    if num_warps is not None:
+        aligned = {
+            (number,): [["tt.divisibility", 16]]
+            for number, type_ in enumerate(signature.values())
+            if type_.startswith("*")
+        }
+    source = ASTSource(kernel, dict(signature), dict(constants), aligned)
     backend = make_backend(_TARGET)
     # Floating-point fusion is named because Triton warns where it has to choose.
-    options = backend.parse_options({"enable_fp_fusion": True})
+    options = backend.parse_options(
+        {"enable_fp_fusion": True, **({} if num_warps is None else {"num_warps": num_warps})}
+    )
     context = ir.context()
     ir.load_dialects(context)
     backend.load_dialects(context)
     functions = backend.get_codegen_implementation(options)
     module = source.make_ir(_TARGET, options, functions, backend.get_module_map(), context)
     module = type(backend).make_ttir(module, {}, options, _TARGET.arch)
-    return str(module)
+    ttir = str(module)
+    return Translation(ttir, None if num_warps is None else _with_layouts(backend, module, options))
+
+
+def _with_layouts(backend: Any, module: Any, options: Any) -> str | None:
+    try:
+        return str(type(backend).make_ttgir(module, {}, options, _TARGET.arch))
+    except RuntimeError as error:  # what a pass of Triton raises that does not take this kernel
+        _logger.info("no layouts from Triton: %s", error)
+        return None
 
 
 @functools.cache

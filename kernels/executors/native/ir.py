@@ -66,3 +66,16 @@ class Function:
     name: str
     arguments: tuple[Argument, ...]
     body: Region
+
+
+def used_names(region: Region) -> set[str]:
+    """The SSA names that an operation or a jump in `region` takes as an operand."""
+    names: set[str] = set()
+    for block in region.blocks:
+        for operation in block.operations:
+            names.update(operation.operands)
+            for successor in operation.successors:
+                names.update(successor.operands)
+            for nested in operation.regions:
+                names |= used_names(nested)
+    return names

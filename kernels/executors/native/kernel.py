@@ -42,6 +42,8 @@ _RANGES = {
     **{f"u{bits}": (0, (1 << bits) - 1) for bits in (8, 16, 32, 64)},
 }
 _WORD_MASK = (1 << 64) - 1
+DEFAULT_WARPS = 4
+"""Warps of a program, if the launch does not say."""
 _GRID_LIMITS = ((1 << 31) - 1, 65535, 65535)
 
 Binder = Callable[..., tuple[tuple[Any, ...], tuple[Any, ...], dict[str, Any]]]
@@ -69,10 +71,11 @@ class NativeKernel(JITFunction[Any]):  # type: ignore[misc]
             unknown = next(name for name in options if name not in launch_options())
             raise KeyError(f"{self.__name__} was launched with the unknown keyword argument {unknown}")
         kinds, words = self._arguments(passed)
-        key = (kinds, constants, tuple(map(type, constants)))
+        num_warps = int(options.get("num_warps", DEFAULT_WARPS))
+        key = (kinds, constants, tuple(map(type, constants)), num_warps)
         variant = self.variants.get(key)
         if variant is None:
-            self.variants[key] = variant = self._compile(kinds, passed, constants)
+            self.variants[key] = variant = self._compile(kinds, passed, constants, num_warps)
         if warmup:
             return
         if callable(grid):
@@ -108,7 +111,9 @@ class NativeKernel(JITFunction[Any]):  # type: ignore[misc]
                 )
         return tuple(kinds), words
 
-    def _compile(self, kinds: tuple[Any, ...], passed: tuple[Any, ...], constants: tuple[Any, ...]) -> Variant:
+    def _compile(
+        self, kinds: tuple[Any, ...], passed: tuple[Any, ...], constants: tuple[Any, ...], num_warps: int
+    ) -> Variant:
         types: dict[str, str] = {}
         values: dict[str, Any] = {}
         for parameter, kind, value in zip(self._passed, kinds, passed, strict=True):
@@ -128,7 +133,7 @@ class NativeKernel(JITFunction[Any]):  # type: ignore[misc]
         for parameter, value in zip(self._constant, constants, strict=True):
             types[parameter.name], values[parameter.name] = "constexpr", value
         signature = {parameter.name: types[parameter.name] for parameter in self.params}
-        return self.executor.load(self, signature, values)
+        return self.executor.load(self, signature, values, num_warps)
 
     def _grid(self, grid: Sequence[int]) -> tuple[int, int, int]:
         sizes = [int(size) for size in grid]

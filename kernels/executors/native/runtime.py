@@ -31,6 +31,7 @@ class Watch:
         self.count = 0
         """Faults seen since `begin`, kept or not."""
         self.address = self._record.ctypes.data
+        self.record = self._record
 
     def begin(self, base: int, spans: Sequence[AccessSpan]) -> None:
         """Forget faults; from here on, `spans` of the arena at address `base` may be touched."""

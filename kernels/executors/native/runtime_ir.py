@@ -8,14 +8,17 @@ from __future__ import annotations
 from harness.kernels.executors.native import abi
 
 
-def module(program: str, *, checks: bool) -> str:
+def module(program: str, *, checks: bool, record: bool) -> str:
     """A whole module around the function `program`; `run` in it is the entry point."""
-    parts = [_HEADER, _RUN, _CHECK if checks else _NO_CHECK, _MOVE]
-    return "\n".join([*(_filled(part) for part in parts), program])
+    parts = [_HEADER, _RUN, _CHECK if checks else _NO_CHECK, _MOVE, *([_RECORD] if record else [])]
+    return "\n".join([*(_filled(part, record) for part in parts), program])
 
 
-def _filled(text: str) -> str:
-    """`text` with `$NAME` replaced by the byte offset of that word of a record."""
+def _filled(text: str, record: bool) -> str:
+    """`text` with `$NAME$` replaced by the byte offset of that word of a record, and `;record ` by nothing or by a
+    comment."""
+    if record:
+        text = text.replace(";record ", "")
     for name, word in _OFFSETS:
         text = text.replace(f"${name}$", str(abi.WORD * word))
     return text
@@ -41,6 +44,20 @@ _OFFSETS = [
         "FAULT_PROGRAM",
         "FAULT_INSIDE",
         "FAULT_WORDS",
+        "RECORD_COUNT",
+        "RECORD_CAPACITY",
+        "RECORDS",
+        "STORED_SIZE",
+        "STORED_CAPACITY",
+        "STORED",
+        "ACCESS_SITE",
+        "ACCESS_PROGRAM",
+        "ACCESS_EPOCH",
+        "ACCESS_ADDRESS",
+        "ACCESS_LANE",
+        "ACCESS_COUNT",
+        "ACCESS_STORED",
+        "ACCESS_WORDS",
     ]
 ]
 
@@ -262,7 +279,8 @@ define internal i1 @covers(ptr %launch, i64 %first, i64 %bytes, i64 %width, ptr 
 # Moves `count` elements of `width` bytes between `address` and `buffer`: at once if all may be touched, else one by
 # one. With a mask (a byte for each lane) `count` is all lanes. A load clears, if told to, lanes that get nothing.
 _MOVE = """
-define internal void @move(ptr %launch, i64 %program, i64 %site, i64 %width, i64 %address, i64 %count, ptr %mask, \
+define internal void @move(ptr %launch, i64 %program, i64 %epoch, i64 %site, i64 %width, i64 %address, \
+i64 %count, ptr %mask, \
 i64 %lanes, i1 %is.store, i1 %clear, ptr %buffer) noinline nounwind {
 entry:
   %memory = inttoptr i64 %address to ptr
@@ -289,11 +307,14 @@ start:
   br i1 %straight, label %whole, label %lane
 whole:
   %bytes = mul i64 %count, %width
+  %recorded = select i1 %is.store, ptr %buffer, ptr null
   %all = call i1 @covers(ptr %launch, i64 %address, i64 %bytes, i64 %width, ptr %cache)
   br i1 %all, label %copy, label %lane
 copy:
   %target = select i1 %is.store, ptr %memory, ptr %buffer
   %source = select i1 %is.store, ptr %buffer, ptr %memory
+  ;record call void @record(ptr %launch, i64 %program, i64 %epoch, i64 %site, i64 %address, i64 0, i64 %count, \
+i64 %width, ptr %recorded)
   call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source, i64 %bytes, i1 false)
   br label %finish
 
@@ -315,6 +336,9 @@ move.lane:
   %lane.memory = inttoptr i64 %lane.address to ptr
   %lane.target = select i1 %is.store, ptr %lane.memory, ptr %lane.buffer
   %lane.source = select i1 %is.store, ptr %lane.buffer, ptr %lane.memory
+  ;record %lane.recorded = select i1 %is.store, ptr %lane.buffer, ptr null
+  ;record call void @record(ptr %launch, i64 %program, i64 %epoch, i64 %site, i64 %lane.address, i64 %i, i64 1, \
+i64 %width, ptr %lane.recorded)
   call void @llvm.memcpy.p0.p0.i64(ptr %lane.target, ptr %lane.source, i64 %width, i1 false)
   br label %next
 refused:
@@ -328,6 +352,101 @@ next:
   br i1 %more, label %lane, label %finish
 
 finish:
+  ret void
+}
+"""
+
+# Appends an access record, or extends the last one where lane and address follow on. `value` points to the bytes of a
+# store, null for a load.
+_RECORD = """
+define internal void @record(ptr %launch, i64 %program, i64 %epoch, i64 %site, i64 %address, i64 %lane, i64 %count, \
+i64 %width, ptr %value) noinline nounwind {
+entry:
+  %watch.place = getelementptr i8, ptr %launch, i64 $WATCH$
+  %watch = load ptr, ptr %watch.place
+  %number.place = getelementptr i8, ptr %watch, i64 $RECORD_COUNT$
+  %number = load i64, ptr %number.place
+  %capacity.place = getelementptr i8, ptr %watch, i64 $RECORD_CAPACITY$
+  %capacity = load i64, ptr %capacity.place
+  %records.place = getelementptr i8, ptr %watch, i64 $RECORDS$
+  %records = load ptr, ptr %records.place
+  %bytes = mul i64 %count, %width
+  %is.load = icmp eq ptr %value, null
+  %size.place = getelementptr i8, ptr %watch, i64 $STORED_SIZE$
+  %size = load i64, ptr %size.place
+  br i1 %is.load, label %follow, label %keep
+keep:
+  %size.next = add i64 %size, %bytes
+  store i64 %size.next, ptr %size.place
+  %most.place = getelementptr i8, ptr %watch, i64 $STORED_CAPACITY$
+  %most = load i64, ptr %most.place
+  %fits = icmp ule i64 %size.next, %most
+  br i1 %fits, label %kept, label %follow
+kept:
+  %stored.place = getelementptr i8, ptr %watch, i64 $STORED$
+  %stored = load ptr, ptr %stored.place
+  %target = getelementptr i8, ptr %stored, i64 %size
+  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %value, i64 %bytes, i1 false)
+  br label %follow
+
+follow:
+  %room = icmp ult i64 %number, %capacity
+  br i1 %room, label %look, label %full
+look:
+  %offset = mul i64 %number, $ACCESS_WORDS$
+  %here = getelementptr i8, ptr %records, i64 %offset
+  %none = icmp eq i64 %number, 0
+  br i1 %none, label %append, label %compare
+compare:
+  %last = getelementptr i8, ptr %here, i64 -$ACCESS_WORDS$
+  %last.site.place = getelementptr i8, ptr %last, i64 $ACCESS_SITE$
+  %last.site = load i64, ptr %last.site.place
+  %same.site = icmp eq i64 %last.site, %site
+  %last.program.place = getelementptr i8, ptr %last, i64 $ACCESS_PROGRAM$
+  %last.program = load i64, ptr %last.program.place
+  %same.program = icmp eq i64 %last.program, %program
+  %last.epoch.place = getelementptr i8, ptr %last, i64 $ACCESS_EPOCH$
+  %last.epoch = load i64, ptr %last.epoch.place
+  %same.epoch = icmp eq i64 %last.epoch, %epoch
+  %last.address.place = getelementptr i8, ptr %last, i64 $ACCESS_ADDRESS$
+  %last.address = load i64, ptr %last.address.place
+  %last.lane.place = getelementptr i8, ptr %last, i64 $ACCESS_LANE$
+  %last.lane = load i64, ptr %last.lane.place
+  %last.count.place = getelementptr i8, ptr %last, i64 $ACCESS_COUNT$
+  %last.count = load i64, ptr %last.count.place
+  %lane.next = add i64 %last.lane, %last.count
+  %same.lane = icmp eq i64 %lane.next, %lane
+  %last.bytes = mul i64 %last.count, %width
+  %address.next = add i64 %last.address, %last.bytes
+  %same.address = icmp eq i64 %address.next, %address
+  %same.1 = and i1 %same.site, %same.program
+  %same.2 = and i1 %same.epoch, %same.lane
+  %same.3 = and i1 %same.1, %same.2
+  %same = and i1 %same.3, %same.address
+  br i1 %same, label %extend, label %append
+extend:
+  %extended = add i64 %last.count, %count
+  store i64 %extended, ptr %last.count.place
+  ret void
+append:
+  %site.place = getelementptr i8, ptr %here, i64 $ACCESS_SITE$
+  store i64 %site, ptr %site.place
+  %program.place = getelementptr i8, ptr %here, i64 $ACCESS_PROGRAM$
+  store i64 %program, ptr %program.place
+  %epoch.place = getelementptr i8, ptr %here, i64 $ACCESS_EPOCH$
+  store i64 %epoch, ptr %epoch.place
+  %address.place = getelementptr i8, ptr %here, i64 $ACCESS_ADDRESS$
+  store i64 %address, ptr %address.place
+  %lane.place = getelementptr i8, ptr %here, i64 $ACCESS_LANE$
+  store i64 %lane, ptr %lane.place
+  %count.place = getelementptr i8, ptr %here, i64 $ACCESS_COUNT$
+  store i64 %count, ptr %count.place
+  %begin.place = getelementptr i8, ptr %here, i64 $ACCESS_STORED$
+  store i64 %size, ptr %begin.place
+  br label %full
+full:
+  %number.next = add i64 %number, 1
+  store i64 %number.next, ptr %number.place
   ret void
 }
 """

@@ -21,6 +21,8 @@ from harness.kernels.executors.native.emit import EmitOptions, emit
 from harness.kernels.executors.native.frontend import translate
 from harness.kernels.executors.native.source_lines import SourceLine
 from harness.kernels.executors.native.ttir import parse
+from harness.kernels.executors.native.warps import owners_of
+from harness.memory.accesses import AccessSource
 
 
 class Variant:
@@ -29,6 +31,18 @@ class Variant:
     def __init__(self, name: str, compiled: CompiledVariant) -> None:
         self.name = name
         self.sites = compiled.sites
+        self.sources = tuple(
+            AccessSource(
+                name,
+                site.line.function if site.line else "",
+                site.line.line if site.line else 0,
+                site.is_store,
+                site.width,
+                np.frombuffer(owners, dtype=np.uint8),
+            )
+            for site, owners in zip(compiled.sites, compiled.owners, strict=False)
+        )
+        """The sites as a record of accesses names them; empty if there is none."""
         self.epoch = -1
         """The `begin` that the span cache belongs to."""
         self._blocks = compiled.blocks
@@ -75,9 +89,11 @@ def load_variant(
     constants: Mapping[str, Any],
     options: EmitOptions,
     cache: VariantCache,
+    num_warps: int,
 ) -> Variant:
     """The variant, from the disk cache if it is there. Raises ExecutorCannot for what cannot be compiled."""
     name = kernel.fn.__name__
+    warps = num_warps if options.record else None
     key = cache.key(
         (
             # Triton's key covers the source of the kernel and of all it calls, with their lines and globals.
@@ -86,6 +102,7 @@ def load_variant(
             tuple(signature.items()),
             tuple((parameter, _spelled(value)) for parameter, value in constants.items()),
             options,
+            warps,
             _own_digest(),
             triton.__version__,
             llvmlite.__version__,
@@ -95,13 +112,15 @@ def load_variant(
     )
     compiled = cache.read(key)
     if compiled is None:
-        function = parse(translate(kernel, signature, constants))
+        translation = translate(kernel, signature, constants, warps)
+        function = parse(translation.ttir)
         emitted = emit(function, options)
         compiled = CompiledVariant(
             jit.compile_object(emitted.llvm, verify=True),
             len(function.arguments),
             emitted.sites,
             emitted.blocks,
+            tuple(owners_of(emitted.sites, translation.ttgir, warps)) if warps is not None else (),
         )
         cache.write(key, compiled)
     return Variant(name, compiled)

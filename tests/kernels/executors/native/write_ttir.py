@@ -68,7 +68,7 @@ def main() -> None:
     FOLDER.mkdir(exist_ok=True)
     version = ".".join(triton.__version__.split(".")[:2])
     for name, (kernel, types, constants) in texts.items():
-        text = translate(kernel, signature(kernel, types), constants)
+        text = translate(kernel, signature(kernel, types), constants).ttir
         (FOLDER / f"{name}.triton-{version}.ttir").write_text(text.replace(f"{ROOT}/", ""))
 
 

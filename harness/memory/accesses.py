@@ -1,0 +1,55 @@
+"""Recorded accesses are what one launch loaded and stored, in order, as plain arrays: what the race oracle reads.
+
+One record stands for consecutive lanes of one load or store that lie side by side in memory. Offsets are those of the
+arena. Who ran what is said twice: `program` is the linear program id, and the source's `warps` say which warp of the
+program owns a lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class AccessSource:
+    """A load or store in a kernel's text. `width` is bytes for each lane, `warps[lane]` the warp that owns a lane."""
+
+    kernel: str
+    function: str
+    line: int
+    is_store: bool
+    width: int
+    warps: NDArray[np.uint8]
+
+
+@dataclass(frozen=True)
+class RecordedLaunch:
+    """The accesses of one launch. All arrays have one entry for each record.
+
+    `source` indexes `sources`; `epoch` is the number of barriers the program had passed; lanes
+    `lane .. lane + count - 1` touch `width` bytes each from arena offset `offset` on; what a store wrote is
+    `stored[stored_at : stored_at + count * width]`.
+    """
+
+    grid: tuple[int, int, int]
+    sources: Sequence[AccessSource]
+    source: Integers
+    program: Integers
+    epoch: Integers
+    offset: Integers
+    lane: Integers
+    count: Integers
+    stored_at: Integers
+    stored: NDArray[np.uint8]
+
+    def program_at(self, record: int) -> tuple[int, int, int]:
+        """Grid indices of the program of a record."""
+        program = int(self.program[record])
+        x, y, _ = self.grid
+        return program % x, program // x % y, program // x // y

@@ -1,0 +1,72 @@
+"""The recorder keeps what a launch loads and stores, for the race oracle.
+
+Compiled code appends to memory that is reserved once and costs nothing until it is used.
+"""
+
+from __future__ import annotations
+
+import mmap
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from harness.kernels.executors.base import ExecutorCannot
+from harness.kernels.executors.native import abi
+from harness.memory.accesses import RecordedLaunch
+
+if TYPE_CHECKING:
+    from harness.kernels.executors.native.variant import Variant
+
+RECORD_CAPACITY = 1 << 22
+STORED_CAPACITY = 1 << 30
+
+# The Linux value, for Pythons whose mmap module does not name it.
+_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
+
+
+class Recorder:
+    """The record of one executor; `record` is its watch record."""
+
+    def __init__(self, record: np.ndarray) -> None:
+        self._watch = record
+        self._records = _reserve(RECORD_CAPACITY * abi.ACCESS_WORDS * abi.WORD).view(np.int64)
+        self._stored = _reserve(STORED_CAPACITY)
+        record[abi.RECORD_CAPACITY] = RECORD_CAPACITY
+        record[abi.RECORDS] = self._records.ctypes.data
+        record[abi.STORED_CAPACITY] = STORED_CAPACITY
+        record[abi.STORED] = self._stored.ctypes.data
+
+    def begin(self) -> None:
+        """Forget everything: a launch comes next."""
+        self._watch[abi.RECORD_COUNT] = 0
+        self._watch[abi.STORED_SIZE] = 0
+
+    def launch(self, variant: Variant, grid: tuple[int, int, int], base: int) -> RecordedLaunch:
+        """What the launch did; `base` is the address of the arena. Raises ExecutorCannot if it was too much."""
+        count, stored = int(self._watch[abi.RECORD_COUNT]), int(self._watch[abi.STORED_SIZE])
+        if count > RECORD_CAPACITY or stored > STORED_CAPACITY:
+            raise ExecutorCannot(f"a launch of {variant.name} made more accesses than can be recorded ({count})")
+        table = self._records[: count * abi.ACCESS_WORDS].reshape(count, abi.ACCESS_WORDS).T.copy()
+        used = np.array([site.used for site in variant.sites], dtype=bool)[table[abi.ACCESS_SITE]]
+        if not used.all():
+            table = table[:, used]
+        return RecordedLaunch(
+            grid,
+            variant.sources,
+            source=table[abi.ACCESS_SITE],
+            program=table[abi.ACCESS_PROGRAM],
+            epoch=table[abi.ACCESS_EPOCH],
+            offset=table[abi.ACCESS_ADDRESS] - base,
+            lane=table[abi.ACCESS_LANE],
+            count=table[abi.ACCESS_COUNT],
+            stored_at=table[abi.ACCESS_STORED],
+            stored=self._stored[:stored].copy(),
+        )
+
+
+def _reserve(size: int) -> np.ndarray:
+    try:
+        mapping = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
+    except OSError as error:
+        raise ExecutorCannot(f"no room to record accesses: {error}") from error
+    return np.frombuffer(mapping, dtype=np.uint8)

@@ -1,0 +1,14 @@
+"""missing-barrier: a shift to the left is right only as long as all warps happen to keep in step."""
+
+from harness.kernels.mutations.mutation import Mutation, Rewrite
+from harness.kernels.mutations.vllm_sources import MAMBA_UTILS
+
+MUTATION = Mutation(
+    name="missing-barrier",
+    summary="The batch copy has no barrier between the loads and the stores of a step.",
+    rewrites={
+        "builtin": {"fused/batch_copy.py": [[Rewrite("_copy_steps", "        tl.debug_barrier()\n", "")]]},
+        "vllm": {MAMBA_UTILS: [[Rewrite("batch_memcpy_kernel", "tl.debug_barrier()", "pass")]]},
+    },
+    operations=("scalar-copy",),
+)

@@ -1,0 +1,193 @@
+"""A race is two accesses to one byte, at least one of them a store, that nothing orders.
+
+The race oracle reads what one launch did (harness.memory.accesses), in whatever order it happened to run, and applies
+what a GPU promises, which is little:
+
+- two programs of a launch are not ordered at all;
+- two warps of one program are ordered by a barrier that both have passed in between, and by nothing else;
+- what one warp does, it does in the order of the kernel's text.
+
+So a race is found whether or not any byte came out wrong. Of the threads that hold one lane only the owner counts, and
+a load whose value nobody uses was no access (the recorder leaves it out). Stores of the same value do no harm on any
+GPU; they are races of their own kind, told apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.memory.accesses import Integers, RecordedLaunch
+
+Between = Literal["programs", "warps"]
+
+PAIRS_EACH = 4096
+"""Overlaps looked at for one access."""
+BYTES_EACH = 4096
+"""Bytes looked at of one overlap."""
+
+
+@dataclass(frozen=True)
+class RacingAccess:
+    """One side of a race: grid indices of the program, warp, lane, and where the kernel's text says so."""
+
+    program: tuple[int, int, int]
+    warp: int
+    lane: int
+    kernel: str
+    function: str
+    line: int
+    is_store: bool
+
+    def __str__(self) -> str:
+        action = "stores" if self.is_store else "loads"
+        return f"program {self.program}, warp {self.warp} {action} it in {self.function} line {self.line}"
+
+
+@dataclass(frozen=True)
+class Race:
+    """Two unordered accesses to the byte at arena offset `offset`, in the order in which they ran.
+
+    `identical`: both stored the same value there.
+    """
+
+    between: Between
+    offset: int
+    first: RacingAccess
+    second: RacingAccess
+    identical: bool = False
+
+
+def find_races(launch: RecordedLaunch) -> list[Race]:
+    """The races of a launch: for each pair of kernel lines and each kind, the one at the lowest offset.
+
+    Those between programs come first, those of identical stores last.
+    """
+    first, second = _overlaps(launch)
+    apart = launch.program[first] != launch.program[second]
+    together = ~apart & (launch.epoch[first] == launch.epoch[second])
+    races = _races(launch, "programs", first[apart], second[apart])
+    races += _races(launch, "warps", first[together], second[together])
+    return sorted(races, key=lambda race: race.identical)
+
+
+def _overlaps(launch: RecordedLaunch) -> tuple[Integers, Integers]:
+    """Pairs of records that share a byte and of which one is a store, the earlier one first."""
+    stores = _stores(launch)
+    start, end = launch.offset, launch.offset + launch.count * _widths(launch)
+    (written,) = np.nonzero(stores)
+    if not len(written):
+        return written, written
+    written = written[np.argsort(start[written], kind="stable")]
+    # Where a load begins, some store reached so far must still go on, or the next one begin before the load ends.
+    (loaded,) = np.nonzero(~stores)
+    reach = np.maximum.accumulate(end[written])
+    following = np.searchsorted(start[written], start[loaded], side="right")
+    covered = np.where(following > 0, reach[np.maximum(following, 1) - 1], 0) > start[loaded]
+    ahead = np.append(start[written], np.iinfo(np.int64).max)[following] < end[loaded]
+    loaded = loaded[covered | ahead]
+    loaded = loaded[np.argsort(start[loaded], kind="stable")]
+    pairs = [
+        # stores by the load that begins inside them, loads by the store that begins inside them, stores by stores
+        _starting_inside(written, loaded, start, end, after_start=False),
+        _starting_inside(loaded, written, start, end, after_start=True),
+        _starting_inside(written, written, start, end, after_start=False),
+    ]
+    one = np.concatenate([a for a, _ in pairs])
+    other = np.concatenate([b for _, b in pairs])
+    return np.minimum(one, other), np.maximum(one, other)
+
+
+def _starting_inside(
+    outer: Integers, inner: Integers, start: Integers, end: Integers, *, after_start: bool
+) -> tuple[Integers, Integers]:
+    """Pairs (o, i) where i begins inside o; both lists sorted by start. `after_start`: not right at its start.
+
+    Of one list with itself, each pair once.
+    """
+    low = np.searchsorted(start[inner], start[outer], side="right" if after_start else "left")
+    if outer is inner:
+        low = np.arange(len(outer)) + 1
+    counts = np.clip(np.searchsorted(start[inner], end[outer], side="left") - low, 0, PAIRS_EACH)
+    left = np.repeat(np.arange(len(outer)), counts)
+    steps = np.arange(len(left)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return outer[left], inner[low[left] + steps]
+
+
+def _races(launch: RecordedLaunch, between: Between, first: Integers, second: Integers) -> list[Race]:
+    """Spread overlaps out to bytes: which lane, and so which warp, touches it is a matter of bytes."""
+    if not len(first):
+        return []
+    start = np.maximum(launch.offset[first], launch.offset[second])
+    ends = launch.offset + launch.count * _widths(launch)
+    sizes = np.minimum(np.minimum(ends[first], ends[second]) - start, BYTES_EACH)
+    pair = np.repeat(np.arange(len(first)), sizes)
+    offset = start[pair] + np.arange(len(pair)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    one, other = first[pair], second[pair]
+    if between == "warps":
+        apart = _warps(launch, one, offset) != _warps(launch, other, offset)
+        one, other, offset = one[apart], other[apart], offset[apart]
+        if not len(one):
+            return []
+    identical = _identical(launch, one, other, offset)
+    order = np.lexsort((other, one, offset))
+    key = (launch.source[one] * len(launch.sources) + launch.source[other]) * 2 + identical
+    _, lowest = np.unique(key[order], return_index=True)
+    return [
+        Race(
+            between,
+            int(offset[place]),
+            _side(launch, int(one[place]), int(offset[place])),
+            _side(launch, int(other[place]), int(offset[place])),
+            bool(identical[place]),
+        )
+        for place in order[np.sort(lowest)]
+    ]
+
+
+def _widths(launch: RecordedLaunch) -> Integers:
+    return np.array([source.width for source in launch.sources], dtype=np.int64)[launch.source]
+
+
+def _stores(launch: RecordedLaunch) -> NDArray[np.bool_]:
+    return np.array([source.is_store for source in launch.sources], dtype=bool)[launch.source]
+
+
+def _warps(launch: RecordedLaunch, records: Integers, offset: Integers) -> Integers:
+    """For each byte, the warp that owns the lane with which a record touches it."""
+    owners = np.concatenate([source.warps for source in launch.sources])
+    lengths = np.array([len(source.warps) for source in launch.sources], dtype=np.int64)
+    begins = np.cumsum(lengths) - lengths
+    lane = launch.lane[records] + (offset - launch.offset[records]) // _widths(launch)[records]
+    warps: Integers = owners[begins[launch.source[records]] + lane].astype(np.int64)
+    return warps
+
+
+def _identical(launch: RecordedLaunch, one: Integers, other: Integers, offset: Integers) -> Integers:
+    """For each byte, 1 if both records stored the same value there."""
+    stores = _stores(launch)
+    both = np.nonzero(stores[one] & stores[other])[0]
+    identical = np.zeros(len(one), dtype=np.int64)
+    values = [
+        launch.stored[launch.stored_at[records[both]] + offset[both] - launch.offset[records[both]]]
+        for records in (one, other)
+    ]
+    identical[both] = values[0] == values[1]
+    return identical
+
+
+def _side(launch: RecordedLaunch, record: int, offset: int) -> RacingAccess:
+    source = launch.sources[launch.source[record]]
+    lane = int(launch.lane[record]) + (offset - int(launch.offset[record])) // source.width
+    return RacingAccess(
+        launch.program_at(record),
+        int(source.warps[lane]),
+        lane,
+        source.kernel,
+        source.function,
+        source.line,
+        source.is_store,
+    )

@@ -1,0 +1,56 @@
+"""Kernels that race, and kernels that nearly do."""
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator"
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def shift(memory, by, n, LANES: tl.constexpr, BARRIER: tl.constexpr):
+    """Move n elements to the left, LANES at a time."""
+    for first in range(0, n, LANES):
+        index = first + tl.arange(0, LANES)
+        value = tl.load(memory + by + index, mask=index < n)
+        if BARRIER:
+            tl.debug_barrier()
+        tl.store(memory + index, value, mask=index < n)
+        if BARRIER:
+            tl.debug_barrier()
+
+
+@triton.jit
+def count(total, out):
+    """Every program reads what the first one writes."""
+    value = tl.load(total)
+    if tl.program_id(0) == 0:
+        tl.store(total, 1)
+    tl.store(out + tl.program_id(0), value)
+
+
+@triton.jit
+def same_store(flag):
+    tl.store(flag, 5)
+
+
+@triton.jit
+def unused_load(memory):
+    """The load goes when Triton cleans up, or the recorder leaves it out."""
+    tl.load(memory + tl.program_id(0) - 1, mask=tl.program_id(0) > 0)
+    tl.store(memory + tl.program_id(0), 1)
+
+
+@triton.jit
+def small(memory, LANES: tl.constexpr):
+    """Fewer lanes than threads: every thread holds some lane, and only its owner counts."""
+    index = tl.arange(0, LANES)
+    value = tl.load(memory + index)
+    tl.store(memory + index, value + 1)
+
+
+@triton.jit
+def rows_and_columns(memory, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    row = tl.arange(0, ROWS)[:, None]
+    column = tl.arange(0, COLUMNS)[None, :]
+    value = tl.load(memory + row * COLUMNS + column)
+    tl.store(out + row * COLUMNS + column, value + tl.load(memory + tl.arange(0, COLUMNS))[None, :])

@@ -1,0 +1,127 @@
+"""What counts as a race: recorded accesses written down by hand, and what the oracle says of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.memory.accesses import AccessSource, RecordedLaunch
+from harness.oracles.races import find_races
+
+WARPS = np.repeat(np.arange(4, dtype=np.uint8), 32)
+ALONE = np.zeros(1, dtype=np.uint8)
+
+LOAD, STORE, SCALAR_LOAD, SCALAR_STORE = range(4)
+SOURCES = [
+    AccessSource("kernel", "kernel", 10, False, 4, WARPS),
+    AccessSource("kernel", "kernel", 11, True, 4, WARPS),
+    AccessSource("kernel", "kernel", 12, False, 4, ALONE),
+    AccessSource("kernel", "kernel", 13, True, 4, ALONE),
+]
+
+Record = tuple[int, int, int, int, int, int, bytes]
+"""Source, program, epoch, offset, lane, count, and the bytes a store wrote."""
+
+
+def launch(*records: Record) -> RecordedLaunch:
+    columns = np.array([record[:6] for record in records], dtype=np.int64).reshape(-1, 6).T
+    lengths = [len(record[6]) for record in records]
+    stored = np.frombuffer(b"".join(record[6] for record in records), dtype=np.uint8)
+    at = np.cumsum([0, *lengths])[:-1]
+    return RecordedLaunch((4, 2, 1), SOURCES, *columns, stored_at=at, stored=stored)
+
+
+def load(program: int, offset: int, lane: int = 0, count: int = 1, epoch: int = 0) -> Record:
+    return LOAD, program, epoch, offset, lane, count, b""
+
+
+def store(program: int, offset: int, lane: int = 0, count: int = 1, epoch: int = 0, value: int = 1) -> Record:
+    return STORE, program, epoch, offset, lane, count, bytes([value]) * (4 * count)
+
+
+def test_loads_never_race() -> None:
+    assert find_races(launch(load(0, 0), load(1, 0))) == []
+    assert find_races(launch()) == []
+
+
+def test_a_load_and_a_store_by_two_programs() -> None:
+    (race,) = find_races(launch(store(0, 100, count=8), load(5, 116, lane=40, count=2)))
+    assert (race.between, race.offset, race.identical) == ("programs", 116, False)
+    assert (race.first.program, race.first.line, race.first.is_store, race.first.lane) == ((0, 0, 0), 11, True, 4)
+    assert (race.second.program, race.second.line, race.second.lane) == ((1, 1, 0), 10, 40)
+
+
+def test_barriers_order_no_programs() -> None:
+    assert find_races(launch(store(0, 0), load(1, 0, epoch=3)))
+
+
+def test_touching_accesses_share_no_byte() -> None:
+    assert find_races(launch(store(0, 0, count=4), load(1, 16, count=4), store(2, 32), load(3, 28))) == []
+
+
+def test_a_load_around_a_store_and_a_store_around_a_load() -> None:
+    assert find_races(launch(load(0, 0, count=32), store(1, 40)))
+    assert find_races(launch(store(0, 0, count=32), load(1, 40)))
+
+
+def test_one_warp_is_in_order() -> None:
+    assert find_races(launch(load(0, 0, lane=0, count=32), store(0, 0, lane=0, count=32))) == []
+    assert find_races(launch(load(0, 4, lane=1, count=31), store(0, 0, lane=0, count=32))) == []
+
+
+def test_a_shift_across_warps_is_a_race_at_the_first_byte_that_another_warp_reads() -> None:
+    (race,) = find_races(launch(load(0, 4, count=64), store(0, 0, count=64)))
+    # Word 32 is loaded by lane 31 and stored by lane 32.
+    assert (race.between, race.offset) == ("warps", 128)
+    assert (race.first.warp, race.second.warp) == (0, 1)
+    assert "warp 1 stores it in kernel line 11" in str(race.second)
+
+
+def test_a_barrier_orders_warps() -> None:
+    assert find_races(launch(load(0, 4, count=64), store(0, 0, count=64, epoch=1))) == []
+
+
+def test_stores_of_one_value_are_told_apart() -> None:
+    (race,) = find_races(launch(store(0, 0), store(1, 0)))
+    assert race.identical
+    (race,) = find_races(launch(store(0, 0), store(1, 0, value=2)))
+    assert not race.identical
+
+
+def test_a_byte_that_differs_is_not_hidden_by_one_that_does_not() -> None:
+    different = (STORE, 1, 0, 0, 0, 2, bytes([1, 1, 1, 1, 1, 1, 7, 1]))
+    harmful, harmless = find_races(launch(store(0, 0, count=2), different))
+    assert (harmful.offset, harmful.identical) == (6, False)
+    assert (harmless.offset, harmless.identical) == (0, True)
+
+
+def test_each_pair_of_lines_is_told_once() -> None:
+    records = [record for program in range(50) for record in (load(program, 0), store(program, 0, value=program))]
+    found = find_races(launch(*records))
+    assert {(race.first.line, race.second.line) for race in found} == {(10, 11), (11, 10), (11, 11)}
+    assert len(found) == 3
+
+
+def test_against_every_pair_of_bytes() -> None:
+    """Random accesses, judged once more by looking at every pair of accesses to every byte."""
+    random = np.random.default_rng(7)
+    for _ in range(60):
+        records = []
+        for _ in range(int(random.integers(2, 14))):
+            kind, program, epoch = (int(number) for number in random.integers((0, 0, 0), (2, 2, 2)))
+            offset, lane, count = (int(number) for number in random.integers((0, 0, 1), (40, 100, 28)))
+            make = (load, store)[kind]
+            records.append(make(program, 4 * offset, lane=lane, count=count, epoch=epoch))
+        wanted = set()
+        for i, one in enumerate(records):
+            for other in records[i + 1 :]:
+                for byte in range(max(one[3], other[3]), min(one[3] + 4 * one[5], other[3] + 4 * other[5])):
+                    if STORE not in (one[0], other[0]):
+                        continue
+                    if one[1] != other[1]:
+                        wanted.add(("programs", SOURCES[one[0]].line, SOURCES[other[0]].line))
+                    elif one[2] == other[2]:
+                        warps = [WARPS[record[4] + (byte - record[3]) // 4] for record in (one, other)]
+                        if warps[0] != warps[1]:
+                            wanted.add(("warps", SOURCES[one[0]].line, SOURCES[other[0]].line))
+        found = {(race.between, race.first.line, race.second.line) for race in find_races(launch(*records))}
+        assert found == wanted
