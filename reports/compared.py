@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import msgspec
-from rich.console import Console
 from rich.text import Text
 
 from harness.campaign.several import Comparison
+from harness.reports.console import ReportConsole
 
 
 def print_comparison(comparison: Comparison) -> None:
     """A line for each target, then one for each finding with the targets that have it."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = ReportConsole()
     console.print(Text(f"\n{len(comparison.targets)} targets, the same cases", style="bold"))
     width = max(len(summary.target) for summary in comparison.targets)
     for summary in comparison.targets:

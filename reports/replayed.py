@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rich.console import Console
 from rich.text import Text
 
+from harness.reports.console import ReportConsole
 from harness.reports.shown import print_evidence
 from harness.repro import Repro
 from harness.repro.replay import Replayed
@@ -16,7 +16,7 @@ _STYLE = {"FAILED": "bold red", "FIXED": "bold green", "SKIPPED": "bold yellow"}
 
 def print_replayed(file: Path, repro: Repro, result: Replayed) -> None:
     """FAILED / FIXED / SKIPPED on the first line, then why."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = ReportConsole()
     console.print(
         Text.assemble((result.answer, _STYLE[result.answer]), f" {file} on {result.target} ({result.executor})")
     )

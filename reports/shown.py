@@ -29,6 +29,7 @@ from harness.check.outcome import Evidence
 from harness.memory import initial_image, plan_memory
 from harness.oracles.decisions import decide
 from harness.oracles.memory import expect
+from harness.reports.console import ReportConsole
 from harness.repro import Repro
 
 SHOWN_COPIES = 24
@@ -37,7 +38,7 @@ SHOWN_STATES = 64
 
 def print_repro(file: Path, repro: Repro) -> None:
     """Print everything a reader of a bug report wants to know first. Raises InvalidCase."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = ReportConsole()
     origin = repro.origin
     case = repro.case
     plan_memory(case, 64)  # what cannot be a case is refused before anything is printed

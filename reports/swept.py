@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import msgspec
-from rich.console import Console
 from rich.text import Text
 
+from harness.reports.console import ReportConsole
 from harness.repro.sweep import Swept, TargetAnswer
 
 _STYLE = {"FAILED": "bold red", "FIXED": "bold green", "NOT APPLICABLE": "yellow", "ERROR": "bold magenta"}
@@ -15,7 +15,7 @@ _STYLE = {"FAILED": "bold red", "FIXED": "bold green", "NOT APPLICABLE": "yellow
 
 def print_table(swept: Sequence[Swept]) -> None:
     """A line for each target under its file, and the range below."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = ReportConsole()
     for number, result in enumerate(swept):
         if number:
             console.print()

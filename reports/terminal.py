@@ -22,12 +22,13 @@ from harness.campaign.events import (
     Notice,
     Summary,
 )
+from harness.reports.console import ReportConsole
 
 
 @contextmanager
 def terminal_report() -> Iterator[Callable[[Event], None]]:
     """Print events on standard output."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = ReportConsole()
     with console.status("loading the target") as status:
         yield _TerminalReport(console, status)
 

@@ -6,6 +6,7 @@ never reached or an operation asked for judged no case, 4 the harness itself fai
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import Any, cast
@@ -68,9 +69,13 @@ app.add_typer(cache.app, name="cache")
 
 def main() -> None:
     """Entry point of the `harness` command: one clear line for whatever a user can mend."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a narrow encoding is no reason to fail
     try:
-        # Not standalone: typer would take three lines for a typing mistake, and its versions differ about Ctrl-C.
-        status = app(prog_name="harness", standalone_mode=False)
+        status = _run()
+        if sys.stdout is not None:
+            sys.stdout.flush()  # while its failure can still be told
         sys.exit(_complain("interrupted", INTERRUPTED) if status == INTERRUPTED else status)
     except _UsageProblem as error:
         sys.exit(_explain(error))
@@ -78,13 +83,31 @@ def main() -> None:
         sys.exit(_complain("interrupted", INTERRUPTED))
     except (InvalidCase, UnknownTarget, UnavailableExecutor, WorkerRefused) as error:
         sys.exit(_complain(str(error), BAD_INPUT))
+    except BrokenPipeError:
+        # What is still buffered has nowhere to go: Python would complain of it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        sys.exit(_complain("nobody reads standard output any more", BAD_INPUT))
     except OSError as error:
-        sys.exit(_complain(f"{error.filename or ''}: {error.strerror or error}".lstrip(": "), BAD_INPUT))
+        # Of a renaming that failed, the second name is the one the user gave.
+        sys.exit(
+            _complain(f"{error.filename2 or error.filename or ''}: {error.strerror or error}".lstrip(": "), BAD_INPUT)
+        )
     except WorkerError as error:
         print(error, file=sys.stderr)
         sys.exit(_complain("the harness itself failed; the lines above say where", HARNESS_FAILED))
     except KeyboardInterrupt:
         sys.exit(_complain("interrupted", INTERRUPTED))
+
+
+def _run() -> Any:
+    """Run the command that was asked for; its exit status, as sys.exit takes it."""
+    try:
+        # Not standalone: typer would take three lines for a typing mistake, and its versions differ about Ctrl-C.
+        return app(prog_name="harness", standalone_mode=False)
+    except SystemExit as end:
+        if isinstance(end.__context__, BrokenPipeError):  # typer makes status 1 of it, which means findings here
+            raise end.__context__ from None
+        return end.code
 
 
 def _explain(error: Any) -> int:

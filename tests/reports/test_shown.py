@@ -163,3 +163,18 @@ def test_the_answer_of_a_replay(
     print_replayed(Path("bug.json"), repro_of(make_case()), result)
     assert capsys.readouterr().out.splitlines() == lines
     assert result.exit_status == status
+
+
+def test_what_a_file_says_is_shown_literally(
+    make_case: Callable[..., Case], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither markup in a table's cells, nor what would tell the terminal to do something."""
+    monkeypatch.setenv("COLUMNS", "200")
+    difference = msgspec.structs.replace(DIFFERENCE, place="[/red] at :x: \x1b[2J")
+    repro = repro_of(make_case())
+    evidence = Evidence("one\x1b[2J\x9b31m", (difference,), 3, ("two\x07",))
+    print_repro(Path("bug.json"), msgspec.structs.replace(repro, evidence=evidence))
+    out = capsys.readouterr().out
+    assert "[/red] at :x: ?[" in out
+    assert "one?[2J?31m\n" in out
+    assert not set(out) & set("\x07\x1b\x9b")

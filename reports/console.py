@@ -1,0 +1,32 @@
+"""The console is where reports for a person are printed: standard output, taken literally.
+
+What is printed comes from repro files and from targets. Square brackets in it are no markup, and control characters
+could tell the terminal to do something: they are shown as a question mark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
+
+_SHOWN_AS = dict.fromkeys([*range(0x20), *range(0x7F, 0xA0)], "?")
+for _kept in "\n\t":
+    del _SHOWN_AS[ord(_kept)]
+
+
+class ReportConsole(Console):
+    """A rich console without markup. Raises BrokenPipeError when nobody reads standard output any more."""
+
+    def __init__(self) -> None:
+        super().__init__(highlight=False, soft_wrap=True, markup=False, emoji=False)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Segments of `renderable`; those that carry text have no control characters."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(segment.text.translate(_SHOWN_AS), segment.style)
+
+    def on_broken_pipe(self) -> None:
+        """Pass the error on: rich would end the process with status 1, which means findings here."""
+        raise BrokenPipeError
