@@ -21,7 +21,7 @@ ENVIRONMENT_VARIABLE = "HARNESS_CACHE_DIR"
 def cache_directory() -> Path:
     """The user's cache directory of the harness, made if it is missing.
 
-    A directory of this process alone, removed when it ends, where the usual one cannot be written.
+    Where the usual one cannot be written: a directory of this process and its workers, removed when it ends.
     """
     chosen = os.environ.get(ENVIRONMENT_VARIABLE) or platformdirs.user_cache_dir("mamba-migration-harness")
     return _writable(Path(chosen))

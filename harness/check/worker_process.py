@@ -20,6 +20,8 @@ import harness
 from harness.case import Case, InvalidCase, encode_case
 from harness.check.outcome import RELATION, WITHIN, Evidence, Outcome, Seconds, Signature, Verdict
 from harness.check.worker import OUTCOMES, Assignment
+from harness.kernels.cache_directory import ENVIRONMENT_VARIABLE as CACHE_VARIABLE
+from harness.kernels.cache_directory import cache_directory
 from harness.kernels.executors.registry import DEFAULT_CHECKS
 
 KernelLine = tuple[str, str, int]
@@ -96,6 +98,8 @@ class WorkerProcess:
             environment["PYTHONPATH"] = os.pathsep.join(filter(None, [environment.get("PYTHONPATH"), root]))
             environment["PYTHONFAULTHANDLER"] = "1"
             environment.pop("TRITON_INTERPRET", None)
+            # A makeshift cache is ours to remove: a worker that is killed could not.
+            environment[CACHE_VARIABLE] = str(cache_directory())
             self._process = subprocess.Popen(
                 [
                     sys.executable,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from harness.case import Case, InvalidCase, Precopy, PrecopyRow
 from harness.check.worker_process import WorkerError, WorkerProcess, WorkerRefused
 from harness.engines.random import Recipe
 from harness.engines.relations import RelationPolicy
+from harness.kernels.cache_directory import cache_directory
 
 ROW = PrecopyRow(slot=0, source_column=0, destination_column=1, bias=0)
 SAFE = Precopy(runner="V1", rows=(ROW,))
@@ -116,3 +119,15 @@ def test_a_target_that_does_not_load(
 ) -> None:
     with pytest.raises(error, match=said):
         start(how)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_makeshift_cache_is_shared_with_workers(
+    start: Callable[..., WorkerProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each would have made its own, and one that is ended by a signal would have left it behind."""
+    monkeypatch.setenv("HARNESS_CACHE_DIR", os.devnull)
+    worker = start("exit")
+    environment = Path(f"/proc/{worker._process.pid}/environ").read_bytes().split(b"\0")
+    assert f"HARNESS_CACHE_DIR={cache_directory()}".encode() in environment
+    assert cache_directory().is_dir()
