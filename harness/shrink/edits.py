@@ -148,6 +148,35 @@ def repack(case: Case, gap: Callable[[Where, State], int], **layout: Any) -> Cas
     return with_layout(case, groups=groups, buffers=tuple(buffers), **layout)
 
 
+def pack_pages(case: Case, change: Callable[[State], State]) -> Case:
+    """Change states; those that share a buffer go on sharing it, and the pages in it are as small as they can be.
+
+    In a page each group's states lie one after the other from its first byte, so that groups overlap.
+    """
+    offsets: dict[Where, int] = {}
+    ends: dict[tuple[int, int], int] = {}  # by buffer and group
+    strides: dict[int, int] = {}
+    for where, old in case.layout.states():
+        state = change(old)
+        key = (old.buffer, where[0])
+        offsets[where] = _aligned(ends.get(key, 0))
+        ends[key] = offsets[where] + state_extent(state)
+        strides[old.buffer] = max(strides.get(old.buffer, 0), _aligned(ends[key]))
+    order = {buffer: number for number, buffer in enumerate(strides)}
+
+    def place(where: Where, state: State) -> State:
+        return replace(
+            change(state), buffer=order[state.buffer], offset=offsets[where], block_stride=strides[state.buffer]
+        )
+
+    buffers = tuple(Buffer(size=case.layout.num_blocks * stride) for stride in strides.values())
+    return with_layout(case, groups=map_groups(case.layout, place), buffers=buffers)
+
+
+def _aligned(size: int) -> int:
+    return size + -size % PAGE_ALIGNMENT
+
+
 def map_groups(layout: Layout, change: Callable[[Where, State], State]) -> tuple[Group, ...]:
     return tuple(
         Group(
@@ -157,6 +186,26 @@ def map_groups(layout: Layout, change: Callable[[Where, State], State]) -> tuple
             )
         )
         for g, group in enumerate(layout.groups)
+    )
+
+
+def fill_tables(case: Case, columns: int) -> Case:
+    """One table row in each group, of `columns` blocks of its own: 1, 2, ... through all groups. Gaps stay."""
+    tables = tuple(
+        (tuple(range(1 + group * columns, 1 + (group + 1) * columns)),) for group in range(len(case.layout.groups))
+    )
+    owners = (-1, *(group for group in range(len(case.layout.groups)) for _ in range(columns)))
+    buffers = []
+    for number, buffer in enumerate(case.layout.buffers):
+        strides = [state.block_stride for _, state in case.layout.states() if state.buffer == number]
+        more = max(0, len(owners) - case.layout.num_blocks) * max(strides, default=0)
+        buffers.append(replace(buffer, size=buffer.size + more))
+    return with_layout(
+        with_contents(case, tables=tables, owners=owners),
+        num_blocks=len(owners),
+        table_rows=1,
+        table_columns=columns,
+        buffers=tuple(buffers),
     )
 
 

@@ -209,6 +209,40 @@ def _with_block_size(case: Case, size: int) -> Case:
     return replace(case, program=tuple(program), layout=replace(case.layout, block_size=size))
 
 
+def canonical_rows(case: Case) -> Iterator[Proposal]:
+    """The plainest requests there are, one for each way to move a state, with fresh tables.
+
+    Many small cases cannot be made smaller number by number, yet are the same fault: these make them the same case.
+    """
+    if len(case.program) != 1 or len(case.program[0].rows) != 1:
+        return
+    operation = case.program[0]
+    if not isinstance(operation, Postprocess):
+        return
+    for size, row, columns in _PLAIN_POSTPROCESS:
+        plain = replace(operation, rows=(row,))
+        layout = case.layout
+        if (layout.block_size, layout.num_spec, plain) == (size, row.draft, operation):
+            return  # only plainer ones than what there is
+        yield lambda size=size, plain=plain, columns=columns: replace(  # type: ignore[misc]
+            edits.fill_tables(
+                edits.with_layout(case, block_size=size, num_spec=plain.rows[0].draft),
+                columns,
+            ),
+            program=(plain,),
+        )
+
+
+# Block size, row, columns: a whole block without drafts; from one block to the one before; inside of a block, with an
+# accepted draft; both at once.
+_PLAIN_POSTPROCESS = (
+    (1, PostprocessRow(slot=0, scheduled=1, computed=0, draft=0, accepted=1, state_column=0), 1),
+    (2, PostprocessRow(slot=0, scheduled=2, computed=1, draft=1, accepted=1, state_column=1), 3),
+    (3, PostprocessRow(slot=0, scheduled=2, computed=1, draft=1, accepted=2, state_column=0), 2),
+    (3, PostprocessRow(slot=0, scheduled=3, computed=1, draft=2, accepted=2, state_column=1), 4),
+)
+
+
 def smaller_numbers(case: Case) -> Iterator[Proposal]:
     """Each number of each row toward its least, keeping what hangs together."""
     for index, operation in enumerate(case.program):
@@ -334,8 +368,43 @@ def _tight_rows(case: Case) -> Case:
     return edits.map_states(case, tight)
 
 
+def smaller_pages(case: Case) -> Iterator[Proposal]:
+    """Shared buffers stay shared: all states of one byte, of one element, one number of one state, tight pages."""
+    if len(case.layout.buffers) == len(list(case.layout.states())):
+        return
+    yield lambda: edits.pack_pages(case, _byte)
+    yield lambda: edits.pack_pages(_tight_rows(case), _one_byte)
+    yield lambda: edits.pack_pages(_tight_rows(case), lambda state: state)
+    for _, state in case.layout.states():
+        for small in _smaller_state(state):
+            yield lambda old=state, small=small: edits.pack_pages(  # type: ignore[misc]
+                _tight_rows(case), lambda s: small if s == old else s
+            )
+
+
+def _byte(state: State) -> State:
+    """The plainest state there is, in the place of any."""
+    return TemporalState(
+        item_size=1, shape=(1,), buffer=state.buffer, offset=state.offset, block_stride=state.block_stride
+    )
+
+
+def _one_byte(state: State) -> State:
+    if isinstance(state, TemporalState):
+        return replace(state, item_size=1, shape=(1,))
+    return _conv(state, item_size=1, window=1, dim=1)
+
+
 def smaller_states(case: Case) -> Iterator[Proposal]:
-    """Few elements: the whole state at once, then one number at a time; blocks keep the gaps between them."""
+    """Few elements: the whole state at once, then one number at a time; blocks keep the gaps between them.
+
+    A single byte in place of a conv state, where it does not matter what state it is.
+    """
+    for where, state in case.layout.states():
+        if isinstance(state, ConvState):
+            yield lambda only=where: edits.repack(  # type: ignore[misc]
+                edits.map_states(case, lambda w, s: _byte(s) if w == only else s), edits.natural_gap
+            )
     for where, state in case.layout.states():
         for small in _smaller_state(state):
             yield lambda only=where, small=small: edits.repack(  # type: ignore[misc]
@@ -409,10 +478,12 @@ PASSES: tuple[Pass, ...] = (
     smaller_tables,
     lower_columns,
     fewer_columns,
+    canonical_rows,
     smaller_block_size,
     smaller_numbers,
     simpler_settings,
     tight_layout,
+    smaller_pages,
     smaller_states,
     fewer_blocks,
     canonical_contents,

@@ -72,8 +72,8 @@ def check_everything(shrunk: Shrunk, case: Case, outcome: Outcome, judge: Callab
     assert [counter.accepted for counter in again.passes] == [counter.accepted for counter in shrunk.passes]
 
 
-def check_canonical(case: Case) -> None:
-    """Nothing is left that says nothing."""
+def check_canonical(case: Case, largest: int = 1, columns: int = 3, drafts: int = 1) -> None:
+    """Nothing is left that says nothing. `largest`: bytes of a state."""
     (operation,) = case.program
     (row,) = operation.rows
     assert (operation.runner, row.slot) == ("V1", 0)
@@ -81,14 +81,14 @@ def check_canonical(case: Case) -> None:
     assert case.execution.program_order == "natural"
     layout = case.layout
     assert (layout.table_rows, layout.table_columns) == (1, max(len(t[0]) for t in case.contents.tables))
-    assert layout.table_columns <= 3
+    assert layout.table_columns <= columns
     assert layout.block_size <= 3
-    assert layout.num_spec <= 1
+    assert layout.num_spec <= drafts
     named = {cell for table in case.contents.tables for cells in table for cell in cells} | {0}
     assert named == set(range(layout.num_blocks)), "the pool holds the blocks in use and the null block"
     for _, state in layout.states():
         assert state.item_size == 1
-        assert state.natural_bytes == 1
+        assert state.natural_bytes <= largest
     assert all(buffer.misalignment == 0 for buffer in layout.buffers)
 
 
@@ -103,7 +103,11 @@ def test_wrong_group(bench: Bench, seed: int) -> None:
         assert [[len(layer.states) for layer in group.layers] for group in layout.groups] == [[1], [1]]
         first, second = (set(table[0]) for table in shrunk.case.contents.tables)
         assert not (first - {0}) & (second - {0}), "the groups' blocks differ"
-        check_canonical(shrunk.case)
+        if outcome.signature is not None and outcome.signature.oracle == "race":
+            # Two programs store different values in one block: they copy from different ones, or one shifts it.
+            check_canonical(shrunk.case, largest=3, columns=4, drafts=2)
+        else:
+            check_canonical(shrunk.case)
         for _, state in layout.states():
             assert state.block_stride <= PAGE_ALIGNMENT
 
