@@ -67,11 +67,15 @@ def access_evidence(
     for fault in faults:
         place = _place_of_fault(case, plan, fault)
         access = "store" if fault.is_store else "load"
+        what = (
+            f"{fault.width}-byte {access} into read-only {place.name}"
+            if fault.violation == "read-only"
+            else f"{fault.violation} {fault.width}-byte {access} at {place.name}"
+        )
         told.append(
             (
                 place,
-                f"{fault.violation} {fault.width}-byte {access} at {place.name}; {fault.kernel}, "
-                f"{fault.source} line {fault.line}, program {fault.program}, lane {fault.lane}",
+                f"{what}; {fault.kernel}, {fault.source} line {fault.line}, program {fault.program}, lane {fault.lane}",
             )
         )
     # A store is graver than a load, but no other kind: only so many faults are kept, and which come first is chance.

@@ -5,7 +5,7 @@ Its contents are the target's own business (docs/domain.md, section 5). The fenc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import TYPE_CHECKING
 
@@ -24,8 +24,17 @@ FENCE = 256
 class PrivateMemory:
     """Hands out named tensors from bytes `[start, start + size)` of an arena, which hold a pattern of poison."""
 
-    def __init__(self, arena: Arena, start: int, size: int, pattern: Poison = "A") -> None:
+    def __init__(
+        self,
+        arena: Arena,
+        start: int,
+        size: int,
+        pattern: Poison = "A",
+        is_read_only: Callable[[str], bool] = lambda name: False,
+    ) -> None:
+        """`is_read_only` says of a tensor's name whether kernels never write it."""
         self._arena = arena
+        self._is_read_only = is_read_only
         self._start, self._end = start, start + size
         self._cursor = start + FENCE
         self.spans: list[AccessSpan] = []
@@ -43,7 +52,7 @@ class PrivateMemory:
                 f"the target asked for more private memory than the {self._end - self._start} bytes set aside"
             )
         self._cursor = following
-        self.spans.append(AccessSpan(offset, size, "private", name))
+        self.spans.append(AccessSpan(offset, size, "private", name, writable=not self._is_read_only(name)))
         strides = [prod(shape[i + 1 :]) for i in range(len(shape))]
         return self._arena.tensor(offset, size, dtype, shape, strides)
 

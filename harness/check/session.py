@@ -399,7 +399,7 @@ class Session:
         """The target's context for this layout; one serves all cases of a layout. `later`: the first use binds it."""
         if self._bound is None:
             arena = self._require_arena()
-            private = PrivateMemory(arena, *plan.base.private, poison)
+            private = PrivateMemory(arena, *plan.base.private, poison, self.target.is_metadata)
             bind = (target or self.target).bind_later if later else (target or self.target).bind
             bound = bind(plan.base.layout, _layout_tensors(arena, plan.base), private.allocate)
             self._bound = (bound, private, _layout_spans(plan.base))
@@ -466,15 +466,16 @@ def _contiguous(shape: tuple[int, ...]) -> list[int]:
 
 def _array_spans(plan: MemoryPlan, index: int) -> list[AccessSpan]:
     return [
-        AccessSpan(span.start, span.size, span.name, f"{span.name} of operation {index}")
-        for span in plan.arrays[index].values()
+        AccessSpan(span.start, span.size, array.name, f"{array.name} of operation {index}", writable=array.written)
+        for array in plan.contents[index]
+        for span in (plan.arrays[index][array.name],)
     ]
 
 
 def _layout_spans(base: LayoutPlan) -> list[AccessSpan]:
     """What kernels may touch of a layout: each block of each state by itself, and each table."""
     spans = [
-        AccessSpan(start, base.table_bytes, "table", f"block table of group {group}")
+        AccessSpan(start, base.table_bytes, "table", f"block table of group {group}", writable=False)
         for group, start in enumerate(base.tables)
     ]
     for place in base.states:

@@ -40,19 +40,22 @@ class AccessSpan:
     """Bytes `[start, start + size)` of the arena (offsets, not addresses) that kernels may touch.
 
     `name` says what lies there in the words of the domain, `kind` is the kind of object as used in signatures.
+    What is not `writable` kernels may only read.
     """
 
     start: int
     size: int
     kind: str
     name: str
+    writable: bool = True
 
 
 @dataclass(frozen=True)
 class AccessFault:
     """One access that a checking executor saw and suppressed.
 
-    `violation` is `out-of-bounds` or `misaligned`; `offset` is the arena offset of the access's first byte;
+    `violation` is `out-of-bounds`, `misaligned` or `read-only` (a store to what no kernel may write);
+    `offset` is the arena offset of the access's first byte;
     `line` the kernel's source line, `source` its function; `program` the grid indices, `lane` the lane.
     """
 

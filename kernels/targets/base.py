@@ -165,6 +165,10 @@ class Target(abc.ABC):
     mapping_bits: int
     """Bits of one `mapping` entry: 32 or 64, as this target's runner passes it."""
 
+    def is_metadata(self, name: str) -> bool:
+        """Whether a private buffer, by its name, holds what only the host may write: addresses, strides, tables."""
+        return False
+
     @abc.abstractmethod
     def bind(self, layout: Layout, tensors: LayoutTensors, allocate: Allocate) -> Bound:
         """Create the target's context over these tensors.

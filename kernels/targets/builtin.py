@@ -49,6 +49,8 @@ _MODULES = (
     *("indices", "lookup", "batch_copy", "columns", "host"),
 )
 """The modules of the package, each after those it imports."""
+_METADATA = ("records", "table addresses", "batch-order table ", "copy ")
+"""What the names of buffers begin with that only the host writes."""
 
 
 def load_kernels(executor: Executor, mutations: Sequence[Mutation]) -> SimpleNamespace:
@@ -79,6 +81,9 @@ class BuiltinTarget(Target):
         other = copy.copy(self)
         other._tiles = tiles
         return other
+
+    def is_metadata(self, name: str) -> bool:
+        return name.startswith(_METADATA)
 
     def owns(self, file: str) -> bool:
         return is_loaded_text(file) or Path(file).is_relative_to(_FOLDER)

@@ -39,7 +39,7 @@ class ScatterAccepted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     def arrays(self, layout: Layout) -> tuple[Array, ...]:
         """int32: counts by slot, sampled tokens by batch row."""
         return (
-            by_slot(layout, "accepted", (), (), "accepted"),
+            by_slot(layout, "accepted", (), (), "accepted", written=True),
             by_batch_row(layout, "sampled", [row.sampled for row in self.rows]),
             mapping([row.slot for row in self.rows]),
         )
@@ -60,4 +60,5 @@ class FillAccepted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     def arrays(self, layout: Layout) -> tuple[Array, ...]:
         """int32 counts by slot."""
-        return by_slot(layout, "accepted", (), (), "accepted"), mapping([row.slot for row in self.rows])
+        accepted = by_slot(layout, "accepted", (), (), "accepted", written=True)
+        return accepted, mapping([row.slot for row in self.rows])

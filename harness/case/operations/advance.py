@@ -47,12 +47,13 @@ class Advance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         starts = [self.query_start]
         for row in self.rows:
             starts.append(starts[-1] + row.query_length)
+        columns = [row.state_column for row in self.rows]
         return (
-            by_slot(layout, "state_column", slots, [row.state_column for row in self.rows], "state_column"),
-            by_slot(layout, "accepted", slots, [row.accepted for row in self.rows], "accepted"),
+            by_slot(layout, "state_column", slots, columns, "state_column", written=True),
+            by_slot(layout, "accepted", slots, [row.accepted for row in self.rows], "accepted", written=True),
             by_slot(layout, "computed", slots, [row.computed for row in self.rows], "computed"),
-            by_slot(layout, "source_column", (), (), "source_column"),
-            by_slot(layout, "bias", (), (), "bias"),
+            by_slot(layout, "source_column", (), (), "source_column", written=True),
+            by_slot(layout, "bias", (), (), "bias", written=True),
             by_batch_row(layout, "query_start", starts),
             mapping(slots),
         )

@@ -18,6 +18,7 @@ class Array(NamedTuple):
 
     A `mapping` has the target's own integer type, and says "skip" where nothing is given; all others are int32.
     `kept_as` is the name under which a V2 runner keeps the array from step to step; None for one made for each step.
+    `written`: whether the operation may write to it; all others are for reading.
     """
 
     name: str
@@ -28,13 +29,21 @@ class Array(NamedTuple):
     stale: tuple[int, int] = (0, 0)
     mapping: bool = False
     kept_as: str | None = None
+    written: bool = False
 
 
 def by_slot(
-    layout: Layout, name: str, slots: Sequence[int], values: Sequence[int], kept_as: str | None = None
+    layout: Layout,
+    name: str,
+    slots: Sequence[int],
+    values: Sequence[int],
+    kept_as: str | None = None,
+    *,
+    written: bool = False,
 ) -> Array:
     """An array with an entry for every request slot."""
-    return Array(name, "slot", layout.table_rows, slots, values, stale_range(layout, name), kept_as=kept_as)
+    stale = stale_range(layout, name)
+    return Array(name, "slot", layout.table_rows, slots, values, stale, kept_as=kept_as, written=written)
 
 
 def by_batch_row(layout: Layout, name: str, values: Sequence[int]) -> Array:

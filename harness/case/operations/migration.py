@@ -67,7 +67,8 @@ class Postprocess(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         """int32 by slot: V1 hands over the parts of the new count, V2 the count and a mapping."""
         rows = [row for row in self.rows if row.slot != SKIP_ROW]
         slots = [row.slot for row in rows]
-        accepted = by_slot(layout, "accepted", slots, [row.accepted for row in rows], "accepted")
+        counts, in_place = [row.accepted for row in rows], self.runner == "V2"
+        accepted = by_slot(layout, "accepted", slots, counts, "accepted", written=in_place)
         column = by_slot(layout, "state_column", slots, [row.state_column for row in rows], "state_column")
         if self.runner == "V1":
             return (

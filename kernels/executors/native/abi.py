@@ -48,16 +48,23 @@ STORED_SIZE: Final = 9
 STORED_CAPACITY: Final = 10
 STORED: Final = 11
 """Address of `STORED_CAPACITY` bytes for them."""
-WATCH_WORDS: Final = 12
+SPANS_WRITABLE: Final = 12
+"""Address of one byte for each span, 0 where no kernel may write."""
+WATCH_WORDS: Final = 13
 
 # A fault record.
 FAULT_SITE: Final = 0
 FAULT_ADDRESS: Final = 1
 FAULT_LANE: Final = 2
 FAULT_PROGRAM: Final = 3
-FAULT_INSIDE: Final = 4
-"""1 if the access lies inside a span, and so is only misaligned."""
+FAULT_KIND: Final = 4
+"""One of the kinds that follow."""
 FAULT_WORDS: Final = 5
+
+OUT_OF_BOUNDS: Final = 0
+MISALIGNED: Final = 1
+READ_ONLY: Final = 2
+"""A store to a span that is not writable; also where it is misaligned."""
 
 # An access record: `ACCESS_COUNT` lanes from `ACCESS_LANE` on, side by side in memory from `ACCESS_ADDRESS` on.
 ACCESS_SITE: Final = 0

@@ -192,7 +192,7 @@ class AccessWriter:
             number = builder.linear(pointer.shape, index) if isinstance(pointer, Lanes) else "0"
             found = builder.value(
                 f"call i1 @check(ptr %launch, i64 {address}, i64 {width}, i64 {site}, i64 {number},"
-                f" i64 %program, ptr {cache})"
+                f" i64 %program, i1 {int(self.sites[site].is_store)}, ptr {cache})"
             )
             builder.branch(found, legal, refused, likely=True)
         builder.start(legal)

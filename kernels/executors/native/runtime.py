@@ -14,6 +14,7 @@ FAULT_CAPACITY = 64
 """Faults kept of one case; the others are only counted."""
 
 _WORD_MASK = (1 << 64) - 1
+_VIOLATIONS = {abi.OUT_OF_BOUNDS: "out-of-bounds", abi.MISALIGNED: "misaligned", abi.READ_ONLY: "read-only"}
 
 
 class Watch:
@@ -27,6 +28,7 @@ class Watch:
         self._base = 0
         self._spans: tuple[AccessSpan, ...] | None = None
         self._starts = self._sizes = np.zeros(0, dtype=np.uint64)
+        self._writable = np.zeros(0, dtype=np.uint8)
         self._recorded: list[AccessFault] = []
         self.count = 0
         """Faults seen since `begin`, kept or not."""
@@ -42,11 +44,12 @@ class Watch:
         if kept is not None and kept is self._spans and base == self._base:
             return
         self._spans, self._base = kept, base
-        starts, sizes = merged([(span.start, span.size) for span in spans])
+        starts, sizes, self._writable = merged(spans)
         self._starts, self._sizes = starts + np.uint64(base), sizes
         self._record[abi.SPAN_COUNT] = len(starts)
         self._record[abi.SPAN_STARTS] = self._starts.ctypes.data
         self._record[abi.SPAN_SIZES] = self._sizes.ctypes.data
+        self._record[abi.SPANS_WRITABLE] = self._writable.ctypes.data
 
     def collect(self, count: int, kernel: str, sites: Sequence[AccessSite], grid: tuple[int, int, int]) -> None:
         """Keep the faults that one launch added; `count` is the record's count after it."""
@@ -56,7 +59,7 @@ class Watch:
             offset = (words[abi.FAULT_ADDRESS] - self._base + (1 << 63) & _WORD_MASK) - (1 << 63)
             self._recorded.append(
                 AccessFault(
-                    violation="misaligned" if words[abi.FAULT_INSIDE] else "out-of-bounds",
+                    violation=_VIOLATIONS[words[abi.FAULT_KIND]],
                     is_store=site.is_store,
                     offset=offset,
                     width=site.width,
@@ -74,13 +77,14 @@ class Watch:
         return tuple(self._recorded)
 
 
-def merged(spans: Sequence[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Starts and sizes (uint64, sorted, apart) of spans given as (start, size).
+def merged(spans: Sequence[AccessSpan]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Starts and sizes (uint64, sorted, apart) of spans, and a byte for each that is 1 if it is writable.
 
-    Spans that overlap are views of one object and become one. Spans that merely touch are two objects: an access
-    across their border is out of bounds.
+    Spans that overlap are views of one object and become one, which may be written if any of them may. Spans that
+    merely touch are two objects: an access across their border is out of bounds.
     """
-    table = np.array([span for span in spans if span[1] > 0], dtype=np.int64).reshape(-1, 2)
+    kept = [(span.start, span.size, span.writable) for span in spans if span.size > 0]
+    table = np.array(kept, dtype=np.int64).reshape(-1, 3)
     table = table[np.argsort(table[:, 0], kind="stable")]
     starts, ends = table[:, 0], table[:, 0] + table[:, 1]
     reach = np.maximum.accumulate(ends)
@@ -89,4 +93,6 @@ def merged(spans: Sequence[tuple[int, int]]) -> tuple[np.ndarray, np.ndarray]:
     last = np.ones(len(starts), dtype=bool)
     last[:-1] = first[1:]
     lows = starts[first].astype(np.uint64)
-    return lows, reach[last].astype(np.uint64) - lows
+    (borders,) = np.nonzero(first)
+    writable = np.maximum.reduceat(table[:, 2], borders) if len(borders) else table[:, 2]
+    return lows, reach[last].astype(np.uint64) - lows, writable.astype(np.uint8)

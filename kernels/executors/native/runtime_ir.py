@@ -34,6 +34,7 @@ _OFFSETS = [
         "SPAN_COUNT",
         "SPAN_STARTS",
         "SPAN_SIZES",
+        "SPANS_WRITABLE",
         "FAULT_COUNT",
         "FAULT_CAPACITY",
         "FAULTS",
@@ -42,7 +43,7 @@ _OFFSETS = [
         "FAULT_ADDRESS",
         "FAULT_LANE",
         "FAULT_PROGRAM",
-        "FAULT_INSIDE",
+        "FAULT_KIND",
         "FAULT_WORDS",
         "RECORD_COUNT",
         "RECORD_CAPACITY",
@@ -135,8 +136,9 @@ finish:
 
 # Spans are sorted and do not overlap: the only one that can hold the access is the last that starts at or before it.
 # The site's cache gets the span's start and the number of places in it where an access of this width may start.
+# `find` says 0: outside, 1: inside, 2: inside of what a store must leave alone.
 _CHECK = """
-define internal i1 @find(ptr %watch, i64 %address, i64 %width, ptr %cache) noinline nounwind {
+define internal i32 @find(ptr %watch, i64 %address, i64 %width, i1 %is.store, ptr %cache) noinline nounwind {
 entry:
   %count = load i64, ptr %watch
   %starts.place = getelementptr i8, ptr %watch, i64 $SPAN_STARTS$
@@ -179,21 +181,32 @@ measure:
   %holds = and i1 %fits, %near
   br i1 %holds, label %inside, label %outside
 inside:
+  %writable.place = getelementptr i8, ptr %watch, i64 $SPANS_WRITABLE$
+  %writables = load ptr, ptr %writable.place
+  %flag.place = getelementptr i8, ptr %writables, i64 %last
+  %flag = load i8, ptr %flag.place
+  %locked = icmp eq i8 %flag, 0
+  %trespasses = and i1 %locked, %is.store
+  br i1 %trespasses, label %forbidden, label %keep
+forbidden:
+  ret i32 2
+keep:
   %room = add i64 %room.less, 1
   store i64 %start, ptr %cache
   %room.place = getelementptr i8, ptr %cache, i64 8
   store i64 %room, ptr %room.place
-  ret i1 true
+  ret i32 1
 outside:
-  ret i1 false
+  ret i32 0
 }
 
-define internal i1 @check(ptr %launch, i64 %address, i64 %width, i64 %site, i64 %lane, i64 %program, ptr %cache) \
-noinline nounwind {
+define internal i1 @check(ptr %launch, i64 %address, i64 %width, i64 %site, i64 %lane, i64 %program, i1 %is.store, \
+ptr %cache) noinline nounwind {
 entry:
   %watch.place = getelementptr i8, ptr %launch, i64 $WATCH$
   %watch = load ptr, ptr %watch.place
-  %inside = call i1 @find(ptr %watch, i64 %address, i64 %width, ptr %cache)
+  %found = call i32 @find(ptr %watch, i64 %address, i64 %width, i1 %is.store, ptr %cache)
+  %inside = icmp eq i32 %found, 1
   %mask = sub i64 %width, 1
   %odd = and i64 %address, %mask
   %aligned = icmp eq i64 %odd, 0
@@ -224,15 +237,16 @@ record:
   store i64 %lane, ptr %lane.place
   %program.place = getelementptr i8, ptr %fault, i64 $FAULT_PROGRAM$
   store i64 %program, ptr %program.place
-  %inside.place = getelementptr i8, ptr %fault, i64 $FAULT_INSIDE$
-  %inside.word = zext i1 %inside to i64
-  store i64 %inside.word, ptr %inside.place
+  ; outside, misaligned and read-only are numbered as `find` does
+  %kind.place = getelementptr i8, ptr %fault, i64 $FAULT_KIND$
+  %kind = zext i32 %found to i64
+  store i64 %kind, ptr %kind.place
   br label %refused
 refused:
   ret i1 false
 }
 
-define internal i1 @covers(ptr %launch, i64 %first, i64 %bytes, i64 %width, ptr %cache) nounwind {
+define internal i1 @covers(ptr %launch, i64 %first, i64 %bytes, i64 %width, i1 %is.store, ptr %cache) nounwind {
 entry:
   %mask = sub i64 %width, 1
   %odd = and i64 %first, %mask
@@ -257,8 +271,9 @@ miss:
 refresh:
   %watch.place = getelementptr i8, ptr %launch, i64 $WATCH$
   %watch = load ptr, ptr %watch.place
-  %found = call i1 @find(ptr %watch, i64 %first, i64 %width, ptr %cache)
-  br i1 %found, label %look, label %no
+  %found = call i32 @find(ptr %watch, i64 %first, i64 %width, i1 %is.store, ptr %cache)
+  %inside.some = icmp eq i32 %found, 1
+  br i1 %inside.some, label %look, label %no
 yes:
   ret i1 true
 no:
@@ -267,11 +282,11 @@ no:
 """
 
 _NO_CHECK = """
-define internal i1 @check(ptr %launch, i64 %address, i64 %width, i64 %site, i64 %lane, i64 %program, ptr %cache) \
-nounwind {
+define internal i1 @check(ptr %launch, i64 %address, i64 %width, i64 %site, i64 %lane, i64 %program, i1 %is.store, \
+ptr %cache) nounwind {
   ret i1 true
 }
-define internal i1 @covers(ptr %launch, i64 %first, i64 %bytes, i64 %width, ptr %cache) nounwind {
+define internal i1 @covers(ptr %launch, i64 %first, i64 %bytes, i64 %width, i1 %is.store, ptr %cache) nounwind {
   ret i1 true
 }
 """
@@ -308,7 +323,7 @@ start:
 whole:
   %bytes = mul i64 %count, %width
   %recorded = select i1 %is.store, ptr %buffer, ptr null
-  %all = call i1 @covers(ptr %launch, i64 %address, i64 %bytes, i64 %width, ptr %cache)
+  %all = call i1 @covers(ptr %launch, i64 %address, i64 %bytes, i64 %width, i1 %is.store, ptr %cache)
   br i1 %all, label %copy, label %lane
 copy:
   %target = select i1 %is.store, ptr %memory, ptr %buffer
@@ -330,7 +345,8 @@ test:
   %offset = mul i64 %i, %width
   %lane.address = add i64 %address, %offset
   %lane.buffer = getelementptr i8, ptr %buffer, i64 %offset
-  %legal = call i1 @check(ptr %launch, i64 %lane.address, i64 %width, i64 %site, i64 %i, i64 %program, ptr %cache)
+  %legal = call i1 @check(ptr %launch, i64 %lane.address, i64 %width, i64 %site, i64 %i, i64 %program, \
+i1 %is.store, ptr %cache)
   br i1 %legal, label %move.lane, label %refused
 move.lane:
   %lane.memory = inttoptr i64 %lane.address to ptr

@@ -26,6 +26,9 @@ from harness.kernels.targets.vllm.runner import Runner
 if TYPE_CHECKING:
     from harness.kernels.targets.vllm.target import VllmTarget
 
+BATCH_ORDER = "batch-order "
+"""What the names of buffers begin with that belong to tables in batch order."""
+
 
 class VllmBound(Bound):
     """A context, and where V2 table rows are batch rows a second one over gathered tables.
@@ -49,13 +52,13 @@ class VllmBound(Bound):
         self._gathered: Sequence[torch.Tensor] = ()
         if features.v2 and features.rows_by == "batch":
             self._gathered = self._new_tables()
-            self._batch_context = target.create(layout, objects, allocate, "batch-order ")
+            self._batch_context = target.create(layout, objects, allocate, BATCH_ORDER)
         elif features.aligned_indices:
             self._gathered = self._new_tables()
 
     def _new_tables(self) -> Sequence[torch.Tensor]:
         tables = [
-            self._allocate(f"batch-order table {group}", tuple(table.shape), torch.int32)
+            self._allocate(f"{BATCH_ORDER}table {group}", tuple(table.shape), torch.int32)
             for group, table in enumerate(self._tables)
         ]
         for batch_order, table in zip(tables, self._tables, strict=True):

@@ -22,7 +22,7 @@ from harness.kernels.targets.base import (
     Target,
 )
 from harness.kernels.targets.vllm.allocation import Allocations, attribute_names, on_device
-from harness.kernels.targets.vllm.bound import VllmBound
+from harness.kernels.targets.vllm.bound import BATCH_ORDER, VllmBound
 from harness.kernels.targets.vllm.contracts import check_groups, check_layout
 from harness.kernels.targets.vllm.features import CONTEXT, Features, dim_first_contract, features
 from harness.kernels.targets.vllm.importing import Finder, import_under_test, install, uninstall
@@ -32,6 +32,8 @@ from harness.kernels.targets.vllm.sources import HYBRID, LAYERS, MATH, WORKER, S
 
 UNDER_TEST = (MATH, LAYERS, WORKER)
 """The files that run as they are. All else is replaced."""
+_METADATA = ("state_", "block_table_ptrs", "aligned_index_block_table_ptrs", "table ", "copy ")
+"""What the names of buffers begin with that only the host writes: addresses, strides and sizes, tables."""
 
 
 class VllmTarget(Target):
@@ -67,6 +69,9 @@ class VllmTarget(Target):
             "temporal": self.worker.get_temporal_copy_spec,
         }
         self._names: Sequence[str] | None = None
+
+    def is_metadata(self, name: str) -> bool:
+        return name.removeprefix(BATCH_ORDER).startswith(_METADATA)
 
     def bind(self, layout: Layout, tensors: LayoutTensors, allocate: Allocate) -> Bound:
         """Create the version's context over these tensors. Raises TargetLacks or OutsideContract."""

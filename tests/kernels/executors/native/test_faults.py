@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -123,6 +124,26 @@ def test_spans_that_touch_are_two_objects_and_those_that_overlap_are_one(bench: 
     assert taken_faults(bench) == ()
 
 
+def test_stores_into_what_kernels_may_only_read(bench: Any) -> None:
+    """A whole block and lane by lane; loads go on, and so do stores next door."""
+    source, target = bench.put([1, 2, 3, 4], torch.int64), bench.put([0] * 4, torch.int64)
+    one = bench.put([0] * 4, torch.int32)
+    locked = [replace(span, writable=False) for span in bench.spans]
+    addresses = bench.put([source.data_ptr(), target.data_ptr()], torch.int64)
+    bench.begin([*locked, *bench.spans[3:]])
+    bench.kernels.copy_words[(1,)](addresses, 4, BLOCK=4)
+    bench.kernels.write_at[(1,)](one, 0)
+    faults = taken_faults(bench)
+    assert [(fault.violation, fault.is_store, fault.lane) for fault in faults] == [
+        ("read-only", True, lane) for lane in (*range(4), *range(4))
+    ]
+    assert [fault.offset for fault in faults[:4]] == [bench.offset(target) + 8 * lane for lane in range(4)]
+    assert target.tolist() == [0] * 4
+    assert one.tolist() == [0] * 4
+    bench.kernels.copy_words[(1,)](addresses, 4, BLOCK=4)
+    assert target.tolist() == [1, 2, 3, 4]
+
+
 def test_wild_addresses_are_refused(bench: Any) -> None:
     target = bench.put([0] * 4, torch.int64)
     for address in (0, 8, (1 << 63) - 8, -(1 << 63), -8, bench.arena.address + bench.arena.size):
@@ -195,5 +216,16 @@ def test_launching_before_begin_is_an_error(make_bench: Callable[..., Any]) -> N
 
 
 def test_merging_spans() -> None:
-    starts, sizes = merged([(50, 10), (0, 10), (10, 5), (12, 20), (13, 2), (32, 1), (90, 0)])
-    assert list(zip(starts.tolist(), sizes.tolist(), strict=True)) == [(0, 10), (10, 22), (32, 1), (50, 10)]
+    places = [
+        (50, 10, False),
+        (0, 10, False),
+        (10, 5, False),
+        (12, 20, True),
+        (13, 2, False),
+        (32, 1, True),
+        (90, 0, True),
+    ]
+    found = merged([AccessSpan(start, size, "object", "o", writable) for start, size, writable in places])
+    table = list(zip(*(column.tolist() for column in found), strict=True))
+    assert table == [(0, 10, 0), (10, 22, 1), (32, 1, 1), (50, 10, 0)]
+    assert [len(column) for column in merged([])] == [0, 0, 0]
