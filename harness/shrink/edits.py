@@ -200,13 +200,8 @@ def fill_tables(case: Case, columns: int) -> Case:
         strides = [state.block_stride for _, state in case.layout.states() if state.buffer == number]
         more = max(0, len(owners) - case.layout.num_blocks) * max(strides, default=0)
         buffers.append(replace(buffer, size=buffer.size + more))
-    return with_layout(
-        with_contents(case, tables=tables, owners=owners),
-        num_blocks=len(owners),
-        table_rows=1,
-        table_columns=columns,
-        buffers=tuple(buffers),
-    )
+    layout = replace(case.layout, num_blocks=len(owners), table_rows=1, table_columns=columns, buffers=tuple(buffers))
+    return replace(case, layout=layout, contents=replace(case.contents, tables=tables, owners=owners))
 
 
 def natural_gap(_: Where, state: State) -> int:

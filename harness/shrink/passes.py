@@ -224,12 +224,9 @@ def canonical_rows(case: Case) -> Iterator[Proposal]:
         layout = case.layout
         if (layout.block_size, layout.num_spec, plain) == (size, row.draft, operation):
             return  # only plainer ones than what there is
-        yield lambda size=size, plain=plain, columns=columns: replace(  # type: ignore[misc]
-            edits.fill_tables(
-                edits.with_layout(case, block_size=size, num_spec=plain.rows[0].draft),
-                columns,
-            ),
-            program=(plain,),
+        yield lambda size=size, plain=plain, columns=columns: edits.fill_tables(  # type: ignore[misc]
+            replace(case, program=(plain,), layout=replace(layout, block_size=size, num_spec=plain.rows[0].draft)),
+            columns,
         )
 
 
@@ -373,6 +370,8 @@ def smaller_pages(case: Case) -> Iterator[Proposal]:
     if len(case.layout.buffers) == len(list(case.layout.states())):
         return
     yield lambda: edits.pack_pages(case, _byte)
+    # Not the smallest that may fail, but the same whatever states were there: two programs that shift one block.
+    yield lambda: edits.pack_pages(case, lambda state: _shiftable(state, case.layout.conv_layout))
     yield lambda: edits.pack_pages(_tight_rows(case), _one_byte)
     yield lambda: edits.pack_pages(_tight_rows(case), lambda state: state)
     for _, state in case.layout.states():
@@ -386,6 +385,19 @@ def _byte(state: State) -> State:
     """The plainest state there is, in the place of any."""
     return TemporalState(
         item_size=1, shape=(1,), buffer=state.buffer, offset=state.offset, block_stride=state.block_stride
+    )
+
+
+def _shiftable(state: State, conv_layout: str) -> State:
+    """The plainest state of which a shift by one token reads and writes a byte."""
+    return ConvState(
+        item_size=1,
+        window=3,
+        dim=1,
+        buffer=state.buffer,
+        offset=state.offset,
+        block_stride=state.block_stride,
+        row_stride=None if conv_layout == "SD" else 3,
     )
 
 
