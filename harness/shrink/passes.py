@@ -216,12 +216,11 @@ def canonical_rows(case: Case) -> Iterator[Proposal]:
     """
     if len(case.program) != 1 or len(case.program[0].rows) != 1:
         return
-    operation = case.program[0]
+    operation, layout = case.program[0], case.layout
     if not isinstance(operation, Postprocess):
         return
     for size, row, columns in _PLAIN_POSTPROCESS:
         plain = replace(operation, rows=(row,))
-        layout = case.layout
         if (layout.block_size, layout.num_spec, plain) == (size, row.draft, operation):
             return  # only plainer ones than what there is
         yield lambda size=size, plain=plain, columns=columns: edits.fill_tables(  # type: ignore[misc]
