@@ -7,6 +7,7 @@ from rich.text import Text
 
 from harness.campaign.several import Comparison
 from harness.reports.console import ReportConsole
+from harness.reports.words import counted
 
 
 def print_comparison(comparison: Comparison) -> None:
@@ -17,13 +18,16 @@ def print_comparison(comparison: Comparison) -> None:
     for summary in comparison.targets:
         judged = sum(summary.judged.values())
         skipped = ", ".join(f"{count} {reason}" for reason, count in summary.skipped.items())
-        line = Text(f"  {summary.target:{width}}  {summary.cases} cases, {judged} operations judged, ")
+        line = Text(f"  {summary.target:{width}}  {counted(summary.cases, 'case')}, ")
+        line.append(f"{counted(judged, 'operation')} judged, ")
         count = len(summary.findings)
-        line.append(f"{count} finding{'s' * (count != 1)}", style="bold red" if count else "bold green")
+        line.append(counted(count, "finding"), style="bold red" if count else "bold green")
         line.append(f"; skipped {skipped}" if skipped else "")
         console.print(line)
     for finding in comparison.findings:
-        where = ", ".join(f"{target} ({cases})" for target, cases in finding.cases.items())
+        where = ", ".join(
+            f"{target} ({cases or 'met while shrinking another'})" for target, cases in finding.cases.items()
+        )
         console.print(Text.assemble((finding.signature, "bold"), f" ({finding.domain} domain): {where}"))
 
 

@@ -8,9 +8,15 @@ import msgspec
 from rich.text import Text
 
 from harness.reports.console import ReportConsole
-from harness.repro.sweep import Swept, TargetAnswer
+from harness.repro.sweep import NOT_AFFECTED, Swept, TargetAnswer, in_words
 
-_STYLE = {"FAILED": "bold red", "FIXED": "bold green", "NOT APPLICABLE": "yellow", "ERROR": "bold magenta"}
+_STYLE = {
+    "FAILED": "bold red",
+    "FIXED": "bold green",
+    NOT_AFFECTED: "green",
+    "NOT APPLICABLE": "yellow",
+    "ERROR": "bold magenta",
+}
 
 
 def print_table(swept: Sequence[Swept]) -> None:
@@ -23,7 +29,8 @@ def print_table(swept: Sequence[Swept]) -> None:
         width = max(len(answer.target) for answer in result.answers)
         for answer in result.answers:
             line = Text(f"  {answer.target:{width}}  ")
-            line.append(f"{answer.answer:14}", style=_STYLE[answer.answer])
+            word = in_words(answer, result.answers)
+            line.append(f"{word:14}", style=_STYLE[word])
             line.append(f"  {_note(answer)}" if _note(answer) else "")
             line.rstrip()
             console.print(line)
@@ -38,7 +45,7 @@ def markdown(swept: Sequence[Swept]) -> str:
         f"|---|---|{'---|' * len(targets)}",
     ]
     for result in swept:
-        cells = " | ".join(_cell(answer) for answer in result.answers)
+        cells = " | ".join(_cell(answer, result.answers) for answer in result.answers)
         lines.append(f"| {_escaped(result.signature)} | {result.domain} | {cells} |")
     lines.append("")
     lines += [f"- {_escaped(result.signature)} (`{result.file}`): {_escaped(result.affected)}" for result in swept]
@@ -56,10 +63,10 @@ def _note(answer: TargetAnswer) -> str:
     return answer.detail
 
 
-def _cell(answer: TargetAnswer) -> str:
+def _cell(answer: TargetAnswer, answers: Sequence[TargetAnswer]) -> str:
     if answer.answer == "NOT APPLICABLE":
         return "-"
-    return f"{answer.answer} (other)" if answer.answer == "FAILED" and not answer.same else answer.answer
+    return "FAILED (other)" if answer.answer == "FAILED" and not answer.same else in_words(answer, answers)
 
 
 def _escaped(text: str) -> str:

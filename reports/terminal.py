@@ -23,6 +23,7 @@ from harness.campaign.events import (
     Summary,
 )
 from harness.reports.console import ReportConsole
+from harness.reports.words import counted
 
 
 @contextmanager
@@ -31,6 +32,10 @@ def terminal_report() -> Iterator[Callable[[Event], None]]:
     console = ReportConsole()
     with console.status("loading the target") as status:
         yield _TerminalReport(console, status)
+
+
+SHOWN_MISSED = 8
+"""Regimes not reached that are named; of a short run there are too many."""
 
 
 class _TerminalReport:
@@ -45,7 +50,9 @@ class _TerminalReport:
                 self._start(event)
             case CaseJudged():
                 rate = event.done / event.elapsed if event.elapsed > 0 else 0.0
-                self._status.update(f"{event.done} cases, {rate:.0f} a second, {self._found} findings")
+                self._status.update(
+                    f"{counted(event.done, 'case')}, {rate:.0f} a second, {counted(self._found, 'finding')}"
+                )
             case FindingFound():
                 self._found += 1
                 self._line("found", "bold red", f"{event.signature}, {_where(event.repro.origin.index)}")
@@ -54,7 +61,7 @@ class _TerminalReport:
                 self._status.update("shrinking")
             case FindingShrunk():
                 record = event.repro.shrink
-                took = f"{record.executions} executions, {record.seconds:.1f} s" if record else ""
+                took = f"{counted(record.executions, 'execution')}, {record.seconds:.1f} s" if record else ""
                 self._line("shrunk", "bold yellow", f"{event.signature} ({took})")
                 self._console.print(Text(f"      {event.path}"))
             case Notice():
@@ -68,11 +75,11 @@ class _TerminalReport:
 
     def _start(self, event: CampaignStarted) -> None:
         recipe = event.recipe
-        limit = f"{event.cases} cases" if event.cases is not None else f"{event.budget_seconds:g} s"
+        limit = counted(event.cases, "case") if event.cases is not None else f"{event.budget_seconds:g} s"
         self._console.print(
             Text(
                 f"{event.target} on {event.executor}: seed {recipe.seed}, {' and '.join(recipe.domains)} domain, "
-                f"{', '.join(recipe.operations)}, {limit}, {event.workers} worker{'s' * (event.workers > 1)}"
+                f"{', '.join(recipe.operations)}, {limit}, {counted(event.workers, 'worker')}"
             )
         )
 
@@ -80,8 +87,8 @@ class _TerminalReport:
         judged = ", ".join(f"{count} {name}" for name, count in summary.judged.items())
         self._console.print(
             Text(
-                f"{summary.cases} cases in {summary.seconds:.1f} s ({summary.cases_per_second:g} a second): "
-                f"judged {judged}; {summary.launches} launches"
+                f"{counted(summary.cases, 'case')} in {summary.seconds:.1f} s ({summary.cases_per_second:g} a second): "
+                f"judged {judged}; {counted(summary.launches, 'launch', 'launches')}"
             )
         )
         if any(summary.relations.values()):
@@ -91,20 +98,28 @@ class _TerminalReport:
         missed = [name for name, count in summary.regimes.items() if not count]
         self._console.print(Text(f"regimes reached: {len(reached)} of {len(summary.regimes)}"))
         if missed:
-            self._console.print(Text(f"  not reached: {', '.join(missed)}", style="dim"))
+            named = ", ".join(missed) if len(missed) <= SHOWN_MISSED else f"{len(missed)} others; --json counts each"
+            self._console.print(Text(f"  not reached: {named}", style="dim"))
         for covered in summary.kernel_lines:
             rest = f"; not lines {', '.join(map(str, covered.missed))}" if covered.missed else ""
-            text = f"kernel {covered.function} ({covered.file}): {covered.executed} of {covered.lines} lines ran"
+            text = (
+                f"kernel {covered.function} ({covered.file}): {covered.executed} of {covered.lines} compiled lines ran"
+            )
             self._console.print(Text(text + rest))
         for reason, count in summary.skipped.items():
             self._line("skipped", "yellow", f"{count}: {reason}")
         for finding in summary.findings:
-            text = f"{finding.signature} ({finding.domain} domain, {finding.cases} cases): {finding.repro}"
+            text = f"{finding.signature} ({finding.domain} domain, {_seen(finding.cases)}): {finding.repro}"
             self._line("finding", "bold red", text)
         for name in summary.missing:
             self._line("missing", "bold red", f"{name}: no case")
         if not summary.findings and not summary.missing:
-            self._line("nothing found", "bold green", "")
+            self._console.print(Text("nothing found", style="bold green"))
+
+
+def _seen(cases: int) -> str:
+    """How often a finding was seen: never as a drawn case, if only a smaller variant of another one showed it."""
+    return counted(cases, "case") if cases else "met while shrinking another"
 
 
 def _where(index: int | None) -> str:

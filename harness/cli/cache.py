@@ -66,7 +66,9 @@ def fetch(releases: Releases) -> None:
     from harness.kernels.targets.registry import prepare
     from harness.kernels.targets.selection import select
 
-    for target in select(",".join(_named(text) for text in releases)):
+    chosen = select(",".join(_named(text) for text in releases))
+    options.announce_downloads(chosen)
+    for target in chosen:
         prepare(target, options.announce)
         print(f"{target} is in the cache")
 

@@ -23,9 +23,11 @@ def demo(
 ) -> None:
     """Find, shrink, show and replay a planted bug; then fuzz the kernels of a vLLM release.
 
-    Exit status: 0 if the planted bug was found and replays, and the release's kernels gave no finding.
+    Exit status: 0 if the planted bug was found and replays and the release's kernels gave no finding, 1 if they gave
+    one, 4 if the planted bug was missed.
     """
     from harness.campaign.campaign import Settings
+    from harness.check.worker_process import WorkerError
     from harness.engines.random import Recipe
     from harness.kernels.targets.registry import prepare
     from harness.reports.replayed import print_replayed
@@ -44,7 +46,7 @@ def demo(
     print(f"1. A fault is planted in our own kernels ({PLANTED}: every group reads group 0's table): find it.\n")
     planted = Settings(target=PLANTED, executor=how, recipe=recipe, out=out, cases=300, fail_fast=True)
     if follow(planted, "terminal") != 1:
-        sys.exit("harness: the planted fault was not found")
+        raise WorkerError(f"the planted fault of {PLANTED} was not found")
     file = max(out.glob("*.json"), key=lambda path: path.stat().st_mtime)
     repro = read_repro(file)
     print(f"\n2. What the minimal repro says (harness show {file}):\n")
@@ -53,7 +55,7 @@ def demo(
     result = replaying.replay(repro, PLANTED, how, 120.0)
     print_replayed(file, repro, result)
     if result.answer != "FAILED" or not result.same:
-        sys.exit("harness: the repro does not replay")
+        raise WorkerError(f"{file} does not replay as the finding that it was written for: {result.answer}")
     print(f"\n4. Fuzz the real kernels of {target} for {seconds} s.\n")
     real = Settings(target=target, executor=how, recipe=recipe, out=out, budget_seconds=float(seconds))
     sys.exit(follow(real, "terminal"))

@@ -16,7 +16,7 @@ import typer
 from harness import __version__
 from harness.case import InvalidCase
 from harness.check.worker_process import WorkerError, WorkerRefused
-from harness.cli import bench, cache, demo, doctor, replay, run, show, shrink, sweep, targets
+from harness.cli import bench, cache, demo, doctor, names, replay, run, show, shrink, sweep, targets
 from harness.kernels.executors.registry import UnavailableExecutor
 from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.releases import OFFLINE_VARIABLE
@@ -33,7 +33,7 @@ app = typer.Typer(
     help="Find wrong bytes, stray accesses and races in the fused Triton kernels that move Mamba state between "
     "cache blocks, and turn each finding into the smallest file that still shows it.",
     epilog="Exit status: 0 nothing found or FIXED; 1 findings or FAILED; 2 bad usage or invalid input; 3 a required "
-    "regime was never reached, or an operation judged no case; 4 the harness itself failed.",
+    "regime was never reached, or an operation judged no case; 4 the harness itself failed; 130 interrupted.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -55,16 +55,18 @@ def _version(
         raise typer.Exit
 
 
-app.command("run")(run.run)
-app.command("replay")(replay.replay)
-app.command("shrink")(shrink.shrink)
-app.command("sweep")(sweep.sweep)
-app.command("show")(show.show)
-app.command("targets")(targets.targets)
-app.command("doctor")(doctor.doctor)
-app.command("demo")(demo.demo)
-app.add_typer(bench.app, name="bench")
-app.add_typer(cache.app, name="cache")
+# Each has a line of its own in the list of commands: the first sentence of its help may be longer than a line.
+app.command("run", short_help="Draw, run, compare, save and shrink.")(run.run)
+app.command("replay", short_help="Run a repro file: FAILED, FIXED or SKIPPED.")(replay.replay)
+app.command("shrink", short_help="Make a repro file smaller.")(shrink.shrink)
+app.command("sweep", short_help="Replay repro files on many releases.")(sweep.sweep)
+app.command("show", short_help="Tell a repro file in human words.")(show.show)
+app.command("targets", short_help="List what can be tested, and faults to plant.")(targets.targets)
+app.command("names", short_help="List operations, regimes and relations.")(names.names)
+app.command("doctor", short_help="Say what this machine can do.")(doctor.doctor)
+app.command("demo", short_help="Find a planted bug, then fuzz a release.")(demo.demo)
+app.add_typer(bench.app, name="bench", short_help="Measure executors, campaigns and planted faults.")
+app.add_typer(cache.app, name="cache", short_help="List, fetch or remove cached releases.")
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
@@ -18,12 +19,24 @@ if TYPE_CHECKING:
     from harness.engines.relations import RelationPolicy
 
 OPERATIONS: tuple[OperationName, ...] = get_args(OperationName)
+_WHEEL_MEGABYTES = 400
+"""About what the wheel of a vLLM release has."""
+
 DEFAULT_OPERATIONS: tuple[OperationName, ...] = ("postprocess", "precopy")
 """What is tested unless told otherwise: the kernels that move state."""
 ALL = "all"
 
 TargetOption = Annotated[
     str, typer.Option("--target", "-t", help="System under test: builtin, vllm==X, ...; +NAME plants a mutation.")
+]
+RecordedTargetOption = Annotated[
+    str | None,
+    typer.Option(
+        "--target",
+        "-t",
+        help="System under test. Default: the one that the file was found on, if that is builtin or a release; any "
+        "other, such as path:DIR, has to be named.",
+    ),
 ]
 ExecutorOption = Annotated[
     str | None,
@@ -153,6 +166,21 @@ def executor_or_default(name: str | None) -> str:
 
 
 announce = Announcer()
+
+
+def announce_downloads(targets: Sequence[str]) -> None:
+    """Say how much the releases among `targets` are to download, if it is more than one of them."""
+    from harness.kernels.targets.releases import listed, offline
+    from harness.kernels.targets.selection import release_of
+    from harness.kernels.targets.vllm.sources import VLLM
+
+    releases = {str(release) for target in targets if (release := release_of(target)) is not None}
+    absent = [release for release in releases if listed(VLLM, release) is None]
+    if len(absent) > 1 and not offline():
+        size = len(absent) * _WHEEL_MEGABYTES / 1000
+        announce(
+            f"{len(absent)} releases are not in the cache: wheels of about {size:.1f} GB in all are downloaded once"
+        )
 
 
 def callback(parse: Any) -> Any:

@@ -15,9 +15,7 @@ from harness.cli.options import ExecutorOption, JsonOption
 
 def replay(
     file: Annotated[Path, typer.Argument(help="A repro file.")],
-    target: Annotated[
-        str | None, typer.Option("--target", "-t", help="System under test. Default: the one the file names.")
-    ] = None,
+    target: options.RecordedTargetOption = None,
     executor: ExecutorOption = None,
     case_limit: options.CaseLimitOption = None,
     json: JsonOption = False,

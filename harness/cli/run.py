@@ -44,7 +44,8 @@ def run(
         str,
         typer.Option(
             "--ops",
-            help="Operations, comma-separated; sequences: step sequences driven by a release's own scheduler.",
+            help="Operations, comma-separated (`harness names` lists them), or all; sequences: step sequences driven "
+            "by a release's own scheduler.",
             callback=options.callback(sequences.parse_operations),
         ),
     ] = ",".join(options.DEFAULT_OPERATIONS),
@@ -60,7 +61,7 @@ def run(
         str,
         typer.Option(
             "--require",
-            help="Regimes, comma-separated, that the run must reach (else status 3).",
+            help="Regimes, comma-separated (`harness names` lists them), that the run must reach, else status 3.",
             callback=options.callback(options.parse_regimes),
         ),
     ] = "",
@@ -68,8 +69,8 @@ def run(
         str,
         typer.Option(
             "--relations",
-            help="Relations between runs to ask of each case, comma-separated; all; none; or sample: one on every "
-            "eighth case.",
+            help="Relations between runs to ask of each case, comma-separated (`harness names` lists them); all; none; "
+            "or sample: one on every eighth case.",
             callback=options.callback(options.parse_relations),
         ),
     ] = "sample",
@@ -116,7 +117,8 @@ def run(
 ) -> None:
     """Draw cases, run the target and the oracle side by side, save and shrink what differs.
 
-    Exit status: 0 nothing found, 1 findings, 2 bad usage, 3 something required was not reached, 4 harness failed.
+    Exit status: 0 nothing found, 1 findings, 2 bad usage or a file that cannot be written, 3 something
+    required was not reached, 4 the harness failed, 130 interrupted.
     """
     if budget is not None and cases is not None:
         raise typer.BadParameter("--budget and --cases exclude each other")
@@ -155,6 +157,7 @@ def run(
     from harness.kernels.targets.selection import select
 
     names = select(targets) if targets is not None else (options.target_or_default(target),)
+    options.announce_downloads(names)
     for name in names:
         prepare(name, options.announce)
     chosen = options.executor_or_default(executor)

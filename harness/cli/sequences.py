@@ -181,7 +181,7 @@ def _said(value: object) -> str:
 def shrink_sequence_file(
     file: Path, repro: SequenceRepro, target: str | None, out: Path | None, executions: int, json: bool
 ) -> int:
-    """Shrink a file's events, keeping its signature: 1 if it still fails (and OUT was written), else 0 or 3."""
+    """Shrink a file's events, keeping its signature: 1 if it still fails, else 0 or 3. See harness.cli.shrink."""
     from harness.repro import ShrinkRecord, write_repro
     from harness.sequences.campaign import classify, same_finding
     from harness.sequences.process import SequenceProcess
@@ -209,21 +209,25 @@ def shrink_sequence_file(
         issue=issue,
         shrink=record,
     )
-    path = out if out is not None else file.with_suffix(".min.json")
-    write_repro(path, smaller)  # type: ignore[arg-type]
+    if out is None and (smaller.sequence, smaller.signature) == (repro.sequence, repro.signature):
+        path = file  # it holds the minimal sequence already
+    else:
+        path = out if out is not None else file.with_suffix(".min.json")
+        write_repro(path, smaller)  # type: ignore[arg-type]
     if json:
         print(msgspec.json.encode({"repro": str(path), "signature": str(signature), "shrink": record}).decode())
     else:
-        print(f"{path}: {signature}, {len(shrunk.case.events)} events, {shrunk.executions} executions")
+        nothing = "nothing to take away, " if path == file else ""
+        print(f"{path}: {nothing}{signature}, {len(shrunk.case.events)} events, {shrunk.executions} executions")
     return 1
 
 
 def _target_of(repro: SequenceRepro, target: str | None) -> str:
-    from harness.case import InvalidCase
+    from harness.repro.replay import unnamed_target
 
     name = target if target is not None else repro.origin.target
     if target is None and not name.startswith("vllm=="):
-        raise InvalidCase(f"the file was recorded with target {name!r}; name a target with --target to replay it")
+        raise unnamed_target(name)
     require(name)
     return name
 

@@ -15,33 +15,37 @@ from harness.cli.options import ExecutorOption, JsonOption
 
 def shrink(
     file: Annotated[Path, typer.Argument(help="A repro file.")],
-    target: Annotated[
-        str | None, typer.Option("--target", "-t", help="System under test. Default: the one the file names.")
-    ] = None,
+    target: options.RecordedTargetOption = None,
     executor: ExecutorOption = None,
     out: Annotated[
-        Path | None, typer.Option("--out", help="File to write. Default: FILE with .min before its ending.")
+        Path | None,
+        typer.Option(
+            "--out", help="File to write. Default: FILE with .min before its ending, and nothing if FILE is minimal."
+        ),
     ] = None,
     executions: Annotated[int, typer.Option("--executions", help="Budget of executions.", min=1)] = 1000,
     json: JsonOption = False,
 ) -> None:
     """Shrink a repro file, keeping its signature and domain.
 
-    Exit status: 1 if the finding is still there (and OUT was written), 0 if it is FIXED, 3 if it was skipped.
+    Exit status: 1 for success, as the finding is still there; 0 if it is FIXED, 3 if it was skipped.
     """
     from harness.campaign.campaign import shrinking_judge
     from harness.check.worker_process import WorkerProcess
     from harness.cli.sequences import shrink_sequence_file
     from harness.kernels.targets.registry import prepare
-    from harness.repro import ShrinkRecord, read_repro, write_repro
+    from harness.repro import ShrinkRecord, read_repro, require_writable_file, write_repro
     from harness.repro.replay import recorded_target, relations_to_ask
     from harness.repro.sequences import read_sequence_repro
     from harness.shrink.shrinker import shrink as run_shrinker
 
     sequence = read_sequence_repro(file)
+    repro = None if sequence is not None else read_repro(file)
+    path = out if out is not None else file.with_suffix(".min.json")
+    require_writable_file(path)  # before the work, not after it
     if sequence is not None:
         sys.exit(shrink_sequence_file(file, sequence, target, out, executions, json))
-    repro = read_repro(file)
+    assert repro is not None
     chosen = target if target is not None else recorded_target(repro)
     prepare(chosen, options.announce)
     how = options.executor_or_default(executor)
@@ -64,8 +68,10 @@ def shrink(
     smaller = msgspec.structs.replace(
         repro, case=shrunk.case, signature=final.signature, evidence=final.evidence, shrink=record
     )
-    path = out if out is not None else file.with_suffix(".min.json")
-    write_repro(path, smaller)
+    if out is None and (smaller.case, smaller.signature) == (repro.case, repro.signature):
+        path = file  # it holds the minimal case already
+    else:
+        write_repro(path, smaller)
     if json:
         summary = {
             "repro": str(path),
@@ -76,8 +82,8 @@ def shrink(
         print(msgspec.json.encode(summary).decode())
     else:
         print(
-            f"{path}: {final.signature}, {shrunk.executions} executions in {shrunk.seconds:.1f} s"
-            f"{'' if shrunk.complete else ' (budget used up)'}"
+            f"{path}: {'nothing to take away, ' if path == file else ''}{final.signature}, {shrunk.executions} "
+            f"executions in {shrunk.seconds:.1f} s{'' if shrunk.complete else ' (budget used up)'}"
         )
         for counter in shrunk.passes:
             if counter.executions:

@@ -36,6 +36,9 @@ def sweep(
 ) -> None:
     """Replay repro files on many targets: FAILED, FIXED, NOT APPLICABLE or ERROR for each, and the affected range.
 
+    Tables say NOT AFFECTED instead of FIXED where no older release fails; --json has the four words alone.
+    Each release that is not in the cache is downloaded first (several 100 MB), of which a few MB are kept.
+
     Exit status: 1 if any failed, else 4 or 2 if a target could not be asked, 3 if nothing applied, else 0.
     """
     if markdown and json:
@@ -47,6 +50,7 @@ def sweep(
 
     chosen = select(targets)
     repros = [(file, read_repro(file)) for file in _files(files)]
+    options.announce_downloads(chosen)
     results = sweeping.sweep(
         repros,
         chosen,

@@ -1,7 +1,14 @@
 """The file that carries a finding: its format, and reading and writing it safely."""
 
 from harness.repro.format import REPRO_VERSION, Origin, Repro, ShrinkRecord
-from harness.repro.store import MAX_BYTES, read_repro, repro_name, require_writable, write_repro
+from harness.repro.store import (
+    MAX_BYTES,
+    read_repro,
+    repro_name,
+    require_writable,
+    require_writable_file,
+    write_repro,
+)
 
 __all__ = [
     "MAX_BYTES",
@@ -12,5 +19,6 @@ __all__ = [
     "read_repro",
     "repro_name",
     "require_writable",
+    "require_writable_file",
     "write_repro",
 ]

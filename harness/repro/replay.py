@@ -38,7 +38,15 @@ def recorded_target(repro: Repro) -> str:
     base = name.split("+", 1)[0]
     if base == "builtin" or base.startswith("vllm=="):
         return name
-    raise InvalidCase(f"the file was recorded with target {name!r}; name a target with --target to replay it")
+    raise unnamed_target(name)
+
+
+def unnamed_target(name: str) -> InvalidCase:
+    """The refusal of a file that was found on a target `name` that no file may choose."""
+    return InvalidCase(
+        f"the file was found on {name!r}, and a file may not choose what code of this machine runs: "
+        "say on which target with --target"
+    )
 
 
 def relations_to_ask(repro: Repro) -> tuple[str, ...]:

@@ -29,8 +29,15 @@ def repro_name(repro: Repro) -> str:
 
 
 def write_repro(path: Path, repro: Repro) -> None:
-    """Write atomically: a killed process leaves the old file or the new one. Raises OSError."""
+    """Write atomically: a killed process leaves the old file or the new one. Raises OSError that names `path`."""
     text = msgspec.json.format(msgspec.json.encode(repro), indent=1)
+    try:
+        _replace(path, text)
+    except OSError as error:  # of a full disk the error itself names no file, of others the temporary one
+        raise OSError(error.errno, os.strerror(error.errno or errno.EIO), str(path)) from error
+
+
+def _replace(path: Path, text: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".partial")
     try:
@@ -76,6 +83,13 @@ def _check_version(path: Path, text: bytes) -> None:
         raise InvalidCase(
             f"{path}: repro format {header.harness_repro}; this version of harness reads format {REPRO_VERSION}"
         )
+
+
+def require_writable_file(path: Path) -> None:
+    """Raise OSError if no repro file could be written as `path`, whose folder need not exist."""
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    require_writable(path.parent)
 
 
 def require_writable(folder: Path) -> None:

@@ -129,6 +129,22 @@ def _judged(target: str, repro: Repro, outcome: Outcome) -> TargetAnswer:
     return TargetAnswer(target, "FIXED", False, None, "", 0)
 
 
+NOT_AFFECTED = "NOT AFFECTED"
+
+
+def in_words(answer: TargetAnswer, answers: Sequence[TargetAnswer]) -> str:
+    """An answer as people read it: a target passes that was never affected (NOT AFFECTED), or is again right (FIXED).
+
+    It was affected if an older release among those asked fails. Machines get FIXED for both: the same verdict.
+    """
+    if answer.answer != "FIXED":
+        return answer.answer
+    release = release_of(answer.target)
+    failed = [release_of(other.target) for other in answers if other.answer == "FAILED"]
+    older = release is not None and any(other is not None and other < release for other in failed)
+    return "FIXED" if older else NOT_AFFECTED
+
+
 def affected_range(answers: Sequence[TargetAnswer]) -> str:
     """Which targets a finding affects, in one sentence: releases of vLLM as ranges, others by name."""
     failed = [answer for answer in answers if answer.answer == "FAILED"]

@@ -65,7 +65,7 @@ def download_wheel(package: str, version: str, work: Path, announce: Announce | 
         *("--no-input", "--disable-pip-version-check", "--no-color", "--progress-bar=off", *_WHEEL_TAGS),
         *("--dest", str(target), f"{package}=={version}"),
     ]
-    status, errors = _run(command, work, announce if isinstance(announce, ShowsProgress) else None)
+    status, errors = _run(command, work, named, announce, announce if isinstance(announce, ShowsProgress) else None)
     if status != 0:
         raise UnknownTarget(explain(named, errors))
     withdrawn = re.search(r"Reason for being yanked: (.*)", errors)
@@ -77,8 +77,11 @@ def download_wheel(package: str, version: str, work: Path, announce: Announce | 
     return wheels[0]
 
 
-def _run(command: list[str], work: Path, watcher: ShowsProgress | None) -> tuple[int, str]:
-    """Run pip; its exit status and what it wrote to standard error."""
+def _run(
+    command: list[str], work: Path, named: str, announce: Announce | None, watcher: ShowsProgress | None
+) -> tuple[int, str]:
+    """Run pip; its exit status and what it wrote to standard error. Announces the download once pip has begun it."""
+    size: int | None = None
     with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
         # pip's own temporary files hold the whole wheel too: keep them where they are cleaned up and have room.
         environment = {**os.environ, "TMPDIR": str(work)}
@@ -87,8 +90,12 @@ def _run(command: list[str], work: Path, watcher: ShowsProgress | None) -> tuple
         )
         try:
             while process.poll() is None:
+                if size is None:
+                    size = _announced_size(output.fileno())
+                    if size is not None and announce is not None:
+                        announce(f"downloading {named}, {size / 1e6:.0f} MB")
                 if watcher is not None:
-                    watcher.progress(_bytes_below(work), _announced_size(output.fileno()))
+                    watcher.progress(_bytes_below(work), size)
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(0.2)
         except BaseException:

@@ -8,6 +8,7 @@ is complete or absent: it is written aside and renamed into place, and checked a
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -28,6 +29,9 @@ from harness.kernels.targets.downloading import Announce, disk_is_full, download
 
 OFFLINE_VARIABLE = "HARNESS_OFFLINE"
 """Environment variable: anything but empty or `0` forbids downloads. Releases already cached still work."""
+
+DOWNLOADS_FORBIDDEN = f"downloads are forbidden (--offline or {OFFLINE_VARIABLE})"
+"""Both ways to say so, for messages: the option sets the variable, so that workers know."""
 
 MANIFEST = "manifest.json"
 
@@ -104,7 +108,7 @@ def remove(name: str) -> None:
     directory = _releases() / name
     if directory not in _releases().glob("*"):  # a name, not a path that leads elsewhere
         return
-    with filelock.FileLock(f"{directory}.lock"):
+    with _locked(directory):
         shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -147,17 +151,17 @@ def release(package: Package, version: str, announce: Announce | None = None) ->
     found = cached(package, version)
     if found is not None:
         return found
+    if offline():
+        raise UnknownTarget(f"{_named(package, version)} is not in the cache, and {DOWNLOADS_FORBIDDEN}")
     directory = _directory(package, version)
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
-        with filelock.FileLock(f"{directory}.lock"):
+        with _locked(directory):
             found = cached(package, version)
             if found is not None:
                 return found
-            if offline():
-                raise UnknownTarget(f"{_named(package, version)} is not in the cache, and {OFFLINE_VARIABLE} is set")
             if announce is not None:
-                announce(f"downloading {_named(package, version)} once, to keep its source files")
+                announce(f"looking for {_named(package, version)}, to download it once and keep its source files")
             _fetch(package, version, directory, announce)
     except OSError as error:
         if error.errno == errno.ENOSPC:
@@ -167,6 +171,33 @@ def release(package: Package, version: str, announce: Announce | None = None) ->
     if found is None:
         raise UnknownTarget(f"{_named(package, version)}: what was just written to {directory} cannot be read back")
     return found
+
+
+@contextlib.contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Hold the lock of a cache entry. Its file goes with the holder, so that a version nobody has leaves nothing.
+
+    Whoever waited on a file that is gone holds nothing: only the file that is still there after the wait counts.
+    """
+    file = Path(f"{directory}.lock")
+    while True:
+        file.touch()
+        before = _inode(file)
+        with filelock.FileLock(file):
+            if before is None or _inode(file) != before:
+                continue
+            try:
+                yield
+            finally:
+                file.unlink(missing_ok=True)
+            return
+
+
+def _inode(file: Path) -> int | None:
+    try:
+        return file.stat().st_ino
+    except FileNotFoundError:
+        return None
 
 
 def _named(package: Package, version: str) -> str:

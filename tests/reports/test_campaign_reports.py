@@ -90,10 +90,10 @@ def test_terminal(events: list[Event], capsys: pytest.CaptureFixture[str]) -> No
     assert "      saved as drawn: out/as-drawn/big.json" in lines
     assert "note something [red]to know[/red]" in lines
     assert "shrunk precopy/memory/wrong-bytes/conv/DS (17 executions, 1.2 s)" in lines
-    assert "1 cases in 0.5 s (2 a second): judged 0 postprocess, 1 precopy; 1 launches" in lines
+    assert "1 case in 0.5 s (2 a second): judged 0 postprocess, 1 precopy; 1 launch" in lines
     assert "regimes reached: 1 of 2" in lines
     assert "skipped 2: outside-contract" in lines
-    assert "finding precopy/memory/wrong-bytes/conv/DS (reachable domain, 1 cases): out/small.json" in lines
+    assert "finding precopy/memory/wrong-bytes/conv/DS (reachable domain, 1 case): out/small.json" in lines
     assert "missing regime layout-ds: no case" in lines
     assert not any("nothing found" in line for line in lines)
 
@@ -105,7 +105,33 @@ def test_a_clean_run_says_so(events: list[Event], capsys: pytest.CaptureFixture[
     with reporter("terminal") as handle:
         for event in (events[0], clean):
             handle(event)
-    assert "nothing found" in capsys.readouterr().out
+    assert "nothing found\n" in capsys.readouterr().out
+
+
+def test_what_no_drawn_case_showed_was_not_seen_zero_times(
+    events: list[Event], capsys: pytest.CaptureFixture[str]
+) -> None:
+    last = events[-1]
+    assert isinstance(last, CampaignFinished)
+    met = msgspec.structs.replace(last.summary.findings[0], cases=0)
+    with reporter("terminal") as handle:
+        handle(CampaignFinished(msgspec.structs.replace(last.summary, findings=[met])))
+    out = capsys.readouterr().out
+    assert "(reachable domain, met while shrinking another): out/small.json" in out
+    assert "0 cases" not in out
+
+
+@pytest.mark.parametrize(("missed", "told"), [(3, "regime-0, regime-1, regime-2"), (30, "30 others; --json counts")])
+def test_a_short_run_does_not_list_all_that_it_has_not_reached(
+    events: list[Event], capsys: pytest.CaptureFixture[str], missed: int, told: str
+) -> None:
+    last = events[-1]
+    assert isinstance(last, CampaignFinished)
+    regimes = {"decode": 1, **{f"regime-{i}": 0 for i in range(missed)}}
+    with reporter("terminal") as handle:
+        handle(CampaignFinished(msgspec.structs.replace(last.summary, regimes=regimes)))
+    out = capsys.readouterr().out
+    assert f"regimes reached: 1 of {missed + 1}\n  not reached: {told}" in out
 
 
 def test_json_is_one_object_on_standard_output(events: list[Event], capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from harness.kernels.targets.base import Target, UnknownTarget
 from harness.kernels.targets.downloading import Announce, package_installer
 from harness.kernels.targets.family import KnownTarget
-from harness.kernels.targets.releases import OFFLINE_VARIABLE, check_version, listed, offline
+from harness.kernels.targets.releases import DOWNLOADS_FORBIDDEN, check_version, listed, offline
 from harness.kernels.targets.vllm.sources import (
     VLLM,
     SourceTree,
@@ -80,7 +80,7 @@ def _tree(name: str, announce: Announce | None) -> SourceTree:
 
 def _cannot_download() -> str | None:
     if offline():
-        return f"{OFFLINE_VARIABLE} is set"
+        return DOWNLOADS_FORBIDDEN
     return None if package_installer() else "this Python has no pip"
 
 

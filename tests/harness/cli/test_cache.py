@@ -40,11 +40,16 @@ def settings(tmp_path: Path) -> dict[str, str]:
 def test_fetch_list_clean(harness: Command, settings: dict[str, str], tmp_path: Path) -> None:
     done = harness("--offline", "cache", "fetch", "0.50.0", **settings)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "harness: vllm 0.50.0 is not in the cache, and HARNESS_OFFLINE is set\n"
+    assert (
+        done.stderr
+        == "harness: vllm 0.50.0 is not in the cache, and downloads are forbidden (--offline or HARNESS_OFFLINE)\n"
+    )
 
     done = harness("cache", "fetch", "0.50.0", **settings)
     assert (done.returncode, done.stdout) == (0, "vllm==0.50.0 is in the cache\n"), done.stderr
-    assert done.stderr.splitlines() == ["harness: downloading vllm 0.50.0 once, to keep its source files"]
+    assert done.stderr.splitlines() == [
+        "harness: looking for vllm 0.50.0, to download it once and keep its source files"
+    ]
     done = harness("--offline", "cache", "fetch", "vllm==0.50.0", **settings)
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -75,7 +80,7 @@ def test_a_target_that_cannot_be_had_is_one_line(
 ) -> None:
     done = harness("run", "--target", target, "--cases", 1, **settings)
     assert done.returncode == 2
-    lines = [line for line in done.stderr.splitlines() if "downloading" not in line]
+    lines = [line for line in done.stderr.splitlines() if "looking for" not in line]
     assert len(lines) == 1
     assert message in lines[0]
     assert done.stdout == ""

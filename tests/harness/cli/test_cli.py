@@ -33,7 +33,7 @@ SUMMARY_KEYS = {
     "exit_status",
 }
 FINDING_KEYS = {"signature", "summary", "domain", "first_case", "repro", "shrink"}
-COMMANDS = ("run", "replay", "shrink", "show", "targets", "doctor", "demo", "sweep", "cache", "bench")
+COMMANDS = ("run", "replay", "shrink", "show", "targets", "doctor", "demo", "sweep", "cache", "bench", "names")
 
 MODULES = """
 import sys
@@ -69,7 +69,9 @@ def test_the_help_names_every_command_and_status(command: Command) -> None:
     assert (status, err) == (0, "")
     for name in COMMANDS:
         assert f"\n  {name} " in out
-    assert "0 nothing found or FIXED; 1 findings or FAILED; 2 bad usage" in " ".join(out.split())
+    for status_line in ("0 nothing found or FIXED; 1 findings or FAILED; 2 bad usage", "; 130 interrupted."):
+        assert status_line in " ".join(out.split())
+    assert "..." not in out.partition("Commands:")[2], "no command is described by half a sentence"
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -114,6 +116,7 @@ def test_the_version(command: Command) -> None:
         (["replay", "/nonexistent.json"], "/nonexistent.json: no such file"),
         (["shrink", "/nonexistent.json"], "/nonexistent.json: no such file"),
         (["show", "/nonexistent.json"], "/nonexistent.json: no such file"),
+        (["names", "nonsense"], "unknown kind of names 'nonsense'"),
         (["nonsense"], "nonsense"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -209,8 +212,8 @@ def test_shrinking_what_was_drawn(harness: Run, executor_name: str, frozen: Path
     again = harness("shrink", tmp_path / "small.json", "-e", executor_name, "--json")
     assert again.returncode == 1
     answer = json.loads(again.stdout)
-    assert answer["repro"] == str(tmp_path / "small.min.json")
-    assert read_repro(tmp_path / "small.min.json").case == smaller.case, "it was minimal already"
+    assert answer["repro"] == str(tmp_path / "small.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["small.json"], "it was minimal already"
 
 
 def test_shrinking_what_is_fixed_writes_nothing(harness: Run, executor_name: str, frozen: Path, tmp_path: Path) -> None:
@@ -220,6 +223,55 @@ def test_shrinking_what_is_fixed_writes_nothing(harness: Run, executor_name: str
     assert result.returncode == 0
     assert "FIXED" in result.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("out", "said"), [("folder", "folder: Is a directory"), ("file/small.json", "file: Not a directory")]
+)
+def test_shrinking_refuses_a_place_for_the_result_before_it_works(
+    command: Command, frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str, said: str
+) -> None:
+    def work(*_: object, **__: object) -> None:
+        raise AssertionError("a worker was started")
+
+    monkeypatch.setattr("harness.check.worker_process.WorkerProcess.__init__", work)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("mine")
+    status, printed, err = command("shrink", frozen / "wrong-group-as-drawn.json", "--out", tmp_path / out)
+    assert (status, printed, err) == (2, "", f"harness: {tmp_path / said}\n")
+    assert (tmp_path / "file").read_text() == "mine"
+    assert list((tmp_path / "folder").iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["operations", "regimes", "relations"])
+def test_names_are_listed(command: Command, kind: str) -> None:
+    from harness.cli.options import OPERATIONS
+    from harness.oracles.relations.registry import relations
+    from harness.regimes import REGIMES
+
+    wanted = {
+        "operations": {*OPERATIONS, "sequences"},
+        "regimes": set(REGIMES),
+        "relations": set(relations()),
+    }[kind]
+    status, out, err = command("names", kind, "--json")
+    assert (status, err) == (0, "")
+    listed = json.loads(out)
+    assert set(listed) == {kind}
+    assert set(listed[kind]) == wanted
+    assert all(listed[kind].values()), "each with a summary"
+    status, out, err = command("names")
+    assert (status, err) == (0, "")
+    assert wanted <= {line.split()[0] for line in out.splitlines() if line}
+
+
+def test_a_demo_that_misses_its_planted_fault_is_a_failure_of_the_harness(
+    command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("harness.cli.demo.follow", lambda settings, report: 0)
+    status, _, err = command("demo", "-t", "builtin", "--out", tmp_path)
+    assert status == 4
+    assert err.startswith("the planted fault of builtin+wrong-group was not found\n")
 
 
 def test_show_tells_the_story(command: Command, frozen: Path) -> None:

@@ -12,9 +12,10 @@ import pytest
 
 from harness.case import Case, Precopy, PrecopyRow
 from harness.check.outcome import Evidence, Signature
+from harness.cli import options
 from harness.reports.swept import markdown
 from harness.repro import Origin, Repro, write_repro
-from harness.repro.sweep import SweepAnswer, Swept, TargetAnswer, affected_range
+from harness.repro.sweep import SweepAnswer, Swept, TargetAnswer, affected_range, in_words
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 STATUS = {"FAILED": 1, "FIXED": 0, "NOT APPLICABLE": 3, "ERROR": 2}
@@ -68,6 +69,37 @@ def test_the_range_in_one_sentence(given: dict[str, str], wanted: str) -> None:
 )
 def test_exit_status(given: dict[str, str], status: int) -> None:
     assert Swept("f", "s", "total", tuple(answers(**given)), "").exit_status == status
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"v25": "FAILED", "v26": "FIXED"}, ["FAILED", "FIXED"]),
+        ({"v24": "FIXED", "v25": "FAILED!", "v26": "FIXED"}, ["NOT AFFECTED", "FAILED", "FIXED"]),
+        ({"v26": "FIXED", "builtin": "FAILED"}, ["NOT AFFECTED", "FAILED"]),
+        ({"v25": "FAILED", "builtin": "FIXED"}, ["FAILED", "NOT AFFECTED"]),
+        ({"v25": "ERROR", "v26": "NOT APPLICABLE", "v27": "FIXED"}, ["ERROR", "NOT APPLICABLE", "NOT AFFECTED"]),
+    ],
+)
+def test_what_never_failed_was_not_fixed(given: dict[str, str], wanted: list[str]) -> None:
+    found = answers(**given)
+    assert [in_words(answer, found) for answer in found] == wanted
+
+
+def test_many_downloads_are_told_before_the_first(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("HARNESS_OFFLINE", raising=False)
+    options.announce_downloads(["vllm==0.25.0"])
+    options.announce_downloads(["builtin", "vllm==0.25.0", "vllm==0.25.0+lost-reset"])
+    assert capsys.readouterr().err == "", "one download speaks for itself"
+    options.announce_downloads(["vllm==0.25.0", "builtin", "vllm==0.26.0", "vllm==0.27.0"])
+    said = "harness: 3 releases are not in the cache: wheels of about 1.2 GB in all are downloaded once\n"
+    assert capsys.readouterr().err == said
+    monkeypatch.setenv("HARNESS_OFFLINE", "1")
+    options.announce_downloads(["vllm==0.25.0", "vllm==0.26.0"])
+    assert capsys.readouterr().err == ""
 
 
 def test_markdown_has_a_column_for_each_target() -> None:

@@ -137,6 +137,7 @@ def test_a_file_does_not_choose_what_code_runs(command: Command, document: Docum
         status, out, err = command(operation, path)
         assert (status, out) == (2, "")
         assert err.count("\n") == 1
+        assert f"{name!r}, and a file may not choose what code of this machine runs" in err
         assert "--target" in err
     assert list(tmp_path.iterdir()) == [path]
 

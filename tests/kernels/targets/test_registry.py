@@ -59,7 +59,7 @@ def test_lists_targets_and_why_some_are_not_available(tmp_path: Path, monkeypatc
     monkeypatch.setenv(OFFLINE_VARIABLE, "1")
     listed = {target.name: target.unavailable for target in known_targets()}
     assert listed["builtin"] is None
-    assert listed["vllm==0.33.0"] == "HARNESS_OFFLINE is set"
+    assert listed["vllm==0.33.0"] == "downloads are forbidden (--offline or HARNESS_OFFLINE)"
     monkeypatch.delenv(OFFLINE_VARIABLE)
     assert {target.name: target.unavailable for target in known_targets()}["vllm==0.33.0"] is None
 

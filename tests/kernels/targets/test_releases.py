@@ -7,13 +7,15 @@ import hashlib
 import os
 import subprocess
 import sys
+import threading
+import time
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from harness.kernels import cache_directory
-from harness.kernels.targets import releases
+from harness.kernels.targets import downloading, releases
 from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.downloading import explain
 from harness.kernels.targets.releases import Package, cached, release, remove
@@ -59,9 +61,9 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def entries(tmp_path: Path) -> list[str]:
-    """What is in the cache of releases, lock files aside."""
+    """What is in the cache of releases, lock files too: none may be left."""
     folder = tmp_path / "cache" / "releases"
-    return sorted(path.name for path in folder.iterdir() if path.suffix != ".lock") if folder.exists() else []
+    return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
 
 
 def test_keeps_the_files_that_matter_and_no_wheel(wheels: Path, tmp_path: Path) -> None:
@@ -74,13 +76,16 @@ def test_keeps_the_files_that_matter_and_no_wheel(wheels: Path, tmp_path: Path) 
     assert found.manifest.wheel.sha256 == hashlib.sha256(wheel.read_bytes()).hexdigest()
     assert entries(tmp_path) == ["harness-sample-1.0"]
     assert not list(found.directory.rglob("*.whl"))
-    assert said == ["downloading harness-sample 1.0 once, to keep its source files"]
+    assert said == ["looking for harness-sample 1.0, to download it once and keep its source files"]
 
 
 def test_offline_uses_the_cache_and_nothing_else(wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(releases.OFFLINE_VARIABLE, "1")
-    with pytest.raises(UnknownTarget, match=r"1\.0 is not in the cache, and HARNESS_OFFLINE is set"):
+    with pytest.raises(
+        UnknownTarget, match=r"1\.0 is not in the cache, and downloads are forbidden \(--offline or HAR"
+    ):
         release(SAMPLE, "1.0")
+    assert entries(tmp_path) == []
     monkeypatch.setenv(releases.OFFLINE_VARIABLE, "0")
     release(SAMPLE, "1.0")
     monkeypatch.setenv(releases.OFFLINE_VARIABLE, "1")
@@ -174,7 +179,7 @@ def test_two_processes_share_one_download(wheels: Path, tmp_path: Path, monkeypa
     ]
     said = [process.communicate(timeout=60)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0]
-    assert "".join(said).count("downloading") == 1
+    assert "".join(said).count("looking for") == 1
     assert entries(tmp_path) == ["harness-sample-1.0"]
 
 
@@ -257,3 +262,36 @@ def test_nothing_outside_the_cache_is_removed(wheels: Path, tmp_path: Path, name
     remove(name)
     assert entries(tmp_path) == ["harness-sample-1.0"]
     assert (tmp_path / "cache" / "outside").is_dir()
+
+
+def test_whoever_waited_on_a_lock_that_is_gone_takes_the_new_one(tmp_path: Path) -> None:
+    """Else two would hold it: one the file that was removed, the other the one that was made since."""
+    directory, order = tmp_path / "entry", []
+    inside, go_on = threading.Event(), threading.Event()
+
+    def hold(name: str) -> None:
+        with releases._locked(directory):
+            order.append(f"{name} in")
+            inside.set()
+            go_on.wait(10)
+            order.append(f"{name} out")
+
+    threads = [threading.Thread(target=hold, args=(name,)) for name in "abc"]
+    threads[0].start()
+    assert inside.wait(10)
+    for thread in threads[1:]:
+        thread.start()
+    time.sleep(0.2)
+    go_on.set()
+    for thread in threads:
+        thread.join(20)
+    assert len(order) == 6
+    assert all(order[i][0] == order[i + 1][0] for i in (0, 2, 4)), order
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_download_is_told_with_its_size_once_it_has_begun(tmp_path: Path) -> None:
+    said: list[str] = []
+    program = "import time; print('  Downloading x.whl (340.5 MB)', flush=True); time.sleep(0.6)"
+    status, _ = downloading._run([sys.executable, "-c", program], tmp_path, "sample 1.0", said.append, None)
+    assert (status, said) == (0, ["downloading sample 1.0, 340 MB"])

@@ -63,8 +63,8 @@ def require_packages() -> None:
     if missing:
         named = ", ".join(missing[:4]) + (f" and {len(missing) - 4} more" if len(missing) > 4 else "")
         raise UnknownTarget(
-            f"step sequences drive vLLM's own scheduler, which imports {named}: install the extra, "
-            f"pip install 'mamba-migration-harness[{EXTRA}]'"
+            f"step sequences drive vLLM's own scheduler, which imports {named}: install the extra in the folder of the "
+            f"harness, pip install -e '.[{EXTRA}]'"
         )
 
 

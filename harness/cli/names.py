@@ -1,0 +1,55 @@
+"""`harness names`: what `--ops`, `--require` and `--relations` can be given."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, get_args
+
+import msgspec
+import typer
+
+from harness.cli import options, sequences
+from harness.cli.options import JsonOption
+
+Kind = Literal["operations", "regimes", "relations"]
+
+_OPTIONS: dict[Kind, str] = {"operations": "--ops", "regimes": "--require", "relations": "--relations"}
+
+
+def names(
+    kind: Annotated[str | None, typer.Argument(help="operations, regimes or relations. Default: all three.")] = None,
+    json: JsonOption = False,
+) -> None:
+    """List operations, regimes and relations, with what each of them is."""
+    if kind is not None and kind not in get_args(Kind):
+        raise typer.BadParameter(f"unknown kind of names {kind!r}; known: {', '.join(get_args(Kind))}")
+    found = {name: summaries for name, summaries in _all().items() if kind in (None, name)}
+    if json:
+        print(msgspec.json.encode(found).decode())
+        return
+    for number, (title, summaries) in enumerate(found.items()):
+        if number:
+            print()
+        print(f"{title.capitalize()} ({_OPTIONS[title]})")
+        width = max(map(len, summaries))
+        for name, summary in summaries.items():
+            print(f"  {name:{width}}  {summary}")
+
+
+def _all() -> dict[Kind, dict[str, str]]:
+    from harness.generators.operations import SUMMARIES
+    from harness.oracles.relations.registry import relations
+    from harness.regimes import REGIMES
+
+    defaults = options.DEFAULT_OPERATIONS
+    operations: dict[str, str] = {
+        name: f"{text}{' (default)' * (name in defaults)}" for name, text in SUMMARIES.items()
+    }
+    operations[sequences.SEQUENCES] = "step sequences driven by a release's own scheduler"
+    return {
+        "operations": operations,
+        "regimes": {
+            name: f"{regime.summary}{'' if regime.reachable else ' (total domain only)'}"
+            for name, regime in sorted(REGIMES.items())
+        },
+        "relations": {name: f"the same result {relation.summary}" for name, relation in relations().items()},
+    }
