@@ -221,16 +221,20 @@ def canonical_rows(case: Case) -> Iterator[Proposal]:
         return
     for size, row, columns in _PLAIN_POSTPROCESS:
         plain = replace(operation, rows=(row,))
-        if (layout.block_size, layout.num_spec, plain) == (size, row.draft, operation):
-            return  # only plainer ones than what there is
+        if (size, _plainness(row)) >= (layout.block_size, _plainness(operation.rows[0])):
+            return  # fresh tables and a larger pool are worth it for plainer numbers alone
         yield lambda size=size, plain=plain, columns=columns: edits.fill_tables(  # type: ignore[misc]
             replace(case, program=(plain,), layout=replace(layout, block_size=size, num_spec=plain.rows[0].draft)),
             columns,
         )
 
 
-# Block size, row, columns: a whole block without drafts; from one block to the one before; inside of a block, with an
-# accepted draft; both at once.
+def _plainness(row: PostprocessRow) -> tuple[int, ...]:
+    return row.scheduled, row.computed, row.draft, row.accepted, row.state_column
+
+
+# Plainest first. Block size, row, columns: a whole block without drafts; from one block to the one before; inside of
+# a block, with an accepted draft; both at once.
 _PLAIN_POSTPROCESS = (
     (1, PostprocessRow(slot=0, scheduled=1, computed=0, draft=0, accepted=1, state_column=0), 1),
     (2, PostprocessRow(slot=0, scheduled=2, computed=1, draft=1, accepted=1, state_column=1), 3),
