@@ -11,7 +11,7 @@ from __future__ import annotations
 from harness.case import ConvState, Layout
 from harness.kernels.targets.base import LayoutTensors, OutsideContract, TargetLacks
 from harness.kernels.targets.vllm.features import Features
-from harness.kernels.targets.vllm.runner import Runner, mamba_specs
+from harness.kernels.targets.vllm.runner import Runner
 
 
 def check_layout(features: Features, refuses_dim_first: str | None, layout: Layout, tensors: LayoutTensors) -> None:
@@ -41,7 +41,7 @@ def check_groups(features: Features, runner: Runner) -> None:
     """Raise TargetLacks if this version needs all Mamba groups alike and they are not."""
     if features.states_per_layer:
         return
-    specs = mamba_specs(runner.config)
+    specs = runner.specs
     if any(spec != specs[0] for spec in specs):
         raise TargetLacks(
             "Mamba layers that differ came with vllm 0.29.0; get_mamba_groups asserts that all groups have one spec"

@@ -14,7 +14,6 @@ from harness.case import Layout
 from harness.kernels.host_buffer import HostBuffer
 from harness.kernels.targets.arguments import HostBatch, HostRequest, StagedView, StateMove
 from harness.kernels.targets.vllm.runner import Runner
-from harness.kernels.targets.vllm.specs import AttentionSpec
 
 _STAGED = {
     "state_column": "mamba_state_idx_buf",
@@ -43,11 +42,7 @@ class HostPath:
         self._objects = objects
         self._functions = functions
         self._context = context
-        self._groups = [
-            number
-            for number, group in enumerate(objects.config.kv_cache_groups)
-            if not isinstance(group.kv_cache_spec, AttentionSpec)
-        ]
+        self._groups = objects.mamba_groups
         self._tables = {number: _BlockTable(table) for number, table in zip(self._groups, tables, strict=True)}
         copies = worker.MambaCopyBuffers.create(
             max_num_reqs=layout.table_rows,

@@ -15,7 +15,6 @@ import torch
 from harness.case import Layout
 from harness.kernels.targets.arguments import AcceptedArrays, AdvanceArrays
 from harness.kernels.targets.vllm.features import HYBRID_STATE
-from harness.kernels.targets.vllm.specs import KVCacheConfig
 
 
 class DefaultModelState:
@@ -32,6 +31,20 @@ class ModelSpecificAttnMetadata:
     """Stands for the base of a data class that is defined beside the model state and not used here."""
 
 
+class _TextModel:
+    """What the real class asks of a model's configuration: here, one of text alone."""
+
+    dtype = torch.bfloat16
+    max_model_len = 1
+    enable_prompt_embeds = False
+    uses_mrope = False
+    uses_xdrope_dim = 0
+    multimodal_config = None
+
+    def get_inputs_embeds_size(self) -> int:
+        return 1
+
+
 class _NoContext:
     """Stands for a context that is bound already; moving states is not what is under test here."""
 
@@ -44,7 +57,7 @@ class _NoContext:
 class ModelState:
     """One production model state, for layouts of one shape. `module` is the file that defines it."""
 
-    def __init__(self, module: ModuleType, layout: Layout, config: KVCacheConfig, device: torch.device) -> None:
+    def __init__(self, module: ModuleType, layout: Layout, config: Any, device: torch.device) -> None:
         self._config = config
         settings = SimpleNamespace(
             cache_config=SimpleNamespace(
@@ -53,7 +66,8 @@ class ModelState:
                 block_size=layout.block_size,
                 mamba_block_size=layout.block_size,
             ),
-            scheduler_config=SimpleNamespace(max_num_seqs=layout.table_rows),
+            scheduler_config=SimpleNamespace(max_num_seqs=layout.table_rows, max_num_batched_tokens=1),
+            model_config=_TextModel(),
             num_speculative_tokens=layout.num_spec,
         )
         self._state: Any = getattr(module, HYBRID_STATE)(settings, None, None, device)

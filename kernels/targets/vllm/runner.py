@@ -11,15 +11,11 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
+import torch
+
 from harness.case import ConvState, Layer, Layout
 from harness.kernels.targets.base import LayoutTensors
-from harness.kernels.targets.vllm.specs import (
-    AttentionSpec,
-    KVCacheConfig,
-    KVCacheGroupSpec,
-    MambaSpec,
-    UniformTypeKVCacheSpecs,
-)
+from harness.kernels.targets.vllm.scheduling.bare import accepted
 
 Kinds = tuple[str, ...]
 """The kinds of a layer's states, in order: what its type amounts to here."""
@@ -27,11 +23,14 @@ Kinds = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Runner:
-    """`layer_kinds` are the kinds of every layer, in the flattened order of groups and layers."""
+    """`layer_kinds` and `specs` are those of every Mamba layer, in the flattened order of groups and layers;
+    `mamba_groups` the numbers of the groups that have Mamba layers."""
 
-    config: KVCacheConfig
+    config: Any
     forward_context: Mapping[str, Any]
     layer_kinds: Sequence[Kinds]
+    specs: Sequence[Any]
+    mamba_groups: Sequence[int]
 
 
 def kinds(layer: Layer) -> Kinds:
@@ -39,17 +38,18 @@ def kinds(layer: Layer) -> Kinds:
     return tuple("conv" if isinstance(state, ConvState) else "temporal" for state in layer.states)
 
 
-def runner(layout: Layout, tensors: LayoutTensors) -> Runner:
-    """The objects for `layout` over `tensors`."""
-    groups: list[KVCacheGroupSpec] = []
+def runner(layout: Layout, tensors: LayoutTensors, interface: Any) -> Runner:
+    """The objects for `layout` over `tensors`; `interface` has the classes of cache specs and configurations."""
+    groups: list[Any] = []
     forward_context: dict[str, Any] = {}
     layer_kinds: list[Kinds] = []
+    all_specs: list[Any] = []
     for g, group in enumerate(layout.groups):
-        specs: dict[str, MambaSpec] = {}
+        specs: dict[str, Any] = {}
         for l, layer in enumerate(group.layers):  # noqa: E741 - l is the layer throughout
             name = f"group {g} layer {l}"
             states = tensors.states[g][l]
-            specs[name] = MambaSpec(
+            specs[name] = interface.MambaSpec(
                 block_size=layout.block_size,
                 shapes=tuple(tuple(state.shape[1:]) for state in states),
                 dtypes=tuple(state.dtype for state in states),
@@ -59,20 +59,20 @@ def runner(layout: Layout, tensors: LayoutTensors) -> Runner:
             )
             forward_context[name] = SimpleNamespace(kv_cache=list(states))
             layer_kinds.append(kinds(layer))
+        all_specs += specs.values()
         first = next(iter(specs.values()))
         alike = all(spec == first for spec in specs.values())
-        spec = first if alike else UniformTypeKVCacheSpecs(layout.block_size, specs)
-        groups.append(KVCacheGroupSpec(list(specs), spec))
-    attention = KVCacheGroupSpec(["attention"], AttentionSpec(layout.block_size))
-    groups.insert(1 if len(groups) > 1 else 0, attention)
-    return Runner(KVCacheConfig(layout.num_blocks, groups), forward_context, layer_kinds)
+        spec = first if alike else interface.UniformTypeKVCacheSpecs(block_size=layout.block_size, kv_cache_specs=specs)
+        groups.append(interface.KVCacheGroupSpec(list(specs), spec))
+    place = 1 if len(groups) > 1 else 0
+    groups.insert(place, interface.KVCacheGroupSpec(["attention"], _attention(layout, interface)))
+    config = interface.KVCacheConfig(num_blocks=layout.num_blocks, kv_cache_tensors=[], kv_cache_groups=groups)
+    mamba_groups = [number for number in range(len(groups)) if number != place]
+    return Runner(config, forward_context, layer_kinds, all_specs, mamba_groups)
 
 
-def mamba_specs(config: KVCacheConfig) -> list[MambaSpec]:
-    """The specs of all Mamba layers."""
-    found: list[MambaSpec] = []
-    for group in config.kv_cache_groups:
-        spec = group.kv_cache_spec
-        parts = spec.kv_cache_specs.values() if isinstance(spec, UniformTypeKVCacheSpecs) else [spec]
-        found.extend(part for part in parts if isinstance(part, MambaSpec))
-    return found
+def _attention(layout: Layout, interface: Any) -> Any:
+    """An attention layer; stand-ins know nothing of it but the block size."""
+    offered = {"num_kv_heads": 1, "head_size": 8, "dtype": torch.bfloat16, "use_mla": False}
+    kind = interface.FullAttentionSpec
+    return kind(block_size=layout.block_size, **accepted(kind, offered))

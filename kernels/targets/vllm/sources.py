@@ -35,11 +35,15 @@ VLLM = Package(
 
 @dataclass(frozen=True)
 class SourceTree:
-    """`directory` contains `vllm/`. `origin` names it in messages; a `stable` one never changes its files."""
+    """`directory` contains `vllm/`. `origin` names it in messages; a `stable` one never changes its files.
+
+    An `installed` one is what `import vllm` finds.
+    """
 
     directory: Path
     origin: str
     stable: bool
+    installed: bool = False
 
     def path(self, file: str) -> Path:
         """Where `file` (`vllm/...`) is."""
@@ -79,7 +83,7 @@ def installed_tree() -> SourceTree:
     for location in (spec and spec.submodule_search_locations) or ():
         directory = Path(location).parent
         if (directory / WORKER).is_file():
-            return SourceTree(directory, "the installed vllm", stable=False)
+            return SourceTree(directory, "the installed vllm", stable=False, installed=True)
     raise UnknownTarget("vllm is not installed beside the harness; a release can be named instead: vllm==0.33.0")
 
 

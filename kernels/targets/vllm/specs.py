@@ -25,6 +25,11 @@ class AttentionSpec(KVCacheSpec):
 
 
 @dataclass(frozen=True)
+class FullAttentionSpec(AttentionSpec):
+    """One that sees everything."""
+
+
+@dataclass(frozen=True)
 class MambaSpec(KVCacheSpec):
     """A recurrent layer: shape (of one block) and type of each state, in order."""
 

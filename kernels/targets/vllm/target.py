@@ -7,7 +7,7 @@ time constants stay production's. What differs from version to version is in fea
 from __future__ import annotations
 
 import functools
-import importlib
+import os
 from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
@@ -25,13 +25,13 @@ from harness.kernels.targets.vllm.allocation import Allocations, attribute_names
 from harness.kernels.targets.vllm.bound import BATCH_ORDER, VllmBound
 from harness.kernels.targets.vllm.contracts import check_groups, check_layout
 from harness.kernels.targets.vllm.features import CONTEXT, Features, dim_first_contract, features
-from harness.kernels.targets.vllm.importing import Finder, import_under_test, install, uninstall
-from harness.kernels.targets.vllm.replacements import CONV_LAYOUT_VARIABLE, ENVS, replacements
+from harness.kernels.targets.vllm.replacements import CONV_LAYOUT_VARIABLE
 from harness.kernels.targets.vllm.runner import Kinds, Runner, runner
 from harness.kernels.targets.vllm.sources import HYBRID, LAYERS, MATH, WORKER, SourceTree
+from harness.kernels.targets.vllm.surroundings import surround
 
 UNDER_TEST = (MATH, LAYERS, WORKER)
-"""The files that run as they are. All else is replaced."""
+"""The files that run as they are. All else may be replaced."""
 _METADATA = ("state_", "block_table_ptrs", "aligned_index_block_table_ptrs", "table ", "copy ")
 """What the names of buffers begin with that only the host writes: addresses, strides and sizes, tables."""
 
@@ -51,18 +51,14 @@ class VllmTarget(Target):
         files = (*UNDER_TEST, HYBRID) if self.features.scatter else UNDER_TEST
         original = {file: tree.text(file) for file in files}
         sources = mutate("vllm", original, mutations)
-        paths = {file: tree.path(file) for file in sources if tree.stable and sources[file] == original[file]}
-        finder = Finder(sources, paths, replacements(), executor)
-        install(finder)
-        try:
-            self._layers = import_under_test(tree.origin, LAYERS)
-            self.worker = import_under_test(tree.origin, WORKER)
-            self.hybrid = import_under_test(tree.origin, HYBRID) if HYBRID in files else None
-        except BaseException:
-            uninstall(finder)
-            raise
-        self._files = {module.__file__ for module in (self._layers, self.worker, self.hybrid) if module}
-        self._environment = importlib.import_module(ENVS)
+        loaded = surround(tree, files, sources, executor)
+        self.surroundings = loaded.name
+        self.interface = loaded.interface
+        self._layers, self.worker = loaded.modules[LAYERS], loaded.modules[WORKER]
+        self.hybrid = loaded.modules.get(HYBRID)
+        self._files = {module.__file__ for module in loaded.modules.values()}
+        self._package = str(tree.directory / "vllm") + os.sep if loaded.name == "package" else None
+        self._environment = loaded.environment
         self._conv_layout: ConvLayout | None = None
         self._copy_functions = {
             "conv": self.worker.get_conv_copy_spec,
@@ -83,7 +79,7 @@ class VllmTarget(Target):
 
     def _bind(self, layout: Layout, tensors: LayoutTensors, allocate: Allocate, *, at_once: bool) -> VllmBound:
         check_layout(self.features, self._refuses_dim_first, layout, tensors)
-        objects = runner(layout, tensors)
+        objects = runner(layout, tensors, self.interface)
         check_groups(self.features, objects)
         self.use(layout.conv_layout)
         bound = VllmBound(self, layout, objects, tensors.tables, allocate)
@@ -92,7 +88,7 @@ class VllmTarget(Target):
         return bound
 
     def owns(self, file: str) -> bool:
-        return file in self._files
+        return file in self._files or (self._package is not None and file.startswith(self._package))
 
     def use(self, conv_layout: ConvLayout) -> None:
         """Set SD or DS for the next call: one setting for the whole process, whose answer vLLM keeps."""

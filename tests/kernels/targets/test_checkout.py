@@ -16,6 +16,7 @@ from harness.kernels.targets.vllm.sources import INPUT_BATCH, VLLM, WORKER, rele
 from harness.kernels.targets.vllm.target import UNDER_TEST
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
+ROOT = Path(__file__).parents[3]
 RUN = ("--cases", 48, "--scale", "small", "--relations", "none", "--json", "--no-shrink")
 
 pytestmark = pytest.mark.release
@@ -82,3 +83,13 @@ def test_a_checkout_without_the_file(harness: Command, checkout: Path) -> None:
     done = harness("run", "--target", f"path:{checkout}", "--cases", 1)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == f"harness: path:{checkout} is not a checkout of vLLM: it has no {WORKER}\n"
+
+
+def test_an_installed_package_that_does_not_import(harness: Command, checkout: Path, executor_name: str) -> None:
+    """vLLM without its dependencies: its Mamba modules are tested all the same, and the user is told how."""
+    (checkout / "vllm/__init__.py").write_text("import no_such_module\n", encoding="utf-8")
+    done = harness("run", "--target", "vllm", "-e", executor_name, *RUN, PYTHONPATH=f"{ROOT}:{checkout}")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["target"] == "vllm"
+    assert "tested on stand-ins for the rest of it" in done.stderr
+    assert "No module named 'no_such_module'" in done.stderr

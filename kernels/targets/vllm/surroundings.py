@@ -1,0 +1,108 @@
+"""Surroundings are what the modules under test import from the rest of vLLM: stand-ins, or the package itself.
+
+A release or a checkout is a folder of sources whose dependencies are not there, so its surroundings are made up
+(importing.py). Where vLLM is installed together with what it imports, it is used as it is: everything is imported in
+the usual way, and only the modules under test are executed once more, so that their kernels belong to the executor.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Literal
+
+from harness.kernels.executors.base import Executor
+from harness.kernels.targets.base import UnknownTarget
+from harness.kernels.targets.loading import load_module
+from harness.kernels.targets.vllm import specs
+from harness.kernels.targets.vllm.importing import Finder, import_under_test, install, module_name, uninstall
+from harness.kernels.targets.vllm.replacements import ENVS, replacements
+from harness.kernels.targets.vllm.sources import SourceTree
+
+_INTERFACE = "vllm.v1.kv_cache_interface"
+
+SurroundingsName = Literal["stand-ins", "package"]
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """`modules` are those under test by file, `environment` holds vLLM's settings, `interface` its cache specs."""
+
+    name: SurroundingsName
+    modules: Mapping[str, ModuleType]
+    environment: ModuleType
+    interface: Any
+
+
+class _Unimportable(Exception):
+    """The package does not import here; the message says why."""
+
+
+def surround(tree: SourceTree, files: Sequence[str], sources: Mapping[str, str], executor: Executor) -> Surroundings:
+    """Load `files`, whose texts are `sources`, into this process.
+
+    Raises UnknownTarget if they do not load, RuntimeError if this process has loaded a vLLM already.
+    """
+    if any(name == "vllm" or name.startswith("vllm.") for name in sys.modules):
+        raise RuntimeError("this process has already loaded a vLLM; one process serves one target")
+    if tree.installed:
+        try:
+            return _package(tree, files, sources, executor)
+        except _Unimportable as reason:
+            _forget()
+            warnings.warn(f"{tree.origin} is tested on stand-ins for the rest of it: {reason}", stacklevel=2)
+    return _stand_ins(tree, files, sources, executor)
+
+
+def _stand_ins(tree: SourceTree, files: Sequence[str], sources: Mapping[str, str], executor: Executor) -> Surroundings:
+    paths = {file: tree.path(file) for file in sources if tree.stable and sources[file] == tree.text(file)}
+    finder = Finder(sources, paths, replacements(), executor)
+    install(finder)
+    try:
+        modules = {file: import_under_test(tree.origin, file) for file in files}
+    except BaseException:
+        uninstall(finder)
+        raise
+    return Surroundings("stand-ins", modules, importlib.import_module(ENVS), specs)
+
+
+def _package(tree: SourceTree, files: Sequence[str], sources: Mapping[str, str], executor: Executor) -> Surroundings:
+    if executor.device.type == "cpu":
+        # Without a driver vLLM turns its kernels into plain functions, unless it is told that no GPU is wanted.
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for file in files:
+            _import(module_name(file))
+    if not importlib.import_module("vllm.triton_utils").HAS_TRITON:
+        raise _Unimportable("it found no Triton that it would use on this machine")
+    modules = {}
+    for file in files:  # later ones import from earlier ones
+        try:
+            modules[file] = load_module(module_name(file), sources[file], executor)
+        except Exception as error:
+            raise UnknownTarget(f"{tree.origin}: {file} does not load: {_said(error)}") from error
+    return Surroundings("package", modules, importlib.import_module(ENVS), importlib.import_module(_INTERFACE))
+
+
+def _import(name: str) -> None:
+    try:
+        importlib.import_module(name)
+    except Exception as error:  # whatever an import runs into, here it means that something is missing
+        raise _Unimportable(f"{name} does not import: {_said(error)}") from error
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+
+
+def _forget() -> None:
+    for name in [name for name in sys.modules if name == "vllm" or name.startswith("vllm.")]:
+        del sys.modules[name]
