@@ -23,6 +23,7 @@ def print_comparison(comparison: Comparison) -> None:
         count = len(summary.findings)
         line.append(counted(count, "finding"), style="bold red" if count else "bold green")
         line.append(f"; skipped {skipped}" if skipped else "")
+        line.append(f"; has no {', '.join(summary.lacking)}" if summary.lacking else "")
         console.print(line)
     for finding in comparison.findings:
         where = ", ".join(

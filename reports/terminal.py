@@ -111,6 +111,8 @@ class _TerminalReport:
         for finding in summary.findings:
             text = f"{finding.signature} ({finding.domain} domain, {_seen(finding.cases)}): {finding.repro}"
             self._line("finding", "bold red", text)
+        for name, words in summary.lacking.items():
+            self._line("skipped", "yellow", f"{name} altogether: {words}")
         for name in summary.missing:
             self._line("missing", "bold red", f"{name}: no case")
         if not summary.findings and not summary.missing:

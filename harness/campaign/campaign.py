@@ -51,6 +51,7 @@ EngineName = Literal["random", "hypothesis"]
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """What a campaign is asked to do. One of `cases` and `budget_seconds` is set; `require` names regimes.
 
+    Operations `named` by the user have to be judged; of others, those that the target lacks are only told.
     The hypothesis engine has one worker.
     """
 
@@ -65,6 +66,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     case_seconds: float = 120.0
     checks: tuple[str, ...] = DEFAULT_CHECKS
     require: tuple[str, ...] = ()
+    named: bool = True
     relations: RelationPolicy = RelationPolicy()
     fail_fast: bool = False
     shrink: bool = True
@@ -91,6 +93,9 @@ class Campaign:
         self._found: dict[Signature, _Found] = {}
         self._judged: Counter[str] = Counter()
         self._skipped: Counter[str] = Counter()
+        self._lacking: dict[str, Counter[str]] = {}
+        self._refused: set[str] = set()
+        """Operations skipped for another reason than that the target lacks them."""
         self._regimes: Counter[str] = Counter()
         self._relations: Counter[str] = Counter()
         self._launches = 0
@@ -220,6 +225,10 @@ class Campaign:
             self._launches += verdict.launches
             if verdict.status == "skip":
                 self._skipped[cast(str, verdict.reason)] += 1
+                if verdict.reason == "lacks-operation":
+                    self._lacking.setdefault(verdict.operation, Counter())[verdict.detail] += 1
+                else:
+                    self._refused.add(verdict.operation)
             elif verdict.refused:
                 self._skipped["refused"] += 1
             else:
@@ -319,7 +328,14 @@ class Campaign:
                 )
             )
         missing = [f"regime {name}" for name in settings.require if not self._regimes[name]]
-        missing += [f"operation {name}" for name in settings.recipe.operations if not self._judged[name]]
+        unjudged = [name for name in settings.recipe.operations if not self._judged[name]]
+        lacking: dict[str, str] = {
+            name: self._lacking[name].most_common(1)[0][0]
+            for name in unjudged
+            if name in self._lacking.keys() - self._refused
+        }
+        excused = {} if settings.named or not +self._judged else lacking
+        missing += [f"operation {name}" for name in unjudged if name not in excused]
         if settings.relations.required:
             missing += [f"relation {name}" for name in settings.relations.names if not self._relations[name]]
         domains = settings.recipe.domains
@@ -344,6 +360,7 @@ class Campaign:
             kernel_lines=_line_coverage(self._executed, self._known),
             exit_status=1 if findings else 3 if missing else 0,
             missing=missing,
+            lacking=lacking,
             relations={name: self._relations[name] for name in settings.relations.names},
         )
 

@@ -80,7 +80,11 @@ class LineCoverage(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """What a campaign comes to; the object that `harness run --json` prints."""
+    """What a campaign comes to; the object that `harness run --json` prints.
+
+    `missing` was required and never reached. `lacking` are operations of which every case was skipped
+    because the target lacks something, with its words; asked for by name, they are missing as well.
+    """
 
     seed: int
     target: str
@@ -98,6 +102,7 @@ class Summary(msgspec.Struct, frozen=True):
     findings: list[Finding]
     exit_status: int
     missing: list[str]
+    lacking: dict[str, str]
     relations: dict[str, int]
 
 

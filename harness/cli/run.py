@@ -41,14 +41,15 @@ def run(
     ] = None,
     cases: Annotated[int | None, typer.Option("--cases", help="How many cases instead of a time.", min=1)] = None,
     ops: Annotated[
-        str,
+        str | None,
         typer.Option(
             "--ops",
-            help="Operations, comma-separated (`harness names` lists them), or all; sequences: step sequences driven "
-            "by a release's own scheduler.",
+            help="Operations, comma-separated (`harness names` lists them), each of which has to be judged; all: those "
+            "that the target has; sequences: step sequences driven by a release's own scheduler. "
+            f"[default: {','.join(options.DEFAULT_OPERATIONS)}]",
             callback=options.callback(sequences.parse_operations),
         ),
-    ] = ",".join(options.DEFAULT_OPERATIONS),
+    ] = None,
     domain: Annotated[
         str,
         typer.Option(
@@ -131,7 +132,8 @@ def run(
     if engine == "hypothesis" and workers > 1:
         raise typer.BadParameter("the hypothesis engine has one worker: it learns from what it has tried")
 
-    ops, wants_sequences = sequences.split_operations(ops)
+    named = ops is not None and ops.strip() != options.ALL
+    ops, wants_sequences = sequences.split_operations(ops or ",".join(options.DEFAULT_OPERATIONS))
     if wants_sequences:
         seconds = None if cases is not None else options.parse_seconds(budget) if budget else DEFAULT_BUDGET
         status = sequences.run_sequences(
@@ -180,6 +182,7 @@ def run(
         case_seconds=options.case_seconds(case_limit, chosen),
         checks=options.parse_checks(checks),
         require=options.parse_regimes(require),
+        named=named,
         relations=options.parse_relations(relations),
         fail_fast=fail_fast,
         shrink=not no_shrink,

@@ -64,6 +64,7 @@ def events(make_case: Callable[..., Case]) -> list[Event]:
         "findings": [Finding(str(SIGNATURE), ODD_TEXT, "reachable", 3, 1, "out/small.json", {"executions": 17})],
         "exit_status": 1,
         "missing": ["regime layout-ds"],
+        "lacking": {"advance": "no advance: it came with [b]later[/b]"},
         "relations": {},
     }
     return [
@@ -95,6 +96,7 @@ def test_terminal(events: list[Event], capsys: pytest.CaptureFixture[str]) -> No
     assert "skipped 2: outside-contract" in lines
     assert "finding precopy/memory/wrong-bytes/conv/DS (reachable domain, 1 case): out/small.json" in lines
     assert "missing regime layout-ds: no case" in lines
+    assert "skipped advance altogether: no advance: it came with [b]later[/b]" in lines
     assert not any("nothing found" in line for line in lines)
 
 

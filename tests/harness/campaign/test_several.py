@@ -44,6 +44,29 @@ def test_the_report_ends_with_all_targets(harness: Command, executor_name: str) 
     assert done.stdout.splitlines()[-1].split() == f"{RIGHT} 4 cases, 4 operations judged, 0 findings".split()
 
 
+@pytest.mark.release
+def test_what_an_old_release_lacks_is_told(harness: Command, executor_name: str) -> None:
+    """0.22.0 has no precopy: no failure of a run over several releases, unless precopy was asked for by name."""
+    targets = ("run", "--targets", "vllm==0.22.0,builtin", "-e", executor_name)
+    more = ("--cases", 160, "--scale", "small", "--relations", "none", "--json")
+    done = harness(*targets, *more)
+    assert done.returncode == 0, done.stderr
+    old, new = json.loads(done.stdout)["targets"]
+    assert (old["missing"], new["missing"], new["lacking"]) == ([], [], {})
+    assert "came with vllm 0.2" in old["lacking"]["precopy"]
+    assert old["judged"]["precopy"] == 0 < old["judged"]["postprocess"]
+    done = harness(*targets, *more, "--ops", "postprocess,precopy")
+    assert done.returncode == 3, done.stderr
+    old, new = json.loads(done.stdout)["targets"]
+    assert (old["missing"], new["missing"]) == (["operation precopy"], [])
+
+
+@pytest.mark.release
+def test_a_target_that_lacks_everything_judged_nothing(harness: Command, executor_name: str) -> None:
+    done = harness("run", "--target", "vllm==0.22.0", "--ops", "precopy", "-e", executor_name, "--cases", 16, "--json")
+    assert done.returncode == 3, done.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
