@@ -120,27 +120,31 @@ def _between(case: Case, plan: MemoryPlan, offset: int) -> Place:
 
 
 def _padding(case: Case, plan: MemoryPlan, buffer: int, offset: int) -> Place:
-    """A byte of a buffer that belongs to no state: named after the nearest block in front of it."""
-    nearest: tuple[int, StatePlace, int] | None = None
+    """A byte of a buffer that belongs to no state: named after the nearer of the blocks around it, preferably an
+    owned one."""
+    nearest: tuple[tuple[int, bool, bool], Place] | None = None
     for place in plan.base.states:
-        if place.state.buffer != buffer or offset < place.start:
+        if place.state.buffer != buffer:
             continue
-        block = min((offset - place.start) // place.state.block_stride, case.layout.num_blocks - 1)
-        end = place.block(block) + place.extent
-        owned = case.contents.owners[block] == place.group
-        distance = offset - end
-        if nearest is None or (distance, not owned) < (nearest[0], False):
-            nearest = (distance, place, block)
-    if nearest is None:
-        return Place(
-            "padding",
-            f"buffer {buffer}, byte {offset - plan.base.buffers[buffer]}, before any state",
-            plan.base.buffers[buffer],
-        )
-    distance, place, block = nearest
-    end = place.block(block) + place.extent
-    where = "a gap between rows of" if distance < 0 else f"padding, {distance} bytes after"
-    return Place("padding", f"{where} {describe_block(case, place, block)}", end)
+        number = min((offset - place.start) // place.state.block_stride, case.layout.num_blocks - 1)
+        for block in (number, number + 1):
+            if not 0 <= block < case.layout.num_blocks:
+                continue
+            start, end = place.block(block), place.block(block) + place.extent
+            if start <= offset < end:
+                distance, where = 0, "a gap between rows of"
+            elif offset < start:
+                distance, where = start - offset, f"padding, {start - offset} bytes before"
+            else:
+                distance, where = offset - end + 1, f"padding, {offset - end} bytes after"
+            rank = (distance, case.contents.owners[block] != place.group, offset < start)
+            if nearest is None or rank < nearest[0]:
+                name = f"{where} {describe_block(case, place, block)}"
+                nearest = rank, Place("padding", name, start if offset < start else end)
+    if nearest is None:  # nobody uses the buffer
+        start = plan.base.buffers[buffer]
+        return Place("padding", f"buffer {buffer}, byte {offset - start}", start)
+    return nearest[1]
 
 
 def _guard(case: Case, plan: MemoryPlan, offset: int) -> Place:

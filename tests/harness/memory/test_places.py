@@ -45,8 +45,15 @@ def page_bytes(conv_layout: str, block: int) -> Iterator[tuple[str, str]]:
     name = f"group 0, layer 0, temporal state 1, {BLOCK_NAMES[0, block]}"
     for byte in range(24):
         yield "temporal", f"{name}, element {byte // 4}, byte {byte % 4}"
+    following = block + 1 in range(5)
+    owner = 1 if block + 1 >= 3 else 0
     for byte in range(8):
-        yield "padding", f"padding, {byte} bytes after {name}"
+        if byte < 4 or not following:
+            yield "padding", f"padding, {byte} bytes after {name}"
+        else:
+            state = "conv state 0" if owner == 0 else "temporal state 0"
+            after = f"group {owner}, layer 0, {state}, {BLOCK_NAMES[owner, block + 1]}"
+            yield "padding", f"padding, {8 - byte} bytes before {after}"
 
 
 @pytest.mark.parametrize("conv_layout", ["SD", "DS"])
@@ -76,8 +83,8 @@ def test_gaps_between_ds_rows_and_what_is_before_any_state(
     plan = plan_memory(case, 32)
     start = plan.base.buffers[0]
     assert [describe(case, plan, start + byte).name for byte in (0, 15)] == [
-        "buffer 0, byte 0, before any state",
-        "buffer 0, byte 15, before any state",
+        "padding, 16 bytes before group 0, layer 0, conv state 0, null block 0",
+        "padding, 1 bytes before group 0, layer 0, conv state 0, null block 0",
     ]
     name = "group 0, layer 0, conv state 0, block 1 (column 0 of slot 0)"
     assert [describe(case, plan, start + 16 + 64 + byte).name for byte in (5, 6, 7, 8, 29, 30, 63)] == [
@@ -87,7 +94,7 @@ def test_gaps_between_ds_rows_and_what_is_before_any_state(
         f"{name}, token 0, row 1, byte 0",
         f"{name}, token 2, row 3, byte 1",
         f"padding, 0 bytes after {name}",
-        f"padding, 33 bytes after {name}",
+        "padding, 1 bytes before group 0, layer 0, conv state 0, block 2 (column 1 of slot 0)",
     ]
     last = describe(case, plan, start + 399)
     assert (last.kind, last.name) == (
