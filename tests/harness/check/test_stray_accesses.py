@@ -24,8 +24,8 @@ PLANTED: dict[str, tuple[str, str, str, int, str]] = {
         "past = tl.load(table + table_stride)\n"
         "    source_block = tl.load(table + source_column + temporal_bias).to(tl.int64) + tl.where(past == 1, 1, 0)",
         24,
-        "out-of-bounds 4-byte load at guard, 0 bytes after the block table of group 0; precopy_kernel, move_state line LINE,"
-        " program (0, 0, 0), lane 0",
+        "out-of-bounds 4-byte load at guard, 0 bytes after the block table of group 0; precopy_kernel,"
+        " move_state line LINE, program (0, 0, 0), lane 0",
     ),
     "a store one byte past the last state": (
         "_copy_run",
