@@ -6,6 +6,7 @@ are told apart by signature, and the case with the lowest index stands for each.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ from typing import Literal, cast
 import msgspec
 
 from harness import __version__
+from harness.campaign.coverage import KernelLines
 from harness.campaign.events import (
     CampaignFinished,
     CampaignStarted,
@@ -24,14 +26,13 @@ from harness.campaign.events import (
     Finding,
     FindingFound,
     FindingShrunk,
-    LineCoverage,
     Notice,
     Summary,
 )
 from harness.case import Case, decode_case
 from harness.check.outcome import Outcome, Signature
 from harness.check.worker import OUTCOMES
-from harness.check.worker_process import KernelLine, WorkerError, WorkerLost, WorkerProcess
+from harness.check.worker_process import WorkerError, WorkerLost, WorkerProcess
 from harness.engines.random import CASES_PER_LAYOUT, GENERATOR_VERSION, Recipe, case_at
 from harness.engines.relations import RelationPolicy
 from harness.kernels.executors.registry import DEFAULT_CHECKS
@@ -84,6 +85,16 @@ class _Found(msgspec.Struct):
     repro: Repro | None = None
 
 
+class _NotSaved(Exception):
+    """A finding that could not be written, of a full disk for example: what it was goes into the message."""
+
+    def __init__(self, repro: Repro, error: OSError) -> None:
+        origin = repro.origin
+        case = "" if origin.index is None else f", seed {origin.seed}, case {origin.index}"
+        what = f"{error.strerror}; {repro.signature}{case} is not saved, and the campaign ends"
+        self.error = OSError(error.errno, what, error.filename)
+
+
 class Campaign:
     """Runs once. `run` yields events as they happen and ends with CampaignFinished."""
 
@@ -102,12 +113,11 @@ class Campaign:
         self._done = 0
         self._losses = 0
         self._next = 0
-        self._executed: set[KernelLine] = set()
-        self._known: set[KernelLine] = set()
+        self._lines = KernelLines()
 
     def run(self) -> Iterator[Event]:
-        """Raises WorkerRefused if the target or executor cannot be had, OSError if findings could not be saved,
-        WorkerError if the harness fails."""
+        """Raises WorkerRefused if the target or executor cannot be had, WorkerError if the harness fails, OSError if a
+        finding cannot be saved: at once if that shows before the first case, else after the summary."""
         settings = self._settings
         require_writable(settings.out)
         workers = [self._new_worker() for _ in range(settings.workers)]
@@ -123,16 +133,26 @@ class Campaign:
                 settings.workers,
             )
             self._start = time.monotonic()
-            yield from self._judge_all(workers)
-            seconds = time.monotonic() - self._start
-            self._collect_lines(workers)
-            if settings.shrink:
-                yield from self._shrink_all(workers[0])
+            failed: OSError | None = None
+            seconds = 0.0
+            try:
+                yield from self._judge_all(workers)
+                seconds = time.monotonic() - self._start
+                self._lines.collect(workers)
+                if settings.shrink:
+                    yield from self._shrink_all(workers[0])
+            except _NotSaved as not_saved:
+                failed, seconds = not_saved.error, seconds or time.monotonic() - self._start
             yield from self._pass_on_notices()
         finally:
             for worker in workers:
                 worker.close()
-        yield CampaignFinished(self._summary(seconds))
+        summary = self._summary(seconds)
+        if failed is None:
+            yield CampaignFinished(summary)
+        else:
+            yield CampaignFinished(msgspec.structs.replace(summary, exit_status=2))
+            raise failed
 
     def _new_worker(self) -> WorkerProcess:
         settings = self._settings
@@ -175,14 +195,16 @@ class Campaign:
             block = CASES_PER_LAYOUT if self._settings.engine == "random" else EXPLORED_AT_ONCE
             end = self._next = min(start + block, self._settings.cases or start + block)
         over = start >= end or time.monotonic() >= self._deadline or (self._settings.fail_fast and self._found)
-        if not over:
-            recipe, policy = self._settings.recipe, self._settings.relations
+        if over:
+            return
+        busy[worker] = end
+        recipe, policy = self._settings.recipe, self._settings.relations
+        with contextlib.suppress(WorkerLost):  # that it is gone is heard of like any other loss
             if self._settings.engine == "random":
                 worker.send_range(recipe, policy, start, end, self._deadline)
             else:
                 fail_fast = self._settings.fail_fast
                 worker.send_explore(recipe, policy, start, end, self._deadline, fail_fast=fail_fast)
-            busy[worker] = end
 
     @property
     def _deadline(self) -> float:
@@ -202,19 +224,33 @@ class Campaign:
         yield from self._record(index, outcome, regimes, None if text is None else decode_case(text), drawn)
 
     def _record_loss(self, worker: WorkerProcess, lost: WorkerLost, busy: dict[WorkerProcess, int]) -> Iterator[Event]:
-        if lost.operation in ("draw", "start"):
+        outside_any_case = lost.operation in ("draw", "start")
+        if outside_any_case and not lost.from_outside:
             raise WorkerError(f"a worker was lost outside any case ({lost.violation}): {lost.detail}")
         self._losses += 1
-        random = self._settings.engine == "random"
-        case = case_at(self._settings.recipe, lost.index) if random else decode_case(worker.drawn)
-        yield from self._record(lost.index, lost.outcome(), tuple(regimes_of(case)), case)
+        following = lost.index if outside_any_case else lost.index + 1
+        if lost.from_outside:
+            self._notices.append(lost.notice)
+        if not (lost.from_outside and (outside_any_case or lost.answered)):
+            yield from self._record_lost_case(worker, lost)
         if self._losses >= WORKER_LOSSES_LIMIT:
-            self._notices.append(f"the campaign ends early: {self._losses} cases took their worker down")
+            self._notices.append(f"the campaign ends early: {self._losses} times a worker was lost")
             self._next = 2**62
             busy.pop(worker)
             return
-        worker.restart()
-        self._hand_out(worker, busy, lost.index + 1)
+        if not worker.alive:
+            worker.restart()
+        self._hand_out(worker, busy, following)
+
+    def _record_lost_case(self, worker: WorkerProcess, lost: WorkerLost) -> Iterator[Event]:
+        """The verdict on the case that a worker was at: lost with it, unless a new one can tell more."""
+        recipe, policy = self._settings.recipe, self._settings.relations
+        case = case_at(recipe, lost.index) if self._settings.engine == "random" else decode_case(worker.drawn)
+        outcome = lost.outcome()
+        if lost.from_outside:
+            worker.restart()
+            outcome = worker.check(case, policy.at(recipe.seed, lost.index), policy.most, again=False)
+        yield from self._record(lost.index, outcome, tuple(regimes_of(case)), case if outcome.failure else None)
 
     def _record(
         self, index: int, outcome: Outcome, regimes: tuple[str, ...], failed: Case | None, drawn: float = 0.0
@@ -249,7 +285,7 @@ class Campaign:
             return
         repro = self._repro(case, outcome, index, None)
         path = self._settings.out / "as-drawn" / repro_name(repro)
-        write_repro(path, repro)
+        _save(path, repro)
         self._found[signature] = _Found(index, case, outcome, path, 1 if known is None else known.cases + 1, repro)
         if known is None:
             yield FindingFound(signature, repro, path)
@@ -278,14 +314,6 @@ class Campaign:
             case=case,
         )
 
-    def _collect_lines(self, workers: list[WorkerProcess]) -> None:
-        """Which kernel lines ran in the workers that are left: the best proof that a run reached something."""
-        for worker in workers:
-            if worker.alive:
-                executed, known = worker.kernel_lines()
-                self._executed.update(executed)
-                self._known.update(known)
-
     # Shrinking, after the last case: findings are safe by then.
 
     def _shrink_all(self, worker: WorkerProcess) -> Iterator[Event]:
@@ -296,17 +324,18 @@ class Campaign:
             record = ShrinkRecord(
                 executions=shrunk.executions, seconds=round(shrunk.seconds, 3), complete=shrunk.complete
             )
-            found.repro = self._repro(shrunk.case, shrunk.outcome, found.index, record)
-            found.path = self._settings.out / repro_name(found.repro)
-            write_repro(found.path, found.repro)
-            yield FindingShrunk(signature, found.repro, found.path)
+            repro = self._repro(shrunk.case, shrunk.outcome, found.index, record)
+            path = self._settings.out / repro_name(repro)
+            _save(path, repro)
+            found.repro, found.path = repro, path
+            yield FindingShrunk(signature, repro, path)
             for case, outcome in shrunk.others:
                 if outcome.signature is not None and outcome.signature not in self._found:
                     met.setdefault(outcome.signature, (case, outcome, found.index))
         for signature, (case, outcome, index) in met.items():
             repro = self._repro(case, outcome, None, None)
             path = self._settings.out / "met-while-shrinking" / repro_name(repro)
-            write_repro(path, repro)
+            _save(path, repro)
             self._found[signature] = _Found(index, case, outcome, path, 0, repro)
             yield FindingFound(signature, repro, path)
 
@@ -357,7 +386,7 @@ class Campaign:
                 for name, regime in sorted(REGIMES.items())
                 if "total" in domains or regime.reachable
             },
-            kernel_lines=_line_coverage(self._executed, self._known),
+            kernel_lines=self._lines.coverage(),
             exit_status=1 if findings else 3 if missing else 0,
             missing=missing,
             lacking=lacking,
@@ -377,18 +406,13 @@ def shrinking_judge(worker: WorkerProcess, signature: Signature) -> Callable[[Ca
     return judge
 
 
+def _save(path: Path, repro: Repro) -> None:
+    try:
+        write_repro(path, repro)
+    except OSError as error:
+        raise _NotSaved(repro, error) from error
+
+
 def _precedes(case: Case, index: int, other: Case, other_index: int) -> bool:
     """Whether a case stands for its signature before another: a reachable one, then the lower index."""
     return (case.domain != "reachable", index) < (other.domain != "reachable", other_index)
-
-
-def _line_coverage(executed: set[KernelLine], known: set[KernelLine]) -> list[LineCoverage]:
-    """Executed lines of each kernel function, out of the lines that its compiled variants have."""
-    functions: dict[tuple[str, str], set[int]] = {}
-    for file, function, line in known:
-        functions.setdefault((file, function), set()).add(line)
-    coverage = []
-    for (file, function), lines in sorted(functions.items()):
-        missed = sorted(line for line in lines if (file, function, line) not in executed)
-        coverage.append(LineCoverage(Path(file).name, function, len(lines) - len(missed), len(lines), missed))
-    return coverage

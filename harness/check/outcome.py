@@ -23,7 +23,7 @@ WITHIN = " within "
 """In the journal of a worker, stands between an operation and the relation that it was run for."""
 
 
-class Signature(msgspec.Struct, frozen=True):
+class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What makes two failures the same finding: no ids, counts or releases.
 
     `violation` is `wrong-bytes` (bytes that had to be written hold something else), `stray-write` (bytes that nobody
@@ -53,7 +53,7 @@ class Signature(msgspec.Struct, frozen=True):
         return f"{self.operation}/{self.oracle}/{self.violation}/{self.object}/{self.conv_layout}"
 
 
-class Difference(msgspec.Struct, frozen=True):
+class Difference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A run of bytes that differ: where, and the first of them before, as expected, and as found (hex)."""
 
     violation: str
@@ -66,7 +66,7 @@ class Difference(msgspec.Struct, frozen=True):
     found: str
 
 
-class Evidence(msgspec.Struct, frozen=True):
+class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Why an operation failed: one sentence, the first differences, and how many there are in all."""
 
     summary: str

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 FENCE = 256
 
 
+class ReserveUsedUp(Exception):
+    """The bytes set aside for a target's own buffers are too few: the harness's affair, not the target's."""
+
+
 class PrivateMemory:
     """Hands out named tensors from bytes `[start, start + size)` of an arena, which hold a pattern of poison."""
 
@@ -42,13 +46,13 @@ class PrivateMemory:
         arena.write(start, poison_bytes(pattern, start, size))
 
     def allocate(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-        """A contiguous tensor full of poison. Raises MemoryError if the reserve is used up."""
+        """A contiguous tensor full of poison. Raises ReserveUsedUp if too little was set aside."""
         count = prod(shape)
         size = max(count, 1) * dtype.itemsize
         offset = self._cursor
         following = (offset + size + 255) // 256 * 256 + FENCE
         if following > self._end:
-            raise MemoryError(
+            raise ReserveUsedUp(
                 f"the target asked for more private memory than the {self._end - self._start} bytes set aside"
             )
         self._cursor = following

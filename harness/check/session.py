@@ -24,7 +24,7 @@ from harness.check.evidence import (
 from harness.check.operations.call import Before
 from harness.check.operations.registry import call_of
 from harness.check.outcome import WITHIN, Evidence, Outcome, Seconds, Signature, SkipReason, Verdict
-from harness.check.private_memory import PrivateMemory
+from harness.check.private_memory import PrivateMemory, ReserveUsedUp
 from harness.check.raised import compile_failure, is_refusal, is_targets, said
 from harness.check.relations import VariantFailed, VariantRefused, ask_relations
 from harness.check.sight import race_evidence
@@ -162,7 +162,7 @@ class Session:
         try:
             poison: Poison = "B" if variant.fresh else "A"
             found, seen, private = self._call(case, plan, index, before, expected, target, poison)
-        except (TargetLacks, OutsideContract, ExecutorCannot, HarnessError, TargetIncomplete, MemoryError):
+        except (TargetLacks, OutsideContract, ExecutorCannot, HarnessError, TargetIncomplete, ReserveUsedUp):
             raise
         except Exception as error:
             self._end_with_the_device(error)
@@ -232,7 +232,7 @@ class Session:
             if reason == "outside-contract" and case.domain == "reachable":
                 return self._fail(name, expected, refused_reachable_evidence(case, index, error)), before
             return Verdict(name, "skip", reason=reason, detail=str(error)), before
-        except (HarnessError, TargetIncomplete, MemoryError, KeyboardInterrupt):
+        except (HarnessError, TargetIncomplete, ReserveUsedUp, KeyboardInterrupt):
             raise
         except Exception as error:
             self._end_with_the_device(error)

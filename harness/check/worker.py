@@ -102,10 +102,10 @@ class _Judge:
     def _at(self, operation: str) -> None:
         self._connection.send(("at", (self._index, operation)))
 
-    def check(self, text: bytes, relations: tuple[str, ...], sighted: bool) -> None:
-        """Judge one case given as JSON, and ask relations about it; answers `outcome`. `sighted`: see Session."""
+    def check(self, text: bytes, relations: tuple[str, ...], most: int | None, sighted: bool) -> None:
+        """Judge one case given as JSON, and ask relations about it; answers `outcome`. The rest: see Session."""
         self._index = -1
-        outcome = self._session.check(decode_case(text), relations, sighted=sighted)
+        outcome = self._session.check(decode_case(text), relations, most, sighted=sighted)
         self._connection.send(("outcome", ENCODER.encode(outcome)))
 
     def time(self, text: bytes, launches: int) -> None:

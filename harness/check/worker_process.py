@@ -39,15 +39,41 @@ class WorkerError(Exception):
     """The harness failed inside a worker; the message is its traceback (exit status 4)."""
 
 
+def how_it_ended(status: int) -> str:
+    """The end of a process in one word, from what `Popen.wait` gives: `crash-SIGSEGV`, `exit-3`."""
+    return f"crash-{signal.Signals(-status).name}" if status < 0 else f"exit-{status}"
+
+
+def is_from_outside(violation: str) -> bool:
+    """Whether somebody else may have ended a process: a person, a supervisor, or Linux where memory runs out.
+
+    No fault of a kernel sends these signals. So what was lost is asked once more, in a new process, before it counts.
+    """
+    return violation in ("crash-SIGKILL", "crash-SIGTERM", "crash-SIGHUP")
+
+
 class WorkerLost(Exception):
     """The worker died or was killed while judging.
 
-    `violation` says how: `crash-SIGSEGV`, `exit-3` or `hang`; `index` and `operation` say what it was at.
+    `violation` says how: `crash-SIGSEGV`, `exit-3` or `hang`; `index` and `operation` say what it was at, and
+    `answered` whether it had given the result of that case already.
     """
 
-    def __init__(self, violation: str, index: int, operation: str, detail: str) -> None:
+    def __init__(self, violation: str, index: int, operation: str, detail: str, answered: bool = False) -> None:
         super().__init__(violation)
         self.violation, self.index, self.operation, self.detail = violation, index, operation, detail
+        self.answered = answered
+
+    @property
+    def from_outside(self) -> bool:
+        """See is_from_outside."""
+        return is_from_outside(self.violation)
+
+    @property
+    def notice(self) -> str:
+        """A line for the user about a worker that was replaced."""
+        ending = self.violation.removeprefix("crash-")
+        return f"a worker was ended from outside ({ending}; is memory short?): what it was at is asked again"
 
     def outcome(self) -> Outcome:
         """The loss as a verdict: a crash is a finding."""
@@ -88,6 +114,7 @@ class WorkerProcess:
 
     def _start(self) -> None:
         self._at = (-1, "start")
+        self._answered = False
         self.drawn = b""
         """The last case that no seed and number can give again, as JSON."""
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
@@ -129,25 +156,42 @@ class WorkerProcess:
         if kind != "ready":
             raise WorkerError(f"unexpected {kind!r} from a new worker")
 
-    def check(self, case: Case, relations: tuple[str, ...] = (), *, sighted: bool = True) -> Outcome:
-        """Judge one case, and ask relations about it if it passes. `sighted`: see Session.
+    def check(
+        self,
+        case: Case,
+        relations: tuple[str, ...] = (),
+        most: int | None = None,
+        *,
+        sighted: bool = True,
+        again: bool = True,
+    ) -> Outcome:
+        """Judge one case, and ask relations about it if it passes. `most` and `sighted`: see Session.
 
-        Raises InvalidCase or WorkerError; a lost worker is an outcome, and needs `restart`.
+        Raises InvalidCase or WorkerError; a lost worker is an outcome, and needs `restart`. With `again`, one that was
+        ended from outside is replaced and asked once more.
         """
         try:
-            self.connection.send(("check", (encode_case(case), relations, sighted)))
-            while True:
-                kind, content = self.receive()
-                if kind == "outcome":
-                    return OUTCOMES.decode(content)
+            return self._check(case, relations, most, sighted)
         except WorkerLost as lost:
-            return lost.outcome()
+            if not (again and lost.from_outside):
+                return lost.outcome()
+            self._on_notice(lost.notice)
+        self.restart()
+        return self.check(case, relations, most, sighted=sighted, again=False)
+
+    def _check(self, case: Case, relations: tuple[str, ...], most: int | None, sighted: bool) -> Outcome:
+        try:
+            self.connection.send(("check", (encode_case(case), relations, most, sighted)))
         except BrokenPipeError:
-            return self._lost().outcome()
+            raise self._lost() from None
+        while True:
+            kind, content = self.receive()
+            if kind == "outcome":
+                return OUTCOMES.decode(content)
 
     def kernel_lines(self) -> tuple[list[KernelLine], list[KernelLine]]:
-        """Kernel lines that have run in this process, and all lines of the kernels launched."""
-        self.connection.send(("lines", None))
+        """Kernel lines that have run in this process, and all lines of the kernels launched. Raises WorkerLost."""
+        self._send(-1, ("lines", None))
         kind, content = self.receive()
         if kind != "lines":
             raise WorkerError(f"unexpected {kind!r} when asked for kernel lines")
@@ -207,6 +251,7 @@ class WorkerProcess:
         self.last_heard = time.monotonic()
         if kind == "at":
             self._at = content
+            self._answered = False
         elif kind == "drawn":
             self.drawn = content
         elif kind == "notice":
@@ -222,6 +267,7 @@ class WorkerProcess:
         elif kind == "error":
             raise WorkerError(content)
         else:
+            self._answered = kind == "result"
             return kind, content
         return None
 
@@ -245,9 +291,7 @@ class WorkerProcess:
                 return answer
 
     def _lost(self) -> WorkerLost:
-        code = self._process.wait()
-        violation = f"crash-{signal.Signals(-code).name}" if code < 0 else f"exit-{code}"
-        return WorkerLost(violation, *self._at, self._tail())
+        return WorkerLost(how_it_ended(self._process.wait()), *self._at, self._tail(), self._answered)
 
     def _tail(self) -> str:
         self._said.seek(0, os.SEEK_END)

@@ -17,13 +17,14 @@ import msgspec
 from harness import __version__
 from harness.case.sequence import SequenceCase, decode_sequence
 from harness.check.outcome import Signature
+from harness.check.worker_process import is_from_outside
 from harness.generators.sequences.events import SEQUENCE_GENERATOR_VERSION
 from harness.repro import Origin, ShrinkRecord, write_repro
 from harness.repro.sequences import SequenceRepro, sequence_repro_name
 from harness.sequences.controls import Controls
 from harness.sequences.counters import below_threshold
 from harness.sequences.known import KNOWN, TOGETHER, KnownIssue, fixes_of
-from harness.sequences.process import SequenceProcess, lost_violation
+from harness.sequences.process import SequenceProcess, lost_result
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RESULTS, RunResult
 from harness.sequences.shrinking import shrink_sequence
@@ -154,8 +155,13 @@ class SequenceCampaign:
                 else:
                     index, end = child.at, ends.pop(child)
                     child.restart()
-                    lost = RunResult(lost_violation(content), None, -1, 0, 0.0, {})
-                    yield self._record(children, index, lost, None)
+                    lost = lost_result(content)
+                    if is_from_outside(content):
+                        self._say(f"a child was ended from outside ({content}): sequence {index} is run again")
+                        case_again = sequence_at(self._settings.recipe, index)
+                        lost = child.check(case_again, self._settings.controls, again=False)
+                    if index not in self._entries:  # else it was lost on its way to the next one
+                        yield self._record(children, index, lost, None)
                     if index + 1 < end:
                         ends[child] = end
                         child.send_range(self._settings.recipe, index + 1, end, self._settings.controls)

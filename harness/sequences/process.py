@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
@@ -13,7 +14,7 @@ from typing import Any
 
 import harness
 from harness.case.sequence import SequenceCase, encode_sequence
-from harness.check.worker_process import WorkerError, WorkerRefused
+from harness.check.worker_process import WorkerError, WorkerRefused, how_it_ended, is_from_outside
 from harness.kernels.targets.vllm.scheduling.loading import HASH_SEED
 from harness.oracles.meaning.device import NOBODY
 from harness.oracles.meaning.violation import Violation
@@ -55,16 +56,19 @@ class SequenceProcess:
         if kind != "ready":
             raise WorkerError(f"unexpected {kind!r} from a new child: {content}")
 
-    def check(self, case: SequenceCase, controls: Controls) -> RunResult:
-        """Run one sequence."""
-        self.connection.send(("check", (encode_sequence(case), controls)))
+    def check(self, case: SequenceCase, controls: Controls, *, again: bool = True) -> RunResult:
+        """Run one sequence. With `again`, a child that was ended from outside is asked once more."""
+        with contextlib.suppress(BrokenPipeError):  # what follows hears of it
+            self.connection.send(("check", (encode_sequence(case), controls)))
         while True:
             kind, content = self.receive()
             if kind == "result":
                 return RESULTS.decode(content[1])
             if kind == "lost":
                 self.restart()
-                return _lost(content)
+                if again and is_from_outside(content):
+                    return self.check(case, controls, again=False)
+                return lost_result(content)
 
     def send_range(self, recipe: SequenceRecipe, start: int, stop: int, controls: Controls) -> None:
         self.at = start
@@ -82,7 +86,7 @@ class SequenceProcess:
                     return "lost", "hang"
                 kind, content = self.connection.recv()
             except (EOFError, ConnectionResetError):
-                return "lost", f"exit-{self._process.wait()}"
+                return "lost", how_it_ended(self._process.wait())
             if kind == "at":
                 self.at = content
             elif kind == "refused":
@@ -117,7 +121,8 @@ class SequenceProcess:
         self.close()
 
 
-def _lost(reason: str) -> RunResult:
+def lost_result(reason: str) -> RunResult:
+    """The result of a sequence whose child died or hung."""
     return RunResult(lost_violation(reason), None, -1, 0, 0.0, {})
 
 

@@ -76,7 +76,7 @@ class SequenceRun:
             violation = found.violation
         except ReleaseLacks as lacks:
             skipped = str(lacks)
-        except (UnknownTarget, MemoryError):
+        except UnknownTarget:
             raise
         except Exception as error:
             violation, trace = self._exception(error)

@@ -2,14 +2,16 @@
 
 An entry is written under another name and then renamed, so readers see whole entries alone; a checksum tells a
 damaged one. A cache that cannot be written is no reason to stop: that is said once, and compiling goes on.
+
+Warnings, not log lines: a worker passes them on to its campaign.
 """
 
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import tempfile
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +24,6 @@ from harness.kernels.executors.native.source_lines import SourceLine
 ENTRY_LIMIT = 4096
 """Entries kept; the oldest go first. One takes 10 to 40 KB."""
 
-_logger = logging.getLogger(__name__)
 _DIGEST_BYTES = 32
 _SUFFIX = ".variant"
 
@@ -69,7 +70,7 @@ class VariantCache:
             return None
         payload = content[_DIGEST_BYTES:]
         if content[:_DIGEST_BYTES] != hashlib.sha256(payload).digest():
-            _logger.warning("the cached variant %s is damaged; compiling it again", path)
+            warnings.warn(f"the cached variant {path} is damaged; compiling it again", stacklevel=2)
             return None
         return msgspec.msgpack.decode(payload, type=CompiledVariant)
 
@@ -96,7 +97,7 @@ class VariantCache:
             self._give_up(error)
 
     def _give_up(self, error: OSError) -> None:
-        _logger.warning("compiled kernels are not kept in %s: %s", self._directory, error)
+        warnings.warn(f"compiled kernels are not kept in {self._directory}: {error}", stacklevel=3)
         self._directory = None
 
     @staticmethod

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,24 @@ def hang(arrays: Any) -> None:
         pass
 
 
+def killed(arrays: Any) -> None:
+    """As Linux does it to a process where memory runs out."""
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def killed_once(arrays: Any) -> None:
+    """The file that BROKEN_TARGETS_MARK names is there from the first time on."""
+    mark = os.environ["BROKEN_TARGETS_MARK"]
+    if not os.path.exists(mark):
+        open(mark, "w").close()
+        killed(arrays)
+
+
+def exhaust(arrays: Any) -> None:
+    """Code that wants more memory than there is, and breaks."""
+    _ = bytearray(1 << 62)
+
+
 def throw(arrays: Any) -> None:
     raise RuntimeError("no\nsuch luck")
 
@@ -57,6 +76,9 @@ HARMS: dict[str, Callable[[Any], None]] = {
     "exit": leave,
     "hang": hang,
     "raise": throw,
+    "killed": killed,
+    "killed-once": killed_once,
+    "exhaust": exhaust,
     "write": write_before,
     "lack": lack,
 }

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -12,8 +15,17 @@ import msgspec
 import pytest
 
 from harness.campaign.campaign import Campaign, Settings
-from harness.campaign.events import CampaignFinished, CaseJudged, Event, FindingFound, FindingShrunk, Summary
+from harness.campaign.events import (
+    CampaignFinished,
+    CaseJudged,
+    Event,
+    FindingFound,
+    FindingShrunk,
+    Notice,
+    Summary,
+)
 from harness.case import Precopy, encode_case
+from harness.check.worker_process import WorkerProcess
 from harness.engines.random import Recipe, case_at
 from harness.memory import initial_image, plan_memory
 from harness.repro import read_repro
@@ -164,6 +176,78 @@ def test_a_crash_is_a_finding_and_the_campaign_goes_on(settings: Callable[..., S
     assert shrunk.repro.shrink is not None
     assert (shrunk.repro.shrink.executions, shrunk.repro.shrink.complete) == (1, False)
     assert summary.exit_status == 1
+
+
+def test_a_kill_from_outside_is_no_finding_unless_it_happens_again(
+    settings: Callable[..., Settings], broken_targets: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("BROKEN_TARGETS_MARK", str(tmp_path / "mark"))
+    given, _ = with_triggers(settings, "broken:killed-once", 2, cases=20)
+    summary, events = finish(given)
+    assert sorted(event.index for event in events if isinstance(event, CaseJudged)) == list(range(20))
+    assert (summary.findings, summary.exit_status) == ([], 0)
+    assert [event.text for event in events if isinstance(event, Notice) and "ended from outside (SIGKILL" in event.text]
+    again, triggers = with_triggers(settings, "broken:killed", 2, cases=20)
+    summary, events = finish(again)
+    assert sorted(event.index for event in events if isinstance(event, CaseJudged)) == list(range(20))
+    (finding,) = summary.findings
+    assert finding.signature == "precopy/isolation/crash-SIGKILL/process/-"
+    assert (finding.first_case, finding.cases) == (triggers[0], 2)
+
+
+def test_wherever_a_worker_is_killed_every_case_has_one_verdict(
+    settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between cases too: the case it had answered is not judged again, and the next one not blamed on anybody."""
+    workers: list[WorkerProcess] = []
+    make = Campaign._new_worker
+
+    def new_worker(self: Campaign) -> WorkerProcess:
+        workers.append(make(self))
+        return workers[-1]
+
+    monkeypatch.setattr(Campaign, "_new_worker", new_worker)
+    given = settings("builtin", cases=60)
+    undisturbed, _ = finish(given)
+    judged: list[int] = []
+    ends: list[Event] = []
+    for event in Campaign(given).run():
+        if isinstance(event, CaseJudged):
+            judged.append(event.index)
+            if event.index in (0, 15, 16, 30, 59):
+                os.kill(workers[-1]._process.pid, signal.SIGKILL)
+        ends.append(event)
+    assert sorted(judged) == list(range(60))
+    last = ends[-1]
+    assert isinstance(last, CampaignFinished)
+    for name in ("cases", "judged", "regimes", "findings", "skipped", "exit_status"):
+        assert getattr(last.summary, name) == getattr(undisturbed, name), name
+
+
+@pytest.mark.parametrize("when", ["as-drawn", "minimal"])
+def test_a_disk_that_fills_up_ends_a_campaign_with_its_summary(
+    settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch, when: str
+) -> None:
+    def full(source: str, destination: Path) -> None:
+        if (destination.parent.name == "as-drawn") == (when == "as-drawn"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # without a name, as of a write
+        rename(source, destination)
+
+    rename = os.replace
+    monkeypatch.setattr("harness.repro.store.os.replace", full)
+    given = settings("builtin+wrong-group", cases=2000, shrink=True, shrink_executions=3, fail_fast=True)
+    events: list[Event] = []
+    with pytest.raises(OSError, match=r"No space left on device; p.*/wrong-bytes/.*, seed 0, case \d+ is") as caught:
+        events.extend(Campaign(given).run())  # what came before the error stays
+    assert str(caught.value.filename).startswith(str(given.out))
+    last = events[-1]
+    assert isinstance(last, CampaignFinished)
+    assert last.summary.exit_status == 2
+    assert 0 < last.summary.cases < 2000
+    saved = sorted(str(read_repro(path).signature) for path in given.out.rglob("*.json"))
+    assert saved == sorted(finding.signature for finding in last.summary.findings)
+    assert bool(saved) == (when == "minimal"), "what was saved before is told"
+    assert [path for path in given.out.rglob("*") if path.is_file() and path.suffix != ".json"] == []
 
 
 def test_a_hang_costs_its_own_case_only(settings: Callable[..., Settings], broken_targets: Path) -> None:

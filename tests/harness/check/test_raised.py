@@ -26,6 +26,10 @@ def look_up(shop: Any) -> None:
     _ = {}["request 7"]  # type: ignore[var-annotated]
 
 
+def exhaust(shop: Any) -> None:
+    _ = bytearray(1 << 62)
+
+
 def break_down(shop: Any) -> None:
     _ = 1 // 0
 
@@ -61,10 +65,16 @@ def test_breaking_is_no_refusal(shop: Any, case: Case) -> None:
     assert shop.check(case, break_down).signature.violation == "ZeroDivisionError"
 
 
-def test_an_exception_of_the_harness_is_no_verdict(shop: Any, case: Case) -> None:
+def test_running_out_of_memory_is_breaking_too(shop: Any, case: Case) -> None:
+    shop.idle = True
+    assert shop.check(case, exhaust).signature == Signature("precopy", "exception", "MemoryError", "call", "-")
+
+
+@pytest.mark.parametrize(("harm", "error"), [(0, "AssertionError"), (1, "MemoryError")])
+def test_an_exception_of_the_harness_is_no_verdict(shop: Any, case: Case, harm: int, error: str) -> None:
     shop.owns = lambda file: False
-    with pytest.raises(HarnessError, match="own code failed in precopy: AssertionError"):
-        shop.check(case, decline)
+    with pytest.raises(HarnessError, match=f"own code failed in precopy: {error}"):
+        shop.check(case, (decline, exhaust)[harm])
 
 
 def test_a_reachable_case_is_never_outside_a_contract(shop: Any, case: Case) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from harness.case import Case, InvalidCase, Postprocess, PostprocessRow, Precopy, PrecopyRow
 from harness.check.outcome import Signature
+from harness.check.private_memory import ReserveUsedUp
 from harness.check.session import HarnessError
 from harness.kernels.executors.base import AccessFault, ExecutorCannot
 from harness.kernels.targets.base import OutsideContract, TargetLacks
@@ -277,7 +278,7 @@ def test_skips_have_a_reason(shop: Any, make_case: Callable[..., Case], error: E
     assert outcome.failure is None
 
 
-@pytest.mark.parametrize("error", [MemoryError, KeyboardInterrupt, HarnessError])
+@pytest.mark.parametrize("error", [ReserveUsedUp, KeyboardInterrupt, HarnessError])
 def test_what_is_no_finding_goes_up(shop: Any, make_case: Callable[..., Case], error: type[BaseException]) -> None:
     def harm(s: Any) -> None:
         raise error

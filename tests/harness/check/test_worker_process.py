@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,8 +28,8 @@ def start(broken_targets: object, executor_name: str) -> Iterator[Callable[..., 
     """Starts a worker for `broken:HOW` and waits for it."""
     started: list[WorkerProcess] = []
 
-    def begin(how: str, limit: float = 60.0) -> WorkerProcess:
-        worker = WorkerProcess(f"broken:{how}", executor_name, limit=limit)
+    def begin(how: str, limit: float = 60.0, **options: Any) -> WorkerProcess:
+        worker = WorkerProcess(f"broken:{how}", executor_name, limit=limit, **options)
         started.append(worker)
         worker.wait_ready()
         return worker
@@ -66,6 +68,70 @@ def test_a_lost_worker_is_a_verdict(
         assert worker.alive
         assert worker.check(make_case(SAFE)).failure is None
         assert str(worker.check(make_case(HARMFUL)).signature) == wanted
+
+
+def test_what_was_killed_from_outside_is_asked_once_more(
+    start: Callable[..., WorkerProcess], make_case: Callable[..., Case], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("BROKEN_TARGETS_MARK", str(tmp_path / "mark"))
+    said: list[str] = []
+    worker = start("killed-once", on_notice=said.append)
+    assert worker.check(make_case(HARMFUL)).failure is None
+    assert worker.alive
+    assert [text.partition(":")[0] for text in said] == [
+        "a worker was ended from outside (SIGKILL; is memory short?)",
+    ]
+    assert worker.check(make_case(HARMFUL), again=False).failure is None
+    (tmp_path / "mark").unlink()
+    lost = worker.check(make_case(HARMFUL), again=False)
+    assert str(lost.signature) == "precopy/isolation/crash-SIGKILL/process/-"
+
+
+def test_what_dies_each_time_is_a_finding_whoever_kills_it(
+    start: Callable[..., WorkerProcess], make_case: Callable[..., Case]
+) -> None:
+    said: list[str] = []
+    worker = start("killed", on_notice=said.append)
+    assert str(worker.check(make_case(HARMFUL)).signature) == "precopy/isolation/crash-SIGKILL/process/-"
+    assert len(said) == 1
+    assert not worker.alive
+
+
+def test_a_worker_that_was_killed_while_nobody_asked_is_replaced(
+    start: Callable[..., WorkerProcess], make_case: Callable[..., Case]
+) -> None:
+    worker = start("raise")
+    assert worker.check(make_case(SAFE)).failure is None
+    os.kill(worker._process.pid, signal.SIGKILL)
+    worker._process.wait()
+    assert worker.check(make_case(SAFE)).failure is None
+
+
+def test_memory_that_the_target_runs_out_of_is_a_verdict(
+    start: Callable[..., WorkerProcess], make_case: Callable[..., Case]
+) -> None:
+    worker = start("exhaust")
+    outcome = worker.check(make_case(HARMFUL, domain="reachable"))
+    assert str(outcome.signature) == "precopy/exception/MemoryError/call/-"
+    assert worker.alive
+
+
+def test_warnings_of_the_native_executor_reach_the_campaign(
+    start: Callable[..., WorkerProcess],
+    make_case: Callable[..., Case],
+    executor_name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    if executor_name != "native":
+        pytest.skip("only natively compiled kernels are cached")
+    (tmp_path / "native").write_text("in the way")
+    monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path))
+    said: list[str] = []
+    worker = start("raise", on_notice=said.append)
+    assert worker.check(make_case(SAFE)).failure is None
+    (text,) = said
+    assert text.startswith(f"compiled kernels are not kept in {tmp_path / 'native'}: ")
 
 
 def test_what_a_process_survives(start: Callable[..., WorkerProcess], make_case: Callable[..., Case]) -> None:

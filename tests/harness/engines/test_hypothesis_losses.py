@@ -24,3 +24,16 @@ def test_a_crash_names_its_case_and_the_search_goes_on(harness: Callable[..., An
     case = json.loads((tmp_path / finding["repro"]).read_text())["case"]
     (operation,) = [operation for operation in case["program"] if operation["runner"] == "V2"]
     assert len(operation["rows"]) == 1
+
+
+@pytest.mark.usefixtures("broken_targets")
+def test_a_kill_from_outside_costs_a_search_nothing(harness: Callable[..., Any], tmp_path: Path) -> None:
+    done = harness(
+        *("run", "--engine", "hypothesis", "--target", "broken:killed-once", "--ops", "precopy"),
+        *("--cases", 40, "--scale", "small", "--relations", "none", "--json"),
+        BROKEN_TARGETS_MARK=str(tmp_path / "mark"),
+    )
+    assert (tmp_path / "mark").exists()
+    assert done.returncode == 0, done.stderr
+    assert "a worker was ended from outside (SIGKILL" in done.stderr
+    assert json.loads(done.stdout)["cases"] == 40

@@ -1,0 +1,44 @@
+"""Line coverage: which lines of each kernel function ran, out of those that its compiled variants have.
+
+The best proof that a campaign reached something. Variants are compiled for what the cases need, so how many lines a
+function has differs from run to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from harness.campaign.events import LineCoverage
+from harness.check.worker_process import KernelLine, WorkerLost, WorkerProcess
+
+
+class KernelLines:
+    """Lines collected from the workers of one campaign."""
+
+    def __init__(self) -> None:
+        self._executed: set[KernelLine] = set()
+        self._known: set[KernelLine] = set()
+
+    def collect(self, workers: Iterable[WorkerProcess]) -> None:
+        """Ask the workers that are left."""
+        for worker in workers:
+            if not worker.alive:
+                continue
+            try:
+                executed, known = worker.kernel_lines()
+            except WorkerLost:
+                continue  # its cases have been judged; what it ran is not known
+            self._executed.update(executed)
+            self._known.update(known)
+
+    def coverage(self) -> list[LineCoverage]:
+        """By file and function."""
+        functions: dict[tuple[str, str], set[int]] = {}
+        for file, function, line in self._known:
+            functions.setdefault((file, function), set()).add(line)
+        found = []
+        for (file, function), lines in sorted(functions.items()):
+            missed = sorted(line for line in lines if (file, function, line) not in self._executed)
+            found.append(LineCoverage(Path(file).name, function, len(lines) - len(missed), len(lines), missed))
+        return found
