@@ -112,14 +112,13 @@ def _broken_row(case: Case, row: Row) -> str | None:
 
 
 def _broken_postprocess(case: Case, row: PostprocessRow) -> str | None:
+    """Drafts with nothing computed are reachable: since 0.33 a prompt of one token is padded with drafts."""
     layout = case.layout
     size = layout.block_size
     if row.draft > layout.num_spec:
         return f"{row.draft} drafts where the model makes {layout.num_spec}"
     if row.draft and row.scheduled != row.draft + 1:
         return "a step with drafts schedules one token more than drafts"
-    if row.draft and not row.computed:
-        return "drafts before anything is computed"
     if row.scheduled < 1:
         return "nothing is scheduled"
     if not 1 <= row.accepted <= row.draft + 1:

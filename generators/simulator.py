@@ -174,6 +174,9 @@ class Simulator:
 
     def _wanted(self, request: Request) -> tuple[int, int]:
         """Tokens to schedule and how many of them are drafts."""
+        spec = self._traffic.num_spec
+        if request.tokens == 1 and spec and self._draw.boolean():  # since 0.33: padded with drafts that nobody made
+            return 1 + spec, spec
         end = max(request.prompt, request.tokens - 1)
         if request.computed < end:
             return self._chunk(request, end), 0
@@ -300,7 +303,7 @@ class Simulator:
         computed = request.computed
         previous = (computed - 1) // size if request.column is None else request.column
         column = -(-(computed + scheduled) // size) - 1
-        accepted = self._accept(computed, draft)
+        accepted = self._accept(computed, draft if computed else 0)
         step = Scheduled(
             request.slot,
             computed,

@@ -401,8 +401,8 @@ class Session:
             arena = self._require_arena()
             private = PrivateMemory(arena, *plan.base.private, poison, self.target.is_metadata)
             bind = (target or self.target).bind_later if later else (target or self.target).bind
-            bound = bind(plan.base.layout, _layout_tensors(arena, plan.base), private.allocate)
-            self._bound = (bound, private, _layout_spans(plan.base))
+            bound = bind(plan.base.layout, layout_tensors(arena, plan.base), private.allocate)
+            self._bound = (bound, private, layout_spans(plan.base))
         return self._bound
 
     def _arguments(self, case: Case, plan: MemoryPlan, index: int) -> dict[str, torch.Tensor]:
@@ -428,7 +428,8 @@ class Session:
         return Image([(start, arena.read(start, size).copy()) for start, size in plan.covered])
 
 
-def _layout_tensors(arena: Arena, base: LayoutPlan) -> LayoutTensors:
+def layout_tensors(arena: Arena, base: LayoutPlan) -> LayoutTensors:
+    """The tensors that a runner owns, over an arena."""
     import torch
 
     layout = base.layout
@@ -472,7 +473,7 @@ def _array_spans(plan: MemoryPlan, index: int) -> list[AccessSpan]:
     ]
 
 
-def _layout_spans(base: LayoutPlan) -> list[AccessSpan]:
+def layout_spans(base: LayoutPlan) -> list[AccessSpan]:
     """What kernels may touch of a layout: each block of each state by itself, and each table."""
     spans = [
         AccessSpan(start, base.table_bytes, "table", f"block table of group {group}", writable=False)

@@ -14,13 +14,15 @@ from harness.cli.options import ExecutorOption, JsonOption
 
 
 def replay(
-    file: Annotated[Path, typer.Argument(help="A repro file.")],
+    file: Annotated[Path, typer.Argument(help="A repro file, a file that holds a case, or a folder of these.")],
     target: options.RecordedTargetOption = None,
     executor: ExecutorOption = None,
     case_limit: options.CaseLimitOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Run a repro file's case again: FAILED (status 1), FIXED (0), or SKIPPED with its reason (3)."""
+    """Run a repro file's case again: FAILED (status 1), FIXED (0; a case without a finding: PASSED), or SKIPPED with
+    its reason (3)."""
+    from harness.cli.cases import plain_cases, replay_cases
     from harness.cli.sequences import replay_sequence
     from harness.kernels.targets.registry import prepare
     from harness.reports.replayed import print_replayed
@@ -30,7 +32,13 @@ def replay(
 
     sequence = read_sequence_repro(file)
     if sequence is not None:
-        sys.exit(replay_sequence(file, sequence, target, json))
+        sys.exit(replay_sequence(file, sequence, target, json, executor))
+    cases = plain_cases(file)
+    if cases is not None:
+        chosen = options.target_or_default(target)
+        prepare(chosen, options.announce)
+        how = options.executor_or_default(executor)
+        sys.exit(replay_cases(cases, chosen, how, options.case_seconds(case_limit, how), json))
     repro = read_repro(file)
     chosen = target if target is not None else replaying.recorded_target(repro)
     prepare(chosen, options.announce)

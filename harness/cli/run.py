@@ -114,6 +114,16 @@ def run(
     resume_sequences: Annotated[
         bool, typer.Option("--resume-sequences", help="Sequences: go on where the journal in --out ends.")
     ] = False,
+    on_bytes: Annotated[
+        bool,
+        typer.Option(
+            "--bytes", help="Sequences: run the target's kernels as well, and compare every byte after each step."
+        ),
+    ] = False,
+    cases_out: Annotated[
+        Path | None,
+        typer.Option("--cases-out", help="Sequences: a folder for their kernel cases, which `harness replay` runs."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Draw cases, run the target and the oracle side by side, save and shrink what differs.
@@ -134,6 +144,8 @@ def run(
 
     named = ops is not None and ops.strip() != options.ALL
     ops, wants_sequences = sequences.split_operations(ops or ",".join(options.DEFAULT_OPERATIONS))
+    if (on_bytes or cases_out is not None) and not wants_sequences:
+        raise typer.BadParameter("--bytes and --cases-out belong to --ops sequences")
     if wants_sequences:
         seconds = None if cases is not None else options.parse_seconds(budget) if budget else DEFAULT_BUDGET
         status = sequences.run_sequences(
@@ -149,6 +161,8 @@ def run(
             include_known=include_known,
             resume=resume_sequences,
             json=json,
+            bytes_on=options.executor_or_default(executor) if on_bytes else None,
+            cases_out=cases_out,
         )
         if status or not ops:
             sys.exit(status)

@@ -77,21 +77,36 @@ def run_sequences(
     include_known: bool,
     resume: bool,
     json: bool,
+    bytes_on: str | None = None,
+    cases_out: Path | None = None,
 ) -> int:
-    """Run a campaign of sequences; the exit status."""
+    """Run a campaign of sequences; the exit status. `bytes_on`: the executor that runs their kernels on bytes, if any;
+    `cases_out`: where their kernel cases go.
+
+    What follows a plus sign in the target is a planted fault of sequences, or else a mutation of the kernels.
+    """
+    from harness.kernels.targets.registry import prepare
     from harness.sequences.campaign import SequenceCampaign, SequenceSettings
     from harness.sequences.controls import Controls
+    from harness.sequences.kernels import KernelChoice
     from harness.sequences.known import DEFAULT_FIXES
     from harness.sequences.recipe import SequenceRecipe
 
-    name, _, faults = (target or "").partition("+")
+    name, _, planted = (target or "").partition("+")
+    faults, mutations = _split_planted(planted, bytes_on is not None)
     chosen = sequence_target(name)
     require(chosen)
+    kernels = None
+    if bytes_on is not None:
+        kernels = KernelChoice("+".join([name or chosen, *mutations]), bytes_on)
+        prepare(kernels.target, options.announce)
     settings = SequenceSettings(
         target=chosen,
         recipe=SequenceRecipe(seed, parse_pins(pins)),
-        controls=Controls(faults=tuple(filter(None, faults.split("+"))), fixes=() if include_known else DEFAULT_FIXES),
+        controls=Controls(faults=faults, fixes=() if include_known else DEFAULT_FIXES),
         out=out,
+        kernels=kernels,
+        cases=cases_out,
         sequences=cases,
         seconds=seconds,
         workers=workers,
@@ -105,6 +120,15 @@ def run_sequences(
     else:
         _print_summary(summary)
     return summary.exit_status
+
+
+def _split_planted(planted: str, has_kernels: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Planted faults of sequences, and mutations of the kernels that they run through."""
+    from harness.sequences.controls import FAULTS
+
+    names = tuple(filter(None, planted.split("+")))
+    mutations = tuple(name for name in names if name not in FAULTS) if has_kernels else ()
+    return tuple(name for name in names if name not in mutations), mutations
 
 
 def _print_summary(summary: Any) -> None:
@@ -126,13 +150,15 @@ def _print_summary(summary: Any) -> None:
         print(f"MISSING {line}")
 
 
-def replay_sequence(file: Path, repro: SequenceRepro, target: str | None, json: bool) -> int:
+def replay_sequence(
+    file: Path, repro: SequenceRepro, target: str | None, json: bool, executor: str | None = None
+) -> int:
     """Run the events of a file again: FAILED (1), FIXED (0) or SKIPPED (3)."""
     from harness.sequences.process import SequenceProcess
     from harness.sequences.verdicts import signature_of
 
     chosen = _target_of(repro, target)
-    with SequenceProcess(chosen) as child:
+    with SequenceProcess(chosen, _beside(repro, target, executor)) as child:
         child.wait_ready()
         result = child.check(repro.sequence, _controls(repro))
     answer = "FAILED" if result.violation else "SKIPPED" if result.skipped else "FIXED"
@@ -189,7 +215,7 @@ def shrink_sequence_file(
     from harness.sequences.verdicts import evidence_of, signature_of
 
     chosen, controls = _target_of(repro, target), _controls(repro)
-    with SequenceProcess(chosen) as child:
+    with SequenceProcess(chosen, _beside(repro, target)) as child:
         child.wait_ready()
         result = child.check(repro.sequence, controls)
         if result.violation is None:
@@ -225,11 +251,27 @@ def shrink_sequence_file(
 def _target_of(repro: SequenceRepro, target: str | None) -> str:
     from harness.repro.replay import unnamed_target
 
-    name = target if target is not None else repro.origin.target
+    name = sequence_target(target.partition("+")[0]) if target is not None else repro.origin.target
     if target is None and not name.startswith("vllm=="):
         raise unnamed_target(name)
     require(name)
     return name
+
+
+def _beside(repro: SequenceRepro, target: str | None, executor: str | None = None) -> Any:
+    """The kernels that a file was recorded with, those of another target if one is named; none if there were none."""
+    from harness.kernels.targets.registry import prepare
+    from harness.repro.replay import unnamed_target
+    from harness.sequences.kernels import Beside, KernelChoice
+
+    if repro.kernels is None:
+        return Beside()
+    name = repro.kernels if target is None else target
+    base = name.split("+", 1)[0]
+    if target is None and base != "builtin" and not base.startswith("vllm=="):
+        raise unnamed_target(name)
+    prepare(name, options.announce)
+    return Beside(KernelChoice(name, options.executor_or_default(executor)))
 
 
 def _controls(repro: SequenceRepro) -> Any:

@@ -17,7 +17,8 @@ from harness.repro.store import MAX_BYTES
 
 
 class SequenceRepro(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One finding. `fixes` are the switches that were on, `issue` the known issue that it turned out to be."""
+    """One finding. `fixes` are the switches that were on, `issue` the known issue that it turned out to be. `kernels`
+    is the target whose kernels ran on bytes, None if the device was symbolic alone."""
 
     harness_repro: Literal[1] = REPRO_VERSION
     kind: Literal["sequence"] = "sequence"
@@ -27,6 +28,7 @@ class SequenceRepro(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     fixes: Annotated[tuple[str, ...], Meta(max_length=32)] = ()
     faults: Annotated[tuple[str, ...], Meta(max_length=8)] = ()
     issue: str | None = None
+    kernels: str | None = None
     shrink: ShrinkRecord | None = None
     sequence: SequenceCase
 

@@ -23,6 +23,7 @@ from harness.repro import Origin, ShrinkRecord, write_repro
 from harness.repro.sequences import SequenceRepro, sequence_repro_name
 from harness.sequences.controls import Controls
 from harness.sequences.counters import below_threshold
+from harness.sequences.kernels import Beside, KernelChoice
 from harness.sequences.known import KNOWN, TOGETHER, KnownIssue, fixes_of
 from harness.sequences.process import SequenceProcess, lost_result
 from harness.sequences.recipe import SequenceRecipe, sequence_at
@@ -37,12 +38,15 @@ JOURNAL = "sequences.journal"
 
 
 class SequenceSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a campaign is asked to do. One of `sequences`, `steps` and `seconds` ends it."""
+    """What a campaign is asked to do. One of `sequences`, `steps` and `seconds` ends it. `kernels`: run bytes,
+    too. `cases`: a folder for the kernel cases that the sequences amount to."""
 
     target: str
     recipe: SequenceRecipe
     controls: Controls
     out: Path
+    kernels: KernelChoice | None = None
+    cases: Path | None = None
     sequences: int | None = None
     steps: int | None = None
     seconds: float | None = None
@@ -109,7 +113,10 @@ class SequenceCampaign:
         journal = settings.out / JOURNAL
         known = _read_journal(journal, settings) if settings.resume else []
         settings.out.mkdir(parents=True, exist_ok=True)
-        children = [SequenceProcess(settings.target) for _ in range(settings.workers)]
+        if settings.cases is not None:
+            settings.cases.mkdir(parents=True, exist_ok=True)
+        beside = Beside(settings.kernels, None if settings.cases is None else str(settings.cases.resolve()))
+        children = [SequenceProcess(settings.target, beside) for _ in range(settings.workers)]
         try:
             for child in children:
                 child.wait_ready()
@@ -283,6 +290,8 @@ class SequenceCampaign:
         steps = self._steps()
         seconds = sum(entry.seconds for entry in self._entries.values())
         missing = below_threshold(counters, steps, self._settings.recipe.pins.spec_method != "none")
+        if self._settings.kernels is not None and steps and not counters["kernel launches"]:
+            missing.append("no kernel was launched")
         if not steps:
             missing.append("no step was run")
         settings = self._settings
@@ -354,7 +363,7 @@ def make_repro(
         evidence=evidence_of(result.violation, result.trace),
         origin=Origin(
             target=settings.target,
-            executor="symbolic",
+            executor="symbolic" if settings.kernels is None else settings.kernels.executor,
             harness_version=__version__,
             generator_version=SEQUENCE_GENERATOR_VERSION,
             seed=settings.recipe.seed,
@@ -363,6 +372,7 @@ def make_repro(
         fixes=settings.controls.fixes,
         faults=settings.controls.faults,
         issue=issue,
+        kernels=None if settings.kernels is None else settings.kernels.target,
         shrink=record,
         sequence=case,
     )
@@ -374,6 +384,7 @@ def _identity(settings: SequenceSettings) -> dict[str, object]:
         "target": settings.target,
         "recipe": msgspec.to_builtins(settings.recipe),
         "controls": msgspec.to_builtins(settings.controls),
+        "kernels": msgspec.to_builtins(settings.kernels),
         "generator": SEQUENCE_GENERATOR_VERSION,
     }
 

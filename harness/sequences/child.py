@@ -1,30 +1,39 @@
 """A child drives one release: it runs the sequences it is sent, in a process of its own with a fixed hash seed.
 
-Run as `python -m harness.sequences.child`, with the number of an inherited socket and a target. Messages are pairs
-(kind, content), pickled.
+Run as `python -m harness.sequences.child`, with the number of an inherited socket, a target, what to do beside
+(Beside, as JSON). Messages are pairs (kind, content), pickled.
 """
 
 from __future__ import annotations
 
 import sys
 import traceback
+from collections.abc import Callable
 from multiprocessing.connection import Connection
+from pathlib import Path
 
+import msgspec
+
+from harness.case import Case, encode_case
 from harness.case.sequence import SequenceCase, decode_sequence, encode_sequence
 from harness.sequences.controls import Controls
+from harness.sequences.kernels import Beside, Kernels
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RESULTS, RunResult
 
 
-def serve(connection: Connection, target: str) -> None:
-    """Load the target, then answer until the other side hangs up."""
+def serve(connection: Connection, target: str, beside: Beside) -> None:
+    """Load the kernels and the target, then answer until the other side hangs up."""
+    from harness.kernels.executors.base import KernelDoesNotCompile
+    from harness.kernels.executors.registry import UnavailableExecutor
     from harness.kernels.targets.base import UnknownTarget
     from harness.kernels.targets.vllm.scheduling.loading import load
 
     try:
+        kernels = None if beside.kernels is None else Kernels(beside.kernels)
         load(target)
-    except UnknownTarget as error:
-        connection.send(("refused", str(error)))
+    except (UnknownTarget, UnavailableExecutor) as error:
+        connection.send(("refused", " ".join(str(error).split())))
         return
     connection.send(("ready", None))
     while True:
@@ -34,38 +43,64 @@ def serve(connection: Connection, target: str) -> None:
             return
         try:
             if kind == "check":
-                _check(connection, *content)
+                _check(connection, kernels, *content)
             else:
-                _range(connection, *content)
-        except UnknownTarget as error:
-            connection.send(("refused", str(error)))
+                _range(connection, kernels, beside.cases, *content)
+        except (UnknownTarget, KernelDoesNotCompile) as error:
+            connection.send(("refused", " ".join(str(error).split())))
         except Exception:
             connection.send(("error", traceback.format_exc()))
 
 
-def _run(case: SequenceCase, controls: Controls) -> RunResult:
+def _run(
+    case: SequenceCase,
+    controls: Controls,
+    kernels: Kernels | None,
+    keep: Callable[[Case], None] | None = None,
+) -> RunResult:
     from harness.kernels.targets.vllm.scheduling.engine import ReleaseLacks
     from harness.sequences.run import SequenceRun
 
     try:
-        run = SequenceRun(case, controls)
+        run = SequenceRun(case, controls, kernels, keep)
     except ReleaseLacks as lacks:
         return RunResult(None, str(lacks), -1, 0, 0.0, {})
     return run.run()
 
 
-def _check(connection: Connection, text: bytes, controls: Controls) -> None:
+def _check(connection: Connection, kernels: Kernels | None, text: bytes, controls: Controls) -> None:
     """Run one sequence; answers `result`."""
-    result = _run(decode_sequence(text), controls)
+    result = _run(decode_sequence(text), controls, kernels)
     connection.send(("result", (-1, RESULTS.encode(result), None)))
 
 
-def _range(connection: Connection, recipe: SequenceRecipe, start: int, stop: int, controls: Controls) -> None:
-    """Draw and run sequences; answers a `result` each, then `done`."""
+class _Keeper:
+    """Writes the kernel cases of one sequence to a folder."""
+
+    def __init__(self, folder: Path, recipe: SequenceRecipe, index: int) -> None:
+        self._folder, self._name, self._count = folder, f"sequence-{recipe.seed}-{index}", 0
+
+    def __call__(self, case: Case) -> None:
+        path = self._folder / f"{self._name}-{self._count:03}.json"
+        path.write_bytes(msgspec.json.format(encode_case(case), indent=1) + b"\n")
+        self._count += 1
+
+
+def _range(
+    connection: Connection,
+    kernels: Kernels | None,
+    cases: str | None,
+    recipe: SequenceRecipe,
+    start: int,
+    stop: int,
+    controls: Controls,
+) -> None:
+    """Draw and run sequences; answers a `result` each, then `done`. Their kernel cases go to the folder `cases`."""
     for index in range(start, stop):
         connection.send(("at", index))
         case = sequence_at(recipe, index)
-        result = _run(case, controls)
+        keep = None if cases is None else _Keeper(Path(cases), recipe, index)
+        result = _run(case, controls, kernels, keep)
         text = encode_sequence(case) if result.violation is not None else None
         connection.send(("result", (index, RESULTS.encode(result), text)))
     connection.send(("done", stop))
@@ -74,7 +109,7 @@ def _range(connection: Connection, recipe: SequenceRecipe, start: int, stop: int
 def main() -> None:
     connection = Connection(int(sys.argv[1]))
     try:
-        serve(connection, sys.argv[2])
+        serve(connection, sys.argv[2], msgspec.json.decode(sys.argv[3], type=Beside))
     except (BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
         return
 

@@ -12,6 +12,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 import harness
 from harness.case.sequence import SequenceCase, encode_sequence
 from harness.check.worker_process import WorkerError, WorkerRefused, how_it_ended, is_from_outside
@@ -19,6 +21,7 @@ from harness.kernels.targets.vllm.scheduling.loading import HASH_SEED
 from harness.oracles.meaning.device import NOBODY
 from harness.oracles.meaning.violation import Violation
 from harness.sequences.controls import Controls
+from harness.sequences.kernels import Beside
 from harness.sequences.recipe import SequenceRecipe
 from harness.sequences.result import RESULTS, RunResult
 
@@ -26,10 +29,13 @@ STARTUP_SECONDS = 600.0
 
 
 class SequenceProcess:
-    """One child. `limit` is the most seconds that one sequence may take; a lost child is a violation of its own."""
+    """One child. `limit` is the most seconds that one sequence may take; a lost child is a violation of its own.
 
-    def __init__(self, target: str, limit: float = 120.0) -> None:
-        self._target, self._limit = target, limit
+    `beside` says where the sequences' kernel arguments go.
+    """
+
+    def __init__(self, target: str, beside: Beside | None = None, limit: float = 120.0) -> None:
+        self._target, self._beside, self._limit = target, beside or Beside(), limit
         self._start()
 
     def _start(self) -> None:
@@ -37,11 +43,17 @@ class SequenceProcess:
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         mine, theirs = socket.socketpair()
         with theirs:
-            environment = dict(os.environ, PYTHONHASHSEED=HASH_SEED, CUDA_VISIBLE_DEVICES="", PYTHONFAULTHANDLER="1")
+            environment = dict(os.environ, PYTHONHASHSEED=HASH_SEED, PYTHONFAULTHANDLER="1")
+            kernels = self._beside.kernels
+            if kernels is None or kernels.executor != "cuda":
+                environment["CUDA_VISIBLE_DEVICES"] = ""
             root = str(Path(harness.__file__).resolve().parent.parent)
             environment["PYTHONPATH"] = os.pathsep.join(filter(None, [environment.get("PYTHONPATH"), root]))
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "harness.sequences.child", str(theirs.fileno()), self._target],
+                [
+                    *(sys.executable, "-P", "-m", "harness.sequences.child"),
+                    *(str(theirs.fileno()), self._target, msgspec.json.encode(self._beside).decode()),
+                ],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=self._said,

@@ -10,8 +10,10 @@ from __future__ import annotations
 import time
 import traceback
 from collections import Counter, deque
+from collections.abc import Callable
 from typing import Any
 
+from harness.case import Case
 from harness.case.sequence import Abort, Add, Finish, Pause, Reset, Resume, SequenceCase, Step
 from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.scheduling.engine import Engine, ReleaseLacks
@@ -23,16 +25,28 @@ from harness.oracles.meaning.meaning import CacheEntry, Meaning
 from harness.oracles.meaning.plan import ForwardRow
 from harness.oracles.meaning.texts import STOP, Text
 from harness.oracles.meaning.violation import Violation, ViolationFound
+from harness.sequences.byte_device import ByteDevice
 from harness.sequences.controls import Controls
+from harness.sequences.kernel_cases import KernelCases
+from harness.sequences.kernels import Kernels
 from harness.sequences.result import RunResult
 
 DRAFTERS_OF_ONE_LENGTH = ("mtp", "eagle", "draft_model", "dflash")
 
 
 class SequenceRun:
-    """Runs once."""
+    """Runs once. With `kernels` what leaves the runner goes through them as well, on bytes; `keep` gets it as cases.
 
-    def __init__(self, case: SequenceCase, controls: Controls | None = None) -> None:
+    Raises ReleaseLacks if the release, or the kernels' target, lacks what the configuration asks for.
+    """
+
+    def __init__(
+        self,
+        case: SequenceCase,
+        controls: Controls | None = None,
+        kernels: Kernels | None = None,
+        keep: Callable[[Case], None] | None = None,
+    ) -> None:
         self.case, self.config = case, case.config
         self.controls = controls or Controls()
         self.counters: Counter[str] = Counter()
@@ -51,6 +65,11 @@ class SequenceRun:
         self.meaning.check_entries = self.controls.check_entries
         self.meaning.counters = self.counters
         self.meaning.fresh_rows_start_empty = "fresh-rows" in self.controls.fixes
+        self._bytes: ByteDevice | None = None
+        if kernels is not None:
+            self._bytes = ByteDevice(kernels, config, self.meaning, dim_first=self.worker.fuses)
+            self.meaning.after_precopy = self._bytes.start
+        self._cases = None if keep is None else KernelCases(config, keep, dim_first=self.worker.fuses)
         outputs = module("vllm.v1.outputs")
         self._make_output, self._make_drafts = outputs.ModelRunnerOutput, outputs.DraftTokenIds
         self._texts: dict[str, Text] = self.meaning.texts
@@ -72,6 +91,10 @@ class SequenceRun:
         try:
             for index, event in enumerate(self.case.events):  # noqa: B007 - where it stopped is part of the result
                 self._do(event)
+            if self._bytes is not None:
+                self._bytes.finish()
+            if self._cases is not None:
+                self._cases.finish()
         except ViolationFound as found:
             violation = found.violation
         except ReleaseLacks as lacks:
@@ -171,6 +194,8 @@ class SequenceRun:
         outcome: dict[str, tuple[int, list[int]]] = {}
         if output.total_num_scheduled_tokens:
             outcome = self.meaning.forward(plan, self._right_drafts)
+            if self._bytes is not None:
+                self._bytes.run(plan)
             for name in self._stops.intersection(outcome):
                 kept, tokens = outcome[name]
                 if tokens:
@@ -178,6 +203,12 @@ class SequenceRun:
                     outcome[name] = (kept, [*tokens[:-1], STOP])
             inputs = self.worker.end(outcome)
             counts = self.meaning.postprocess(inputs)
+            if self._bytes is not None or self._cases is not None:
+                sampled = {row.request: outcome[row.request][0] if row.samples else 0 for row in plan.rows}
+                if self._bytes is not None:
+                    self._bytes.end(plan, inputs, sampled, counts)
+                if self._cases is not None:
+                    self._cases.add(plan, inputs, sampled)
             self.worker.settle(outcome, counts)
             self._propose(event, plan.rows, outcome)
         else:

@@ -51,11 +51,17 @@ class Meaning:
         self.texts: dict[str, Text] = {}
         self.counters: Counter[str] = Counter()
         self.step = 0
+        self.moved: list[MoveRow] = []
+        """What the last postprocess moved."""
+
         self.check_entries = True
         """Whether check (b) is on; off, a poisoned entry shows where a request trips over it."""
 
         self.fresh_rows_start_empty = False
         """A fix: speculative rows of requests without computed tokens start from an empty state."""
+
+        self.after_precopy: Callable[[StepPlan], None] = lambda plan: None
+        """Called between the moves of precopy and the forward pass, when memory is as the layers find it."""
 
     # What a step does.
 
@@ -72,6 +78,7 @@ class Meaning:
             self.device.copy_block(source, destination, Writer(self.step, "scheduler", -1, -1, "block copy"))
             self.counters["block copies"] += 1
         self.move(plan.precopy, "precopy")
+        self.after_precopy(plan)
         reads: dict[int, str] = {}
         right = {row.request: min(accept(row), row.drafts) for row in plan.rows}
         nodes = {row.request: self._nodes(row, right[row.request]) for row in plan.rows}
@@ -117,6 +124,7 @@ class Meaning:
                     continue
             moves.append(MoveRow(row.request, row.slot, row.state_column, destination, aligned - running, row.mamba))
         self.move(moves, "postprocess")
+        self.moved = moves
         return counts
 
     def move(self, moves: list[MoveRow], how: str) -> None:

@@ -61,14 +61,33 @@ class PostprocessInput(NamedTuple):
     mamba: tuple[Table, ...]
 
 
+class StartRow(NamedTuple):
+    """What the kernels before the forward pass get for one row of the batch, rows that move nothing included.
+
+    `source` is the state's column before the step (-1: none), `destination` the one from now on. `accepted` is the
+    count that the V2 runner's advance finds; V1 kernels do not ask for it, nor for `computed` and `scheduled`.
+    """
+
+    slot: int
+    source: int
+    destination: int
+    bias: int
+    accepted: int
+    computed: int
+    scheduled: int
+
+
 @dataclass
 class StepPlan:
     """What happens before and in the forward pass, in this order; postprocess follows once acceptance is known.
 
     `zeroed` are blocks that the runner clears, `copies` pairs (source, destination) of whole blocks that it copies.
+    `starts` has a row for each of `rows`; `fused` says whether a kernel decides by them, or the host by a copy list.
     """
 
     zeroed: list[int] = field(default_factory=list)
     copies: list[tuple[int, int]] = field(default_factory=list)
     precopy: list[MoveRow] = field(default_factory=list)
     rows: list[ForwardRow] = field(default_factory=list)
+    starts: list[StartRow] = field(default_factory=list)
+    fused: bool = True

@@ -42,6 +42,11 @@ KINDS = {
     "block-written-twice": "two columns that one step writes are the same block",
     "read-while-written": "a block is read that another row of the same launch writes",
     "running-block-cached": "a kernel writes a block that the prefix cache shares",
+    "bytes-differ": "memory is not what the states that were moved amount to",
+    "count-differs": "the kernels left other counts or columns than they should have",
+    "out-of-bounds": "a kernel left the memory that it was given",
+    "misaligned": "a kernel made an access that is not aligned",
+    "read-only": "a kernel wrote what it may only read",
     "token-mismatch": "the scheduler has other tokens than the model said",
 }
 """Kinds of violations, in words. Exceptions of production code are kinds of their own: `exception-NAME`."""

@@ -97,6 +97,12 @@ def uninstall(finder: Finder) -> None:
         del sys.modules[name]
 
 
+def set_aside() -> None:
+    """Give the name `vllm` back: a target that is loaded goes on, and the whole package can be imported beside it."""
+    for finder in [finder for finder in sys.meta_path if isinstance(finder, Finder)]:
+        uninstall(finder)
+
+
 def import_under_test(origin: str, file: str) -> ModuleType:
     """Import a module under test. Raises UnknownTarget if it does not load on the stand-ins."""
     try:

@@ -18,7 +18,7 @@ from harness.kernels.targets.vllm.scheduling.bare import accepted, parameter_nam
 from harness.kernels.targets.vllm.scheduling.checkpoints import Checkpoints
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.loading import module
-from harness.oracles.meaning.plan import ForwardRow, MoveRow, PostprocessInput, StepPlan
+from harness.oracles.meaning.plan import ForwardRow, MoveRow, PostprocessInput, StartRow, StepPlan
 
 
 class _Standin:
@@ -155,6 +155,8 @@ class WorkerV1:
         """A fix: rows that were left out of a step find their accepted count again."""
         self._accepted_of: dict[str, int] = {}
         self._plan = StepPlan()
+        self.fuses = self._context is not None and "align_ctx" in parameter_names(self._utils.preprocess_mamba)
+        """Whether states move by a kernel that decides for itself, and not by a list of copies made on the host."""
         self._cleanup = _original(self._utils, "cleanup_mamba_state_idx")
         self._patch()
 
@@ -288,6 +290,8 @@ class WorkerV1:
         self._preprocess(output)
         moves = self._moves(names)
         plan.precopy = moves
+        plan.fused = self.fuses
+        plan.starts = self._starts(names, moves)
         if self._context is not None:
             self._stage(output, names)
         accepted_counts = batch.num_accepted_tokens_cpu[:count].tolist()
@@ -382,13 +386,12 @@ class WorkerV1:
             "copy_bufs": self._copy_buffers,
         }
         function = self._utils.preprocess_mamba
-        self._fused = self._context is not None and "align_ctx" in parameter_names(function)
-        if self._fused:
+        if self.fuses:
             arguments["align_ctx"] = self._context
         function(**arguments)
 
     def _moves(self, names: list[str]) -> list[MoveRow]:
-        if not self._fused:
+        if not self.fuses:
             row_of = {name: i for i, name in enumerate(names)}
             return [move._replace(slot=row_of[move.request]) for move in self._scalar]
         context = self._context
@@ -402,6 +405,17 @@ class WorkerV1:
                 tables = tuple(self._table(group, i) for group in self.engine.mamba_groups)
                 moves.append(MoveRow(name, i, source, destination, int(biases[i]), tables))
         return moves
+
+    def _starts(self, names: list[str], moves: list[MoveRow]) -> list[StartRow]:
+        """What precopy gets for every row of the batch."""
+        if self.fuses and self._context is not None:
+            context = self._context
+            sources, biases = context.precopy_src_col_buf.np, context.precopy_token_bias_buf.np
+            columns = context.mamba_state_idx_buf.np
+            return [StartRow(i, int(sources[i]), int(columns[i]), int(biases[i]), 0, 0, 0) for i in range(len(names))]
+        moved = {move.slot: StartRow(move.slot, move.source, move.destination, move.bias, 0, 0, 0) for move in moves}
+        kept = self.mamba_state_idx
+        return [moved.get(i, StartRow(i, -1, kept[name], 0, 0, 0, 0)) for i, name in enumerate(names)]
 
     def _stage(self, output: Any, names: list[str]) -> None:
         context, requests = self._context, self._runner.requests

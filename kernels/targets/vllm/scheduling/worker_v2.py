@@ -16,7 +16,7 @@ from harness.kernels.targets.vllm.scheduling.bare import accepted, source_of
 from harness.kernels.targets.vllm.scheduling.checkpoints import Checkpoints
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.loading import module
-from harness.oracles.meaning.plan import ForwardRow, MoveRow, PostprocessInput, StepPlan
+from harness.oracles.meaning.plan import ForwardRow, MoveRow, PostprocessInput, StartRow, StepPlan
 
 
 class WorkerV2:
@@ -38,6 +38,8 @@ class WorkerV2:
         self._drafted: set[str] = set()
         self.counts_land_early = True
         """Nothing hangs on it: this runner's counts never leave the device."""
+        self.fuses = True
+        """As for the V1 worker: states always move by a kernel."""
         self._seen: set[str] = set()
         self.pads_fresh_rows = True
         """A fix sets it to False: a fresh row with placeholder drafts runs as a decode, from an empty state."""
@@ -89,6 +91,7 @@ class WorkerV2:
         end = computed + scheduled
         source, bias = self.state_column[slot], max(self.accepted[slot] - 1, 0)
         column = -(-end // size) - 1
+        plan.starts.append(StartRow(slot, source, column, bias, self.accepted[slot], computed, scheduled))
         if source >= 0 and source != column:
             self.accepted[slot] = 1
             plan.precopy.append(MoveRow(name, slot, source, column, bias, mamba))

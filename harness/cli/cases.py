@@ -1,0 +1,86 @@
+"""Replaying plain kernel cases, as sequences leave them: is there anything wrong with them on a target?
+
+Beside repro files there are files that hold nothing but a case, because nothing was found in it. A folder of them is
+judged in one go.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from harness.case import Case, InvalidCase, decode_case
+from harness.check.outcome import Outcome
+from harness.check.worker_process import WorkerProcess
+from harness.repro import MAX_BYTES
+
+Judged = tuple[Path, str, Outcome]
+
+
+class _Kind(msgspec.Struct):
+    program: msgspec.Raw
+    layout: msgspec.Raw
+
+
+def plain_cases(path: Path) -> list[Path] | None:
+    """The files with plain cases that a path names: itself, or those in a folder. None if it is something else.
+
+    Raises InvalidCase for a folder without any.
+    """
+    if path.is_dir():
+        found = [file for file in sorted(path.glob("*.json")) if _is_case(file)]
+        if not found:
+            raise InvalidCase(f"{path}: no file in this folder holds a case")
+        return found
+    return [path] if _is_case(path) else None
+
+
+def _is_case(path: Path) -> bool:
+    try:
+        if not path.is_file() or path.stat().st_size > MAX_BYTES:
+            return False
+        msgspec.json.decode(path.read_bytes(), type=_Kind)
+    except (OSError, msgspec.DecodeError, RecursionError, ValueError):
+        return False
+    return True
+
+
+def _read(path: Path) -> Case:
+    try:
+        return decode_case(path.read_bytes())
+    except InvalidCase as error:
+        raise InvalidCase(f"{path}: not a valid case: {error}") from error
+
+
+def replay_cases(files: list[Path], target: str, executor: str, limit: float, json: bool) -> int:
+    """Judge plain cases: 1 if one fails, else 3 if one is skipped, else 0. Raises InvalidCase, and what workers do."""
+    statuses = []
+    operations = 0
+    with WorkerProcess(target, executor, limit=limit) as worker:
+        worker.wait_ready()
+        for file in files:
+            case = _read(file)
+            if not worker.alive:
+                worker.restart()
+            outcome = worker.check(case, ())
+            skips = [verdict for verdict in outcome.verdicts if verdict.status == "skip"]
+            answer = "FAILED" if outcome.failure is not None else "SKIPPED" if skips else "PASSED"
+            statuses.append({"FAILED": 1, "SKIPPED": 3, "PASSED": 0}[answer])
+            operations += len(outcome.verdicts)
+            if json:
+                said = {"file": str(file), "answer": answer, "target": target, "executor": executor}
+                print(msgspec.json.encode({**said, "outcome": msgspec.to_builtins(outcome)}).decode())
+            elif answer != "PASSED" or len(files) == 1:
+                print(f"{answer} {file} on {target} ({executor})")
+                failure = outcome.failure
+                if failure is not None and failure.evidence is not None:
+                    print("\n".join([f"  {failure.evidence.summary}", *(f"    {d}" for d in failure.evidence.details)]))
+                for verdict in skips:
+                    print(f"  {verdict.operation} skipped: {verdict.reason}: {verdict.detail}")
+    if not json and len(files) > 1:
+        print(
+            f"{len(files)} cases, {operations} operations on {target} ({executor}): {statuses.count(1)} failed, "
+            f"{statuses.count(3)} skipped"
+        )
+    return 1 if 1 in statuses else 3 if 3 in statuses else 0

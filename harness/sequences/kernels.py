@@ -1,0 +1,60 @@
+"""The kernels that a sequence's arguments run through: a target on an executor, loaded beside a whole release.
+
+The scheduler side of a release and its kernels are both called `vllm`, and the kernels run on stand-ins for everything
+around them. So they are loaded first, and the name is given back before the whole package is imported.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from harness.kernels.executors.base import Arena, Executor
+    from harness.kernels.targets.base import Target
+
+RESERVED = 1 << 24
+"""Bytes that an arena has at least."""
+
+
+class KernelChoice(msgspec.Struct, frozen=True):
+    """A target text and the name of an executor."""
+
+    target: str
+    executor: str
+
+
+class Beside(msgspec.Struct, frozen=True):
+    """What happens to the stream of kernel arguments, beside being judged symbolically.
+
+    It runs through `kernels`, and is written to the folder `cases`, cut into kernel cases. None: it does not.
+    """
+
+    kernels: KernelChoice | None = None
+    cases: str | None = None
+
+
+class Kernels:
+    """A loaded target and its arena. One serves all sequences of a process.
+
+    Raises UnknownTarget or UnavailableExecutor.
+    """
+
+    def __init__(self, choice: KernelChoice) -> None:
+        from harness.kernels.executors.registry import create_executor
+        from harness.kernels.targets.registry import load_target
+        from harness.kernels.targets.vllm.importing import set_aside
+
+        self.choice = choice
+        self.executor: Executor = create_executor(choice.executor, ("memory",))
+        self.target: Target = load_target(choice.target, self.executor)
+        set_aside()
+        self._arena: Arena | None = None
+
+    def arena(self, size: int) -> Arena:
+        """An arena of at least `size` bytes, in which an earlier sequence may have left something."""
+        if self._arena is None or self._arena.size < size:
+            self._arena = None  # a device may not have room for both
+            self._arena = self.executor.allocate(max(size, RESERVED))
+        return self._arena
