@@ -24,15 +24,9 @@ class _Kind(msgspec.Struct):
 
 
 def plain_cases(path: Path) -> list[Path] | None:
-    """The files with plain cases that a path names: itself, or those in a folder. None if it is something else.
-
-    Raises InvalidCase for a folder without any.
-    """
+    """The files with plain cases that a path names: itself, or those in a folder. None if it is something else."""
     if path.is_dir():
-        found = [file for file in sorted(path.glob("*.json")) if _is_case(file)]
-        if not found:
-            raise InvalidCase(f"{path}: no file in this folder holds a case")
-        return found
+        return [file for file in sorted(path.glob("*.json")) if _is_case(file)] or None
     return [path] if _is_case(path) else None
 
 
