@@ -5,11 +5,11 @@ Needs neither torch nor a target: the oracle says what should happen, the file w
 
 from __future__ import annotations
 
+from math import prod
 from pathlib import Path
 
 import msgspec
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from harness.case import (
@@ -25,11 +25,12 @@ from harness.case import (
     rows_of,
     state_extent,
 )
-from harness.check.outcome import Evidence
+from harness.check.outcome import Difference, Evidence
 from harness.memory import initial_image, plan_memory
 from harness.oracles.decisions import decide
 from harness.oracles.memory import expect
 from harness.reports.console import ReportConsole
+from harness.reports.words import counted, difference_in_words, violation_in_words
 from harness.repro import Repro
 
 SHOWN_COPIES = 24
@@ -45,7 +46,10 @@ def print_repro(file: Path, repro: Repro) -> None:
     console.print(Text(str(repro.signature), style="bold"))
     drawn = "" if origin.seed is None else f", seed {origin.seed}"
     drawn += "" if origin.index is None else f", case {origin.index}"
+    words = violation_in_words(repro.signature.oracle, repro.signature.violation)
+    console.print(Text(f"{words} (violation {repro.signature.violation})"))
     console.print(Text(f"{file}: found on {origin.target} ({origin.executor}){drawn}; {case.domain} domain"))
+    console.print(Text("docs/domain.md explains the words, and what each operation has to do", style="dim"))
     _print_layout(console, case)
     _print_tables(console, case)
     _print_program(console, case)
@@ -54,22 +58,26 @@ def print_repro(file: Path, repro: Repro) -> None:
 
 
 def print_evidence(console: Console, evidence: Evidence) -> None:
-    """One sentence, then the differing bytes side by side."""
+    """One sentence, then the differing bytes, each run of them with what happened to it, then details."""
     console.print(Text(evidence.summary))
-    if evidence.differences:
-        table = Table(box=None, pad_edge=False, show_edge=False)
-        for name in ("where", "bytes", "before", "expected", "found"):
-            table.add_column(name, overflow="fold")
-        for difference in evidence.differences:
-            table.add_row(
-                difference.place, str(difference.size), difference.before, difference.expected, difference.found
-            )
-        console.print(table)
-        shown = sum(difference.size for difference in evidence.differences)
-        if shown < evidence.total_bytes:
-            console.print(Text(f"{evidence.total_bytes} bytes differ in all", style="dim"))
-    for detail in evidence.details:
-        console.print(Text(f"  {detail}"))
+    for difference in evidence.differences:
+        _print_difference(console, difference)
+    if sum(difference.size for difference in evidence.differences) < evidence.total_bytes and evidence.differences:
+        console.print(Text(f"{counted(evidence.total_bytes, 'byte')} differ in all", style="dim"))
+    for detail in dict.fromkeys(evidence.details):
+        if detail != evidence.summary:
+            console.print(Text(f"  {detail}"))
+
+
+def _print_difference(console: Console, difference: Difference) -> None:
+    """Bytes one below the other, so that no terminal is too narrow to compare them."""
+    unchanged = difference.found == difference.before
+    what = difference_in_words(difference.violation, unchanged=unchanged)
+    shown = len(difference.found.split())
+    part = f"the first {shown} of " if shown < difference.size else ""
+    console.print(Text(f"{difference.place}: {what}, {part}{counted(difference.size, 'byte')}"))
+    for name in ("before", "expected", "found"):
+        console.print(Text(f"    {name:9} {getattr(difference, name)}"))
 
 
 def _print_layout(console: Console, case: Case) -> None:
@@ -77,38 +85,41 @@ def _print_layout(console: Console, case: Case) -> None:
     console.print(Text("\nLayout", style="bold"))
     console.print(
         Text(
-            f"block size {layout.block_size} tokens, {layout.num_spec} speculative tokens, {layout.num_blocks} blocks, "
-            f"conv layout {layout.conv_layout}, tables of {layout.table_rows} x {layout.table_columns}"
+            f"block size {counted(layout.block_size, 'token')}, {counted(layout.num_spec, 'speculative token')}, "
+            f"{counted(layout.num_blocks, 'block')}, conv layout {layout.conv_layout}, "
+            f"tables of {counted(layout.table_rows, 'row')} x {counted(layout.table_columns, 'column')}"
         )
     )
-    table = Table(box=None, pad_edge=False, show_edge=False)
-    for name in ("group", "layer", "state", "block holds", "block stride", "buffer"):
-        table.add_column(name)
     states = list(layout.states())
-    for (group, layer, _), state in states[:SHOWN_STATES]:
-        stride = f"{state.block_stride} bytes"
+    for (group, layer, number), state in states[:SHOWN_STATES]:
+        stride = counted(state.block_stride, "byte")
         gap = state.block_stride - state_extent(state)
         stride += f" ({gap} of padding)" if gap else ""
-        where = f"{state.buffer}, from byte {state.offset}"
+        where = f"buffer {state.buffer} from byte {state.offset}"
         shift = layout.buffers[state.buffer].misalignment
-        where += f", {shift} past alignment" if shift else ""
-        table.add_row(str(group), str(layer), _kind(state), _holds(state), stride, where)
-    console.print(table)
+        where += f" ({shift} past alignment)" if shift else ""
+        name = _named(group, layer, state, number)
+        console.print(Text(f"{name}: a block every {stride}, in {where}"))
+        console.print(Text(f"    one holds {_holds(state)}"))
     if len(states) > SHOWN_STATES:
-        console.print(Text(f"and {len(states) - SHOWN_STATES} more states"))
+        console.print(Text(f"and {counted(len(states) - SHOWN_STATES, 'more state')}"))
 
 
-def _kind(state: State) -> str:
-    return "conv" if isinstance(state, ConvState) else "temporal"
+def _named(group: int, layer: int, state: State, number: int) -> str:
+    """A state as evidence names it."""
+    kind = "conv" if isinstance(state, ConvState) else "temporal"
+    return f"group {group}, layer {layer}, {kind} state {number}"
 
 
 def _holds(state: State) -> str:
     if isinstance(state, ConvState):
-        shape = f"{state.window} tokens x {state.dim}"
-        rows = f", row stride {state.row_stride}" if state.row_stride is not None else ""
+        shape, elements = f"{counted(state.window, 'token')} x {state.dim}", state.window * state.dim
+        rows = f", row stride {counted(state.row_stride, 'byte')}" if state.row_stride is not None else ""
     else:
-        shape, rows = " x ".join(map(str, state.shape)), ""
-    return f"{shape} elements of {state.item_size} bytes = {state.natural_bytes} bytes{rows}"
+        shape, elements, rows = " x ".join(map(str, state.shape)), prod(state.shape), ""
+    noun = "element" if elements == 1 else "elements"
+    size = counted(state.item_size, "byte")
+    return f"{shape} {noun} of {size} = {counted(state.natural_bytes, 'byte')}{rows}"
 
 
 def _print_tables(console: Console, case: Case) -> None:
@@ -135,7 +146,7 @@ def _print_program(console: Console, case: Case) -> None:
             if isinstance(operation, Postprocess):
                 asked = operation.rows[i]
                 numbers = (
-                    f"computed {asked.computed}, scheduled {asked.scheduled}, of them {asked.draft} drafts, "
+                    f"computed {asked.computed}, scheduled {asked.scheduled}, of them {counted(asked.draft, 'draft')}, "
                     f"accepted {asked.accepted}, running state in column {asked.state_column}"
                 )
             elif isinstance(operation, Precopy):
@@ -148,22 +159,23 @@ def _print_program(console: Console, case: Case) -> None:
             does = (
                 "nothing moves"
                 if move is None
-                else f"column {move.source} moves to column {move.destination}, {move.bias} tokens on"
+                else f"column {move.source} moves to column {move.destination}, {counted(move.bias, 'token')} on"
             )
             count = "" if decision.accepted is None else f"; accepted becomes {decision.accepted}"
             console.print(Text(f"request {i} (slot {row.slot}): {numbers} -> {does}{count}"))
         expected = expect(case, plan, index, image)
         for copy in expected.copies[:SHOWN_COPIES]:
             place = copy.place
-            runs = f"{copy.runs} rows of {copy.run_bytes} bytes" if copy.runs > 1 else f"{copy.run_bytes} bytes"
+            size = counted(copy.run_bytes, "byte")
+            runs = f"{copy.runs} rows of {size}" if copy.runs > 1 else size
             console.print(
                 Text(
-                    f"  slot {copy.slot}: group {place.group}, layer {place.layer}, {_kind(place.state)}: "
+                    f"  slot {copy.slot}: {_named(place.group, place.layer, place.state, place.index)}: "
                     f"block {copy.source_block} -> block {copy.destination_block}, {runs}"
                 )
             )
         if len(expected.copies) > SHOWN_COPIES:
-            console.print(Text(f"  and {len(expected.copies) - SHOWN_COPIES} more copies"))
+            console.print(Text(f"  and {counted(len(expected.copies) - SHOWN_COPIES, 'more copy', 'more copies')}"))
         image = expected.image
 
 

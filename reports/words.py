@@ -6,3 +6,47 @@ from __future__ import annotations
 def counted(number: int, one: str, more: str | None = None) -> str:
     """`1 byte`, `2 bytes`; `more` where it is not `one` with an s."""
     return f"{number} {one if number == 1 else more or one + 's'}"
+
+
+_VIOLATIONS = {
+    "wrong-bytes": "bytes that had to be written hold something else",
+    "stray-write": "bytes changed that nobody asked to change",
+    "wrong-count": "an accepted count is wrong",
+    "out-of-bounds": "an access outside everything that the kernel may touch",
+    "misaligned": "an access at an address that its width does not divide",
+    "read-only": "a store to what no kernel may write",
+    "between-programs": "two programs of one launch touch the same bytes, and nothing orders them",
+    "between-programs-identical": "two programs store the same value to the same bytes, and nothing orders them",
+    "between-warps": "two warps of one program touch the same bytes, and nothing orders them",
+    "between-warps-identical": "two warps of one program store the same value to the same bytes",
+    "refusal": "production code declines a case that a scheduler can produce",
+    "missing-error": "production code accepts what it has to decline",
+    "late-write": "the host wrote a buffer that was still on its way to the device",
+    "wrong-result": "a result that the host sees is wrong",
+    "stray-result": "an entry changed, in what the host sees, that nobody asked to change",
+    "differs": "two runs that have to agree leave different bytes",
+    "result-differs": "two runs that have to agree give the host different results",
+    "hang": "the operation did not end in time",
+    "device-fault": "the device failed and takes no more work",
+}
+"""What the violation of a signature means (harness.check.outcome.Signature)."""
+
+
+def violation_in_words(oracle: str, violation: str) -> str:
+    """What a signature's violation means, as the end of a sentence. Total: any text is something."""
+    if violation in _VIOLATIONS:
+        return _VIOLATIONS[violation]
+    if oracle == "exception":
+        return f"production code raised {violation}"
+    if violation.startswith("crash-"):
+        return f"the process was ended by {violation.removeprefix('crash-')}"
+    if violation.startswith("exit-"):
+        return f"the process ended itself with status {violation.removeprefix('exit-')}"
+    return violation
+
+
+def difference_in_words(violation: str, *, unchanged: bool) -> str:
+    """What happened to one run of bytes; `unchanged`: they are what they were before."""
+    if violation == "wrong-bytes":
+        return "left as before" if unchanged else "wrong bytes"
+    return {"stray-write": "stray write", "differs": "differs between two runs"}.get(violation, violation)

@@ -134,9 +134,9 @@ def _padding(case: Case, plan: MemoryPlan, buffer: int, offset: int) -> Place:
             if start <= offset < end:
                 distance, where = 0, "a gap between rows of"
             elif offset < start:
-                distance, where = start - offset, f"padding, {start - offset} bytes before"
+                distance, where = start - offset, f"padding, {_bytes(start - offset)} before"
             else:
-                distance, where = offset - end + 1, f"padding, {offset - end} bytes after"
+                distance, where = offset - end + 1, f"padding, {_bytes(offset - end)} after"
             rank = (distance, case.contents.owners[block] != place.group, offset < start)
             if nearest is None or rank < nearest[0]:
                 name = f"{where} {describe_block(case, place, block)}"
@@ -145,6 +145,10 @@ def _padding(case: Case, plan: MemoryPlan, buffer: int, offset: int) -> Place:
         start = plan.base.buffers[buffer]
         return Place("padding", f"buffer {buffer}, byte {offset - start}", start)
     return nearest[1]
+
+
+def _bytes(number: int) -> str:
+    return f"{number} byte{'s' * (number != 1)}"
 
 
 def _guard(case: Case, plan: MemoryPlan, offset: int) -> Place:
@@ -168,5 +172,5 @@ def _guard(case: Case, plan: MemoryPlan, offset: int) -> Place:
         return start - offset if offset < start else offset - (start + size) + 1
 
     start, size, name = min(objects, key=distance)
-    side = f"{start - offset} bytes before" if offset < start else f"{offset - start - size} bytes after"
+    side = f"{_bytes(start - offset)} before" if offset < start else f"{_bytes(offset - start - size)} after"
     return Place("guard", f"guard, {side} {name}", start - GUARD if offset < start else start + size)

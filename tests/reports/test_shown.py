@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from harness.case import (
 from harness.check.outcome import Difference, Evidence, Outcome, Seconds, Signature, Verdict
 from harness.reports.replayed import print_replayed
 from harness.reports.shown import SHOWN_STATES, print_repro
+from harness.reports.words import violation_in_words
 from harness.repro import Origin, Repro
 from harness.repro.replay import Replayed
 
@@ -68,22 +70,85 @@ def test_everything_is_told(
     for text in (
         "precopy/memory/wrong-bytes/temporal/-",
         "bug.json: found on builtin (native), seed 9, case 4; total domain",
-        "block size 4 tokens, 2 speculative tokens, 5 blocks, conv layout DS, tables of 3 x 4",
+        "block size 4 tokens, 2 speculative tokens, 5 blocks, conv layout DS, tables of 3 rows x 4 columns",
         "64 bytes (34 of padding)",
         "group 0, slot 2: 1 2 2",
         "group 1, slot 2: 3 4 4",
         "request 0 (slot 2): computed 1, scheduled 3, of them 2 drafts, accepted 3, running state in column 0",
         "column 0 moves to column 0, 2 tokens on; accepted becomes 1",
         "request 1: skipped by the mapping",
-        "slot 2: group 0, layer 0, conv: block 1 -> block 1, 4 rows of 2 bytes",
-        "slot 2: group 0, layer 0, temporal: block 2 -> block 1, 24 bytes",
+        "slot 2: group 0, layer 0, conv state 0: block 1 -> block 1, 4 rows of 2 bytes",
+        "slot 2: group 0, layer 0, temporal state 1: block 2 -> block 1, 24 bytes",
         "request 0 (slot 0): fresh to column 1, bias 0 -> nothing moves",
         "block 4 [i]holds[/i] the wrong bytes",
-        "aa bb cc 01 02 03 0a 0b 0c",
+        "bytes that had to be written hold something else (violation wrong-bytes)",
+        "docs/domain.md explains the words",
+        "group 1, layer 0, temporal state 0, block 4: wrong bytes, 3 bytes before aa bb cc expected 01 02 03 found 0a",
         "40 bytes differ in all",
         "detail [b]one[/b]",
     ):
         assert text in out, text
+
+
+def test_each_run_of_bytes_says_what_happened_to_it(
+    make_case: Callable[..., Case], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In lines that fit a narrow terminal, and every sentence once."""
+    monkeypatch.setenv("COLUMNS", "80")
+    hexadecimal = " ".join(["7f"] * 16)
+    changes: list[dict[str, object]] = [
+        {"found": "aa bb cc"},
+        {"found": "0a 0b 0c"},
+        {"violation": "stray-write", "size": 1, "before": "00", "expected": "00", "found": "01"},
+        {"size": 123, "before": hexadecimal, "expected": hexadecimal, "found": hexadecimal},
+    ]
+    differences = tuple(msgspec.structs.replace(DIFFERENCE, **change) for change in changes)
+    evidence = Evidence("it broke", differences, 130, ("more", "it broke", "more"))
+    print_repro(Path("bug.json"), msgspec.structs.replace(repro_of(make_case()), evidence=evidence))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(": ")[2] for line in lines if line.startswith(DIFFERENCE.place)] == [
+        "left as before, 3 bytes",
+        "wrong bytes, 3 bytes",
+        "stray write, 1 byte",
+        "left as before, the first 16 of 123 bytes",
+    ]
+    assert f"    found     {hexadecimal}" in lines
+    assert lines.count("it broke") == 1
+    assert "  it broke" not in lines
+    assert lines.count("  more") == 1
+
+
+def test_one_is_singular(
+    make_case: Callable[..., Case], make_layout: Callable[..., Layout], capsys: pytest.CaptureFixture[str]
+) -> None:
+    state = TemporalState(item_size=1, shape=(1,), buffer=0, offset=0, block_stride=1)
+    groups = (Group(layers=(Layer(states=(state,)),)),)
+    layout = make_layout(
+        groups=groups, buffers=(Buffer(size=5),), block_size=1, num_spec=1, table_rows=1, table_columns=2
+    )
+    move = Precopy(runner="V1", rows=(PrecopyRow(slot=0, source_column=0, destination_column=1, bias=0),))
+    case = make_case(move, layout=layout, tables=(((1, 2),),), owners=(-1, 0, 0, 0, 0))
+    print_repro(Path("bug.json"), repro_of(case))
+    out = capsys.readouterr().out
+    assert "one holds 1 element of 1 byte = 1 byte" in out
+    assert "block size 1 token, 1 speculative token, " in out
+    assert not re.search(r"\b1 (bytes|tokens|blocks|rows|columns|elements|drafts)\b", out), out
+
+
+@pytest.mark.parametrize(
+    ("oracle", "violation", "said"),
+    [
+        ("exception", "MemoryError", "production code raised MemoryError"),
+        ("exception", "refusal", "declines a case that a scheduler can produce"),
+        ("isolation", "crash-SIGSEGV", "the process was ended by SIGSEGV"),
+        ("isolation", "exit-3", "the process ended itself with status 3"),
+        ("race", "between-programs", "nothing orders them"),
+        ("access", "out-of-bounds", "outside everything that the kernel may touch"),
+        ("memory", "of the future", "of the future"),
+    ],
+)
+def test_violations_have_words(oracle: str, violation: str, said: str) -> None:
+    assert said in violation_in_words(oracle, violation)
 
 
 def test_what_is_outside_the_preconditions_is_refused(make_case: Callable[..., Case]) -> None:

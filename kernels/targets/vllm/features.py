@@ -142,7 +142,7 @@ def dim_first_contract(tree: SourceTree) -> str | None:
 
 def _parse(tree: SourceTree, file: str) -> ast.Module:
     try:
-        return ast.parse(tree.text(file))
+        return ast.parse(tree.text(file), filename=file)
     except (SyntaxError, ValueError) as error:
         raise UnknownTarget(f"{tree.origin}: {file} is not valid Python: {error}") from error
 

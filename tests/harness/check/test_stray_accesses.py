@@ -40,7 +40,7 @@ PLANTED: dict[str, tuple[str, str, str, int, str]] = {
         COPIES,
         BYTE_STORE.format(" - 1") + COPIES,
         24,
-        "out-of-bounds 1-byte store at padding, 1 bytes before group 0, layer 0,"
+        "out-of-bounds 1-byte store at padding, 1 byte before group 0, layer 0,"
         " temporal state 0, block 2 (column 1 of slot 2); precopy_kernel, _copy_run line LINE,"
         " program (0, 0, 0), lane 0",
     ),

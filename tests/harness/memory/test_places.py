@@ -49,11 +49,11 @@ def page_bytes(conv_layout: str, block: int) -> Iterator[tuple[str, str]]:
     owner = 1 if block + 1 >= 3 else 0
     for byte in range(8):
         if byte < 4 or not following:
-            yield "padding", f"padding, {byte} bytes after {name}"
+            yield "padding", f"padding, {byte} byte{'s' * (byte != 1)} after {name}"
         else:
             state = "conv state 0" if owner == 0 else "temporal state 0"
             after = f"group {owner}, layer 0, {state}, {BLOCK_NAMES[owner, block + 1]}"
-            yield "padding", f"padding, {8 - byte} bytes before {after}"
+            yield "padding", f"padding, {8 - byte} byte{'s' * (byte != 7)} before {after}"
 
 
 @pytest.mark.parametrize("conv_layout", ["SD", "DS"])
@@ -84,7 +84,7 @@ def test_gaps_between_ds_rows_and_what_is_before_any_state(
     start = plan.base.buffers[0]
     assert [describe(case, plan, start + byte).name for byte in (0, 15)] == [
         "padding, 16 bytes before group 0, layer 0, conv state 0, null block 0",
-        "padding, 1 bytes before group 0, layer 0, conv state 0, null block 0",
+        "padding, 1 byte before group 0, layer 0, conv state 0, null block 0",
     ]
     name = "group 0, layer 0, conv state 0, block 1 (column 0 of slot 0)"
     assert [describe(case, plan, start + 16 + 64 + byte).name for byte in (5, 6, 7, 8, 29, 30, 63)] == [
@@ -94,7 +94,7 @@ def test_gaps_between_ds_rows_and_what_is_before_any_state(
         f"{name}, token 0, row 1, byte 0",
         f"{name}, token 2, row 3, byte 1",
         f"padding, 0 bytes after {name}",
-        "padding, 1 bytes before group 0, layer 0, conv state 0, block 2 (column 1 of slot 0)",
+        "padding, 1 byte before group 0, layer 0, conv state 0, block 2 (column 1 of slot 0)",
     ]
     last = describe(case, plan, start + 399)
     assert (last.kind, last.name) == (
@@ -122,12 +122,12 @@ def test_every_byte_of_tables_arguments_and_guards(make_case: Callable[..., Case
             name = f"block table of group {group}, slot {byte // 16}, column {byte % 16 // 4}"
             expect(table + byte, "table", name)
     expect(0, "guard", f"guard, {start} bytes before buffer 0")
-    expect(start - 1, "guard", "guard, 1 bytes before buffer 0")
+    expect(start - 1, "guard", "guard, 1 byte before buffer 0")
     expect(start + 320, "guard", "guard, 0 bytes after buffer 0")
     expect(start + 320 + 223, "guard", "guard, 223 bytes after buffer 0")
-    expect(first - 1, "guard", "guard, 1 bytes before the block table of group 0")
+    expect(first - 1, "guard", "guard, 1 byte before the block table of group 0")
     expect(first + 48, "guard", "guard, 0 bytes after the block table of group 0")
-    expect(private - 1, "guard", "guard, 1 bytes before the target's private memory")
+    expect(private - 1, "guard", "guard, 1 byte before the target's private memory")
     expect(private, "private", "the target's private memory, byte 0")
     expect(private + size - 1, "private", f"the target's private memory, byte {size - 1}")
     for index, what in ((0, "slot"), (1, "slot")):
@@ -138,7 +138,7 @@ def test_every_byte_of_tables_arguments_and_guards(make_case: Callable[..., Case
                 "accepted",
                 f"operation {index}, accepted[{byte // 4}] ({what} {byte // 4})",
             )
-        expect(accepted.start - 1, "guard", f"guard, 1 bytes before accepted of operation {index}")
+        expect(accepted.start - 1, "guard", f"guard, 1 byte before accepted of operation {index}")
         expect(accepted.start + 12, "guard", f"guard, 0 bytes after accepted of operation {index}")
     mapping = plan.arrays[1]["mapping"]
     for byte in range(8):

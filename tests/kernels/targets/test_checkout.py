@@ -59,7 +59,11 @@ def test_an_edit_with_a_fault_is_found(harness: Command, checkout: Path, executo
     [
         ("tl.program_id(1)", "tl.program_idd(1)", "does not compile at `state_idx = tl.program_idd(1)`"),
         ("class MambaSpecDecodeGPUContext", "class MambaContext", "has no fused postprocess"),
-        ("def postprocess_mamba_fused_kernel(", "def postprocess_mamba_fused_kernel(:", "is not valid Python"),
+        (
+            "def postprocess_mamba_fused_kernel(",
+            "def postprocess_mamba_fused_kernel(:",
+            "is not valid Python: invalid syntax (mamba_utils.py, line ",
+        ),
         ("\nimport ", "\nimport no_such_module\nimport ", "No module named 'no_such_module'"),
     ],
 )
