@@ -18,6 +18,7 @@ OperationName = Literal[
     "scatter-accepted",
     "fill-accepted",
     "preprocess",
+    "all-mode",
     "forward",
 ]
 """What a program may be made of. `forward` stands for programs of several steps, a forward pass in each."""
@@ -33,6 +34,7 @@ SUMMARIES: Mapping[OperationName, str] = {
     "scatter-accepted": "each request's accepted count becomes what it sampled",
     "fill-accepted": "every request's accepted count becomes one number",
     "preprocess": "the V1 runner's call before a step: forget who left, then copy",
+    "all-mode": "the V1 runner's bookkeeping where states are kept for every block",
     "forward": "programs of several steps, with new states in between",
 }
 """What each of them is, in a line (docs/domain.md, sections 3 to 7)."""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from harness.case import (
     Advance,
     AlignedIndices,
+    AllMode,
     Case,
     EditTables,
     FillAccepted,
@@ -29,6 +30,7 @@ from harness.oracles.expected import Expected
 from harness.oracles.operations.accepted import expect_fill, expect_scatter
 from harness.oracles.operations.advance import expect_advance
 from harness.oracles.operations.aligned_indices import expect_aligned_indices
+from harness.oracles.operations.all_mode import expect_all_mode
 from harness.oracles.operations.forward import expect_edit_tables, expect_forward
 from harness.oracles.operations.migration import expect_postprocess, expect_precopy
 from harness.oracles.operations.postprocess_entry import expect_postprocess_entry
@@ -49,6 +51,7 @@ _EXPECTATIONS: Mapping[type[Operation], Expectation] = {
     ScatterAccepted: expect_scatter,
     FillAccepted: expect_fill,
     Preprocess: expect_preprocess,
+    AllMode: expect_all_mode,
     Forward: expect_forward,
     EditTables: expect_edit_tables,
 }

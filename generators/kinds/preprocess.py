@@ -10,7 +10,8 @@ from harness.generators.kinds.scalar_copy import can_shift, is_contiguous
 from harness.generators.simulator import Scheduled
 
 
-def _absent(draw: Draw, columns: int) -> tuple[AbsentRequest, ...]:
+def draw_absent(draw: Draw, columns: int) -> tuple[AbsentRequest, ...]:
+    """Up to three requests that are not in the batch."""
     count = draw.weighted(((0, 3), (1, 3), (2, 1), (3, 1)))
     return tuple(
         [
@@ -28,7 +29,7 @@ def _total(batch: TotalBatch) -> Operation:
     path: MovePath = draw.choice(("fused", "scalar")) if is_contiguous(layout) else "fused"
     biased = path == "fused" or can_shift(layout)
     rows = [_total_row(batch, slot, biased) for slot in batch.slots]
-    return Preprocess(path=path, rows=tuple(rows), absent=_absent(draw, layout.table_columns))
+    return Preprocess(path=path, rows=tuple(rows), absent=draw_absent(draw, layout.table_columns))
 
 
 def _total_row(batch: TotalBatch, slot: int, biased: bool) -> PreprocessRow:
@@ -90,7 +91,7 @@ def reachable_path(num_spec: int) -> MovePath:
 def _reachable(batch: ReachableBatch) -> Operation:
     layout = batch.layout
     rows = tuple([preprocess_row(batch.draw, row, layout.table_columns) for row in batch.step])
-    absent = _absent(batch.draw, layout.table_columns)
+    absent = draw_absent(batch.draw, layout.table_columns)
     return Preprocess(path=reachable_path(layout.num_spec), rows=rows, absent=absent)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from harness.generators.kinds.accepted import FILL_ACCEPTED, SCATTER_ACCEPTED
 from harness.generators.kinds.advance import ADVANCE
 from harness.generators.kinds.aligned_indices import ALIGNED_INDICES
+from harness.generators.kinds.all_mode import ALL_MODE
 from harness.generators.kinds.forward import FORWARD
 from harness.generators.kinds.kind import Kind
 from harness.generators.kinds.migration import POSTPROCESS, PRECOPY
@@ -29,6 +30,7 @@ KINDS: Mapping[OperationName, Kind] = {
         SCATTER_ACCEPTED,
         FILL_ACCEPTED,
         PREPROCESS,
+        ALL_MODE,
         FORWARD,
     )
 }

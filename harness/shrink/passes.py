@@ -14,6 +14,7 @@ from harness.case import (
     FRESH,
     SKIP_ROW,
     Advance,
+    AllMode,
     Case,
     ConvState,
     EditTables,
@@ -310,7 +311,7 @@ def simpler_operations(case: Case) -> Iterator[Proposal]:
             changes = [{"query_start": 0}]
         elif isinstance(operation, Forward) and operation.payload_seed:
             changes = [{"payload_seed": 0}]
-        elif isinstance(operation, Preprocess) and operation.absent:
+        elif isinstance(operation, Preprocess | AllMode) and operation.absent:
             changes = [{"absent": ()}, {"absent": operation.absent[1:]}, {"absent": operation.absent[:-1]}]
         elif isinstance(operation, EditTables) and len(operation.cells) > 1:
             half = len(operation.cells) // 2

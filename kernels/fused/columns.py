@@ -6,7 +6,11 @@ request has by now (docs/domain.md, section 7).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from harness.kernels.host_buffer import HostBuffer
 
 FRESH = -1
 """Column of a request that has no state."""
@@ -28,3 +32,25 @@ def advance(
         source = (computed - 1) // block_size if computed else FRESH
     columns[name] = (computed + scheduled - 1) // block_size
     return source, columns[name]
+
+
+def stage_columns(columns: Mapping[str, int], names: Sequence[str], buffer: HostBuffer) -> None:
+    """Stage the columns of a batch, FRESH where none is remembered and in all entries past the batch."""
+    buffer.np[:] = FRESH
+    for row, name in enumerate(names):
+        buffer.np[row] = columns.get(name, FRESH)
+    buffer.copy_to_gpu()
+
+
+def remember_decodes(
+    columns: MutableMapping[str, int], steps: Mapping[str, tuple[int, int]], num_spec: int, block_size: int
+) -> None:
+    """After a step, of (computed, scheduled) tokens for each request: remember where the last token of every whole
+    decode lies, and forget the others. Nothing happens without speculative tokens."""
+    if num_spec == 0:
+        return
+    for name, (computed, scheduled) in steps.items():
+        if scheduled == 1 + num_spec:
+            columns[name] = (computed + scheduled - 1) // block_size
+        else:
+            columns.pop(name, None)

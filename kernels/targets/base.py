@@ -157,6 +157,15 @@ class Bound(abc.ABC):
         """Prepare a step: columns, accepted counts, moves. Raises TargetLacks or OutsideContract."""
         raise TargetLacks("no preprocess")
 
+    @property
+    def previous_column(self) -> StagedView:
+        """Where `all_mode` stages columns. Raises TargetLacks."""
+        raise TargetLacks("no bookkeeping of `all` mode")
+
+    def all_mode(self, batch: HostBatch) -> None:
+        """The bookkeeping of `all` mode before a step and after it. Raises TargetLacks."""
+        raise TargetLacks("no bookkeeping of `all` mode")
+
 
 class Target(abc.ABC):
     """A loaded system under test. `name` is what the user wrote, mutation included."""

@@ -262,6 +262,26 @@ class BoundBuiltin(Bound):
             fused=path == "fused",
         )
 
+    @functools.cached_property
+    def _all_mode_buffer(self) -> HostBuffer:
+        import torch
+
+        private = self._allocate("previous_column", (self._layout.table_rows,), torch.int32)
+        return HostBuffer("previous_column", private, self._target.executor.transfers.start)
+
+    @property
+    def previous_column(self) -> StagedView:
+        return StagedView(self._all_mode_buffer.np, self._all_mode_buffer.gpu)
+
+    def all_mode(self, batch: HostBatch) -> None:
+        requests = batch.requests[: batch.num_requests]
+        names = [request.name for request in requests]
+        code = self._target.code
+        code.forget(batch.columns, (*batch.finished, *batch.preempted, *batch.resumed))
+        code.stage_columns(batch.columns, names, self._all_mode_buffer)
+        ends = {request.name: (request.computed, request.scheduled) for request in requests}
+        code.remember_decodes(batch.columns, ends, self._layout.num_spec, self._layout.block_size)
+
 
 @contextmanager
 def _replacing(names: Iterator[str]) -> Iterator[None]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from harness.case.operations.accepted import FillAccepted, FillAcceptedRow, ScatterAccepted, ScatterAcceptedRow
 from harness.case.operations.advance import Advance, AdvanceRow
 from harness.case.operations.aligned_indices import AlignedIndices, AlignedIndicesRow
+from harness.case.operations.all_mode import AllMode, AllModeRow
 from harness.case.operations.arrays import Array
 from harness.case.operations.forward import EditTables, Forward, ForwardRow, TableCell
 from harness.case.operations.migration import Postprocess, PostprocessRow, Precopy, PrecopyRow
@@ -29,6 +30,7 @@ Operation = (
     | ScatterAccepted
     | FillAccepted
     | Preprocess
+    | AllMode
     | Forward
     | EditTables
 )
@@ -41,6 +43,7 @@ Row = (
     | ScatterAcceptedRow
     | FillAcceptedRow
     | PreprocessRow
+    | AllModeRow
     | ForwardRow
 )
 
@@ -63,6 +66,8 @@ __all__ = [
     "AdvanceRow",
     "AlignedIndices",
     "AlignedIndicesRow",
+    "AllMode",
+    "AllModeRow",
     "Array",
     "EditTables",
     "FillAccepted",

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from harness.case import Case
+from harness.case import AbsentRequest, Case
 from harness.check.operations.call import Before, Results, as_numbers
 from harness.kernels.targets.arguments import HostBatch, HostRequest
 from harness.kernels.targets.base import Bound
 from harness.memory import stale_numbers
 from harness.oracles.operations.postprocess_entry import ACCEPTED_ON_HOST
-from harness.oracles.operations.stage import DEVICE, HOST, staged_name
+from harness.oracles.operations.preprocess import NO_COLUMN
+from harness.oracles.operations.stage import DEVICE, HOST, request_name, staged_name
 
 
 def table_rows(case: Case, before: Before, slot: int) -> list[list[int]]:
@@ -29,6 +32,22 @@ def make_batch(
     counts = stale_numbers(case.contents.payload_seed, 0, case.layout.table_rows, 1, case.layout.num_spec + 1)
     counts[: len(accepted)] = np.array(accepted, dtype=np.int32)
     return HostBatch(num_requests, requests, columns, torch.from_numpy(counts))
+
+
+def with_absent(batch: HostBatch, absent: Sequence[AbsentRequest], resumed: Sequence[int]) -> HostBatch:
+    """The same batch with requests that are not in it, named after its own, and the batch rows of resumed ones."""
+    rows = len(batch.requests)
+    gone = {
+        absence: [request_name(rows + i) for i, request in enumerate(absent) if request.absence == absence]
+        for absence in ("finished", "preempted")
+    }
+    names = [request_name(i) for i in resumed]
+    return replace(batch, finished=gone["finished"], preempted=gone["preempted"], resumed=names)
+
+
+def remembered_columns(batch: HostBatch, requests: int) -> NDArray[np.int64]:
+    """The column of each request, those of the batch first."""
+    return np.array([batch.columns.get(request_name(i), NO_COLUMN) for i in range(requests)], dtype=np.int64)
 
 
 def fill_staged(bound: Bound, case: Case, index: int) -> None:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
-
-import numpy as np
 
 from harness.case import Case, Preprocess
 from harness.check.operations.call import Before, Call, Results, Tensors
-from harness.check.operations.host import accepted_results, fill_staged, make_batch, staged_results, table_rows
+from harness.check.operations.host import (
+    accepted_results,
+    fill_staged,
+    make_batch,
+    remembered_columns,
+    staged_results,
+    table_rows,
+    with_absent,
+)
 from harness.kernels.targets.arguments import HostRequest
 from harness.kernels.targets.base import Bound
-from harness.oracles.operations.preprocess import COLUMNS, NO_COLUMN
+from harness.oracles.operations.preprocess import COLUMNS
 from harness.oracles.operations.stage import request_name
 
 
@@ -29,14 +34,7 @@ class PreprocessCall(Call):
         known = [row.state_column for row in rows] + [absent.state_column for absent in operation.absent]
         columns = {request_name(i): column for i, column in enumerate(known) if column is not None}
         batch = make_batch(case, len(rows), requests, columns, [row.accepted for row in rows])
-        gone = {
-            absence: [
-                request_name(len(rows) + i) for i, absent in enumerate(operation.absent) if absent.absence == absence
-            ]
-            for absence in ("finished", "preempted")
-        }
-        resumed = [request_name(i) for i, row in enumerate(rows) if row.resumed]
-        return replace(batch, finished=gone["finished"], preempted=gone["preempted"], resumed=resumed)
+        return with_absent(batch, operation.absent, [i for i, row in enumerate(rows) if row.resumed])
 
     def run(self, bound: Bound, case: Case, index: int, tensors: Tensors, host: Any) -> None:
         operation = case.program[index]
@@ -46,6 +44,5 @@ class PreprocessCall(Call):
     def results(self, bound: Bound, case: Case, index: int, host: Any) -> Results:
         operation = case.program[index]
         assert isinstance(operation, Preprocess)
-        requests = len(operation.rows) + len(operation.absent)
-        columns = [host.columns.get(request_name(i), NO_COLUMN) for i in range(requests)]
-        return {COLUMNS: np.array(columns, dtype=np.int64), **accepted_results(host), **staged_results(bound)}
+        columns = remembered_columns(host, len(operation.rows) + len(operation.absent))
+        return {COLUMNS: columns, **accepted_results(host), **staged_results(bound)}

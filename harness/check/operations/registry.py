@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from harness.case import (
     Advance,
     AlignedIndices,
+    AllMode,
     EditTables,
     FillAccepted,
     Forward,
@@ -22,6 +23,7 @@ from harness.case import (
 from harness.check.operations.accepted import FillCall, ScatterCall
 from harness.check.operations.advance import AdvanceCall
 from harness.check.operations.aligned_indices import AlignedIndicesCall
+from harness.check.operations.all_mode import AllModeCall
 from harness.check.operations.call import Call
 from harness.check.operations.forward import HarnessCall
 from harness.check.operations.migration import PostprocessCall, PrecopyCall
@@ -41,6 +43,7 @@ _CALLS: Mapping[type[Operation], Call] = {
     ScatterAccepted: ScatterCall(),
     FillAccepted: FillCall(),
     Preprocess: PreprocessCall(),
+    AllMode: AllModeCall(),
     Forward: HarnessCall(),
     EditTables: HarnessCall(),
 }

@@ -144,12 +144,13 @@ def on_device(device: torch.device) -> Allocate:
     return allocate
 
 
-def attribute_names(owner: Any, served: Sequence[torch.Tensor]) -> list[str]:
-    """For each served tensor the attribute of `owner` that holds it, or a number if none does."""
+def attribute_names(owners: Mapping[str, Any], served: Sequence[torch.Tensor]) -> list[str]:
+    """For each served tensor the attribute that holds it, after what its owner's names begin with; or a number."""
     names: dict[int, str] = {}
-    for attribute, value in vars(owner).items():
-        if isinstance(value, torch.Tensor):
-            names[id(value)] = attribute
-        elif isinstance(value, HostBuffer):
-            names[id(value.gpu)] = attribute
+    for prefix, owner in owners.items():
+        for attribute, value in vars(owner).items():
+            if isinstance(value, torch.Tensor):
+                names[id(value)] = prefix + attribute
+            elif isinstance(value, HostBuffer):
+                names[id(value.gpu)] = prefix + attribute
     return [names.get(id(tensor), f"private {index}") for index, tensor in enumerate(served)]

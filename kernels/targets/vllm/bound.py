@@ -18,6 +18,7 @@ from harness.kernels.targets.arguments import (
     StateMove,
 )
 from harness.kernels.targets.base import Allocate, Bound, PostprocessArrays, PrecopyArrays, TargetLacks
+from harness.kernels.targets.vllm.all_mode import AllMode
 from harness.kernels.targets.vllm.claimed import claim_cuda
 from harness.kernels.targets.vllm.host_path import HostPath
 from harness.kernels.targets.vllm.model_state import ModelState
@@ -47,7 +48,10 @@ class VllmBound(Bound):
         self._tables = tables
         self._allocate = allocate
         features = target.features
-        self._context = target.create(layout, objects, allocate)
+        self._buffers = target.create_buffers(layout, objects, allocate) if features.host_path else None
+        self._context = (
+            target.create(layout, objects, allocate) if not self._buffers else self._buffers.postprocess_align
+        )
         self._batch_context = self._context
         self._gathered: Sequence[torch.Tensor] = ()
         if features.v2 and features.rows_by == "batch":
@@ -157,17 +161,8 @@ class VllmBound(Bound):
     def _host(self) -> HostPath:
         """The V1 runner's; made when it is first needed, since most cases need none."""
         self._needs(self._target.features.host_path, "host path as the harness knows it", "0.22.0")
-        allocations = self._target.allocations(self._allocate, ("copy sources", "copy destinations", "copy sizes"))
         functions = self._target.functions(self._objects)
-        return HostPath(
-            self._target.worker,
-            self._layout,
-            self._objects,
-            self._tables,
-            self._context,
-            functions,
-            allocations.make_buffer,
-        )
+        return HostPath(self._target.worker, self._objects, self._tables, self._buffers, functions)
 
     @property
     def staged(self) -> Mapping[str, StagedView]:
@@ -190,6 +185,22 @@ class VllmBound(Bound):
             self._needs(has_choice, "fused precopy for V1", "0.27.0")
         self._target.use(self._layout.conv_layout)
         self._host.preprocess(batch, context=path == "fused" if has_choice else None)
+
+    @functools.cached_property
+    def _all_mode(self) -> AllMode:
+        if not self._target.features.all_mode:
+            raise TargetLacks(f"{self._target.name} has no bookkeeping of `all` mode: it went with vllm 0.32.0")
+        rows = self._layout.table_rows
+        buffer = self._target.allocations(self._allocate, ("previous_column",)).make_buffer(rows, dtype=torch.int32)
+        return AllMode(self._host, self._layout, buffer)
+
+    @property
+    def previous_column(self) -> StagedView:
+        buffer = self._all_mode.buffer
+        return StagedView(buffer.np, buffer.gpu)
+
+    def all_mode(self, batch: HostBatch) -> None:
+        self._all_mode.step(batch)
 
     def _needs(self, there: bool, what: str, since: str) -> None:
         if not there:

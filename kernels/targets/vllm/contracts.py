@@ -8,6 +8,8 @@ states could not be served at all, reachable or not), and bounds on addresses th
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from harness.case import ConvState, Layout
 from harness.kernels.targets.base import LayoutTensors, OutsideContract, TargetLacks
 from harness.kernels.targets.vllm.features import Features
@@ -37,9 +39,20 @@ def check_layout(features: Features, refuses_dim_first: str | None, layout: Layo
             )
 
 
-def check_groups(features: Features, runner: Runner) -> None:
-    """Raise TargetLacks if this version needs all Mamba groups alike and they are not."""
+def check_groups(features: Features, runner: Runner, validate: Callable[[], object]) -> None:
+    """Raise TargetLacks if this version needs all Mamba groups alike and they are not, or copies every cache tensor.
+
+    `validate` asks the version itself whether it takes copy functions for some of a layer's tensors only.
+    """
     if features.states_per_layer:
+        if any(len(spec.shapes) > len(kinds) for spec, kinds in zip(runner.specs, runner.layer_kinds, strict=True)):
+            try:
+                validate()
+            except AssertionError as error:
+                raise TargetLacks(
+                    "cache tensors that are not copied came with vllm 0.30.0; "
+                    f"validate_mamba_state_copy_funcs says: {error}"
+                ) from error
         return
     specs = runner.specs
     if any(spec != specs[0] for spec in specs):
@@ -48,4 +61,4 @@ def check_groups(features: Features, runner: Runner) -> None:
         )
     kinds = runner.layer_kinds[0]
     if any(len(spec.shapes) > len(kinds) for spec in specs):
-        raise TargetLacks("cache tensors that are not copied came with vllm 0.29.0")
+        raise TargetLacks("cache tensors that are not copied came with vllm 0.30.0")

@@ -17,6 +17,7 @@ from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.sources import HYBRID, INPUT_BATCH, LAYERS, WORKER, SourceTree
 
 CONTEXT = "MambaSpecDecodeGPUContext"
+BUFFERS = "MambaBuffers"
 HYBRID_STATE = "MambaHybridModelState"
 
 RowsBy = Literal["slot", "batch"]
@@ -51,7 +52,11 @@ class Features:
     aligned_indices: bool
     """0.29.0: `compute_aligned_state_indices`."""
     host_path: bool
-    """The V1 runner's host code (staging, entry points, copy lists), called as in all releases known."""
+    """The V1 runner's host code (buffers, staging, entry points, copy lists), called as in all releases known."""
+    validates_functions: bool
+    """0.29.0: `validate_mamba_state_copy_funcs`, which runners call before they use copy functions."""
+    all_mode: bool
+    """Until 0.31: the host's bookkeeping for states kept in every block."""
 
 
 def features(tree: SourceTree) -> Features:
@@ -90,10 +95,9 @@ def features(tree: SourceTree) -> Features:
         ),
         aligned_indices="compute_aligned_state_indices" in methods
         and _parameters(methods["compute_aligned_state_indices"]) == ["seq_lens", "num_reqs"],
-        host_path=all(
-            name in functions and _parameters(functions[name])[: len(form)] == form
-            for name, form in _HOST_FORMS.items()
-        ),
+        host_path=_has_forms(functions, _HOST_FORMS) and _buffers_form(module) == _BUFFERS_FORM,
+        validates_functions=_has_forms(functions, _VALIDATION_FORMS),
+        all_mode=_has_forms(functions, _ALL_MODE_FORMS),
     )
 
 
@@ -116,7 +120,36 @@ _HOST_FORMS: Mapping[str, list[str]] = {
         *("forward_context", "mamba_state_copy_funcs", "copy_bufs"),
     ],
 }
+_BUFFERS_FORM = ["max_num_reqs", "kv_cache_config", "copy_funcs", "make_buffer", "device", "with_postprocess_align"]
+_VALIDATION_FORMS: Mapping[str, list[str]] = {
+    "validate_mamba_state_copy_funcs": ["mamba_groups", "copy_funcs"],
+    "get_mamba_groups": ["kv_cache_config"],
+}
+_ALL_MODE_FORMS: Mapping[str, list[str]] = {
+    "preprocess_mamba_all_specdec": [
+        *("scheduler_output", "input_batch", "mamba_state_idx", "num_reqs", "prev_last_scheduled_idx_buf"),
+    ],
+    "postprocess_mamba_all": [
+        *("scheduler_output", "kv_cache_config", "input_batch", "requests", "mamba_state_idx"),
+        *("num_spec_tokens", "num_reqs"),
+    ],
+}
 _ADVANCE_FORM = ["input_batch", "block_tables", "kv_cache_config", "num_computed_tokens"]
+
+
+def _has_forms(functions: Mapping[str, ast.FunctionDef], forms: Mapping[str, list[str]]) -> bool:
+    """Whether there are such functions, whose parameters begin like this."""
+    return all(name in functions and _parameters(functions[name])[: len(form)] == form for name, form in forms.items())
+
+
+def _buffers_form(module: ast.Module) -> Sequence[str]:
+    """The parameters with which the V1 runner creates all its buffers; none if there is no such class."""
+    for node in module.body:
+        if isinstance(node, ast.ClassDef) and node.name == BUFFERS:
+            for method in node.body:
+                if isinstance(method, ast.FunctionDef) and method.name == "create":
+                    return _parameters(method)
+    return ()
 
 
 def _model_state_methods(tree: SourceTree) -> Mapping[str, Sequence[str]]:

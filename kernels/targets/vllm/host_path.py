@@ -4,14 +4,12 @@ the kernels. It runs as it is, on objects that hold what a runner's would.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
 
-from harness.case import Layout
-from harness.kernels.host_buffer import HostBuffer
 from harness.kernels.targets.arguments import HostBatch, HostRequest, StagedView, StateMove
 from harness.kernels.targets.vllm.runner import Runner
 
@@ -26,31 +24,19 @@ _STAGED = {
 
 
 class HostPath:
-    """One runner's: `worker` is the file under test, `functions` the copy functions as this version wants them."""
+    """One runner's: `worker` is the file under test, `buffers` what it made for the runner, `functions` the copy
+    functions as this version wants them."""
 
     def __init__(
-        self,
-        worker: ModuleType,
-        layout: Layout,
-        objects: Runner,
-        tables: Sequence[torch.Tensor],
-        context: Any,
-        functions: Any,
-        make_buffer: Callable[..., HostBuffer],
+        self, worker: ModuleType, objects: Runner, tables: Sequence[torch.Tensor], buffers: Any, functions: Any
     ) -> None:
-        self._worker = worker
-        self._objects = objects
+        self.worker = worker
+        self.objects = objects
         self._functions = functions
-        self._context = context
+        self._buffers = buffers
+        self._context = buffers.postprocess_align
         self._groups = objects.mamba_groups
         self._tables = {number: _BlockTable(table) for number, table in zip(self._groups, tables, strict=True)}
-        copies = worker.MambaCopyBuffers.create(
-            max_num_reqs=layout.table_rows,
-            kv_cache_config=objects.config,
-            copy_funcs=functions,
-            make_buffer=make_buffer,
-        )
-        self._buffers = worker.MambaBuffers(preprocess=copies, postprocess_align=context)
 
     @property
     def staged(self) -> Mapping[str, StagedView]:
@@ -59,24 +45,24 @@ class HostPath:
         return {name: StagedView(buffer.np, buffer.gpu) for name, buffer in buffers.items() if buffer is not None}
 
     def stage(self, batch: HostBatch) -> None:
-        self._worker.stage_postprocess_inputs_to_gpu(
+        self.worker.stage_postprocess_inputs_to_gpu(
             self._context,
-            self._scheduler_output(batch),
+            self.scheduler_output(batch),
             [request.name for request in batch.requests],
             batch.num_requests,
-            self._requests(batch),
+            self.requests(batch),
             batch.columns,
         )
 
     def postprocess(self, batch: HostBatch, accepted: torch.Tensor) -> None:
-        self._worker.postprocess_mamba_align_gpu(
+        self.worker.postprocess_mamba_align_gpu(
             bufs=self._buffers,
             num_reqs=batch.num_requests,
             num_accepted_tokens_gpu=accepted,
             num_accepted_tokens_cpu_tensor=batch.accepted,
-            input_batch=self._input_batch(batch),
-            kv_cache_config=self._objects.config,
-            forward_context=self._objects.forward_context,
+            input_batch=self.input_batch(batch),
+            kv_cache_config=self.objects.config,
+            forward_context=self.objects.forward_context,
             mamba_state_copy_funcs=self._functions,
         )
 
@@ -84,36 +70,37 @@ class HostPath:
         copies = self._buffers.preprocess
         copies.offset = 0
         for move in moves:
-            self._worker.collect_mamba_copy_meta(
+            self.worker.collect_mamba_copy_meta(
                 copies,
-                self._objects.config,
+                self.objects.config,
                 self._functions,
                 copies.mamba_group_ids,
                 move.source,
                 move.destination,
                 move.bias,
                 self._request(move.request),
-                self._objects.forward_context,
+                self.objects.forward_context,
             )
-        self._worker.do_mamba_copy_block(copies)
+        self.worker.do_mamba_copy_block(copies)
 
     def preprocess(self, batch: HostBatch, *, context: bool | None) -> None:
         """By the kernel if `context`, else by a list of copies; None where this version has no choice."""
         choice = {} if context is None else {"align_ctx": self._context if context else None}
-        self._worker.preprocess_mamba(
-            self._scheduler_output(batch),
-            self._objects.config,
+        self.worker.preprocess_mamba(
+            self.scheduler_output(batch),
+            self.objects.config,
             SimpleNamespace(enable_prefix_caching=True),
             batch.columns,
-            self._input_batch(batch),
-            self._requests(batch),
-            self._objects.forward_context,
+            self.input_batch(batch),
+            self.requests(batch),
+            self.objects.forward_context,
             self._functions,
             self._buffers.preprocess,
             **choice,
         )
 
-    def _scheduler_output(self, batch: HostBatch) -> SimpleNamespace:
+    def scheduler_output(self, batch: HostBatch) -> SimpleNamespace:
+        """What the scheduler would hand to the runner."""
         return SimpleNamespace(
             num_scheduled_tokens={request.name: request.scheduled for request in batch.requests},
             scheduled_spec_decode_tokens={
@@ -124,18 +111,20 @@ class HostPath:
             scheduled_cached_reqs=SimpleNamespace(resumed_req_ids=set(batch.resumed)),
         )
 
-    def _input_batch(self, batch: HostBatch) -> SimpleNamespace:
+    def input_batch(self, batch: HostBatch) -> SimpleNamespace:
+        """The runner's batch."""
         return SimpleNamespace(
             req_ids=[request.name for request in batch.requests[: batch.num_requests]],
             num_accepted_tokens_cpu=batch.accepted.numpy(),
             block_table=self._tables,
         )
 
-    def _requests(self, batch: HostBatch) -> dict[str, SimpleNamespace]:
+    def requests(self, batch: HostBatch) -> dict[str, SimpleNamespace]:
+        """What the runner knows of every request, by name."""
         return {request.name: self._request(request) for request in batch.requests}
 
     def _request(self, request: HostRequest) -> SimpleNamespace:
-        blocks: list[Sequence[int]] = [[] for _ in self._objects.config.kv_cache_groups]
+        blocks: list[Sequence[int]] = [[] for _ in self.objects.config.kv_cache_groups]
         for number, row in zip(self._groups, request.blocks, strict=False):
             blocks[number] = row
         return SimpleNamespace(num_computed_tokens=request.computed, block_ids=blocks)

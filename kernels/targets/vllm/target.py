@@ -24,7 +24,7 @@ from harness.kernels.targets.base import (
 from harness.kernels.targets.vllm.allocation import Allocations, attribute_names, on_device
 from harness.kernels.targets.vllm.bound import BATCH_ORDER, VllmBound
 from harness.kernels.targets.vllm.contracts import check_groups, check_layout
-from harness.kernels.targets.vllm.features import CONTEXT, Features, dim_first_contract, features
+from harness.kernels.targets.vllm.features import BUFFERS, CONTEXT, Features, dim_first_contract, features
 from harness.kernels.targets.vllm.replacements import CONV_LAYOUT_VARIABLE
 from harness.kernels.targets.vllm.runner import Kinds, Runner, runner
 from harness.kernels.targets.vllm.sources import HYBRID, LAYERS, MATH, WORKER, SourceTree
@@ -65,6 +65,7 @@ class VllmTarget(Target):
             "temporal": self.worker.get_temporal_copy_spec,
         }
         self._names: Sequence[str] | None = None
+        self._buffer_names: Sequence[str] | None = None
 
     def is_metadata(self, name: str) -> bool:
         return name.removeprefix(BATCH_ORDER).startswith(_METADATA)
@@ -80,7 +81,7 @@ class VllmTarget(Target):
     def _bind(self, layout: Layout, tensors: LayoutTensors, allocate: Allocate, *, at_once: bool) -> VllmBound:
         check_layout(self.features, self._refuses_dim_first, layout, tensors)
         objects = runner(layout, tensors, self.interface)
-        check_groups(self.features, objects)
+        check_groups(self.features, objects, lambda: self.functions(objects))
         self.use(layout.conv_layout)
         bound = VllmBound(self, layout, objects, tensors.tables, allocate)
         if at_once:
@@ -102,16 +103,28 @@ class VllmTarget(Target):
         """A context that is bound to nothing yet; its buffers come from `allocate`, named after its attributes."""
         if self._names is None:
             rehearsal = self.allocations(on_device(self.device))
-            self._names = attribute_names(self._create(layout, objects, rehearsal), rehearsal.served)
+            self._names = attribute_names({"": self._create(layout, objects, rehearsal)}, rehearsal.served)
         return self._create(layout, objects, self.allocations(allocate, self._names, prefix))
+
+    def create_buffers(self, layout: Layout, objects: Runner, allocate: Allocate) -> Any:
+        """All that the V1 runner creates: buffers for lists of copies, and a context that is bound to nothing yet."""
+        if self._buffer_names is None:
+            rehearsal = self.allocations(on_device(self.device))
+            made = self._create_buffers(layout, objects, rehearsal)
+            owners = {"copy ": made.preprocess, "": made.postprocess_align}
+            self._buffer_names = attribute_names(owners, rehearsal.served)
+        return self._create_buffers(layout, objects, self.allocations(allocate, self._buffer_names))
 
     def allocations(self, allocate: Allocate, names: Sequence[str] = (), prefix: str = "") -> Allocations:
         """Serves what production allocates."""
         return Allocations(self.device, allocate, self._start, names, prefix)
 
     def functions(self, objects: Runner) -> Mapping[Kinds, Any] | tuple[Any, ...]:
-        """The copy functions of each kind of layer; one tuple for all layers before they had kinds."""
+        """The copy functions of each kind of layer, validated; one tuple for all layers before they had kinds."""
         by_layer = {kinds: tuple(self._copy_functions[kind] for kind in kinds) for kinds in objects.layer_kinds}
+        if self.features.validates_functions:
+            groups = self.worker.get_mamba_groups(objects.config)
+            self.worker.validate_mamba_state_copy_funcs(groups, by_layer)
         return by_layer if self.features.states_per_layer else by_layer[objects.layer_kinds[0]]
 
     def _create(self, layout: Layout, objects: Runner, allocations: Allocations) -> Any:
@@ -126,6 +139,17 @@ class VllmTarget(Target):
                 device=self.device,
                 make_buffer=allocations.make_buffer,
                 **which,
+            )
+
+    def _create_buffers(self, layout: Layout, objects: Runner, allocations: Allocations) -> Any:
+        with allocations:
+            return getattr(self.worker, BUFFERS).create(
+                max_num_reqs=layout.table_rows,
+                kv_cache_config=objects.config,
+                copy_funcs=self.functions(objects),
+                make_buffer=allocations.make_buffer,
+                device=self.device,
+                with_postprocess_align=True,
             )
 
 

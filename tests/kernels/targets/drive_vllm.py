@@ -8,8 +8,10 @@ three elements b, so that every value found says where it came from.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import sys
+from collections.abc import Callable
 from typing import Any
 
 from harness.kernels.executors.registry import create_executor
@@ -128,6 +130,33 @@ def operations(mapping_bits: int) -> dict[str, Any]:
     }
 
 
+def validation(target: Any) -> Any:
+    """What the release says of copy functions by type, right and wrong ones, for a type with two states."""
+    if not target.features.validates_functions:
+        return "lacks"
+    kind, function = ("conv", "temporal"), target.worker.get_temporal_copy_spec
+    spec = target.interface.MambaSpec(block_size=4, shapes=((4, 2), (3,)), dtypes=(torch.bfloat16, torch.float32))
+    groups = {dataclasses.replace(spec, mamba_type=kind): [0]}
+    said = {}
+    for count in range(4):
+        functions = {kind: (function,) * count}
+        said[str(count)] = answer(
+            lambda functions=functions: target.worker.validate_mamba_state_copy_funcs(groups, functions)
+        )
+    said["other type"] = answer(
+        lambda: target.worker.validate_mamba_state_copy_funcs(groups, {("temporal",): (function,)})
+    )
+    return said
+
+
+def answer(call: Callable[[], None]) -> str:
+    try:
+        call()
+    except AssertionError as error:
+        return str(error)
+    return "accepted"
+
+
 def main() -> None:
     target: Any = load_target(sys.argv[1], EXECUTOR)
     report: dict[str, Any] = {"mapping_bits": target.mapping_bits, "rows_by": target.rows_by, "results": {}}
@@ -136,8 +165,9 @@ def main() -> None:
     for conv_layout in conv_layouts:
         try:
             memories[conv_layout] = Memory(target, conv_layout)
-        except OutsideContract as error:
+        except (OutsideContract, TargetLacks) as error:
             report["results"][conv_layout] = str(error)
+    report["validation"] = validation(target)
     report["names"] = memories["SD"].names
     for name in operations(target.mapping_bits):
         for conv_layout, memory in memories.items():  # contexts of both layouts take turns in one process

@@ -65,6 +65,8 @@ def test_the_oldest_form(tmp_path: Path) -> None:
         fill=False,
         aligned_indices=False,
         host_path=False,
+        validates_functions=False,
+        all_mode=False,
     )
 
 

@@ -139,7 +139,7 @@ def test_device_memory_comes_from_the_allocator() -> None:
         "assert buffer.copy_to_gpu(1).tolist() == [9] and buffer.gpu.tolist() == [9, 0]\n"
         "class Owner: pass\n"
         "owner = Owner(); owner.x, owner.y = c, buffer\n"
-        "assert attribute_names(owner, allocations.served) == ['private 0', 'private 1', 'x', 'y']\n"
+        "assert attribute_names({'': owner}, allocations.served) == ['private 0', 'private 1', 'x', 'y']\n"
         "print(served)\n"
     )
     result = subprocess.run(

@@ -84,6 +84,25 @@ def test_a_release_moves_what_it_should(version: str, have_release: Callable[[st
 
 
 @pytest.mark.release
+@pytest.mark.parametrize("version", releases())
+def test_copy_functions_are_validated(version: str, have_release: Callable[[str], str]) -> None:
+    """A layer needs a copy function for a prefix of its states: more than none, no more than there are.
+
+    0.29.0 wanted one for each.
+    """
+    said = drive(have_release(f"vllm=={version}"))["validation"]
+    if minor(version) < 29:
+        assert said == "lacks"
+        return
+    assert said["2"] == "accepted"
+    assert "missing state copy funcs" in said["other type"]
+    if minor(version) >= 30:
+        assert said["1"] == "accepted"
+    for refused in ("0", "3") if minor(version) >= 30 else ("0", "1", "3"):
+        assert f"provides {refused} state copy funcs" in said[refused]
+
+
+@pytest.mark.release
 def test_private_memory_is_named_after_the_attributes_that_hold_it(have_release: Callable[[str], str]) -> None:
     names = drive(have_release(f"vllm=={NEWEST}"))["names"]
     assert {"state_base_addrs", "num_accepted_tokens_out", "block_table_ptrs", "mamba_state_idx_buf"} <= set(names)

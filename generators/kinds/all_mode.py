@@ -1,0 +1,50 @@
+"""How the bookkeeping of `all` mode is drawn: whole decodes, other steps, and requests that come and go."""
+
+from __future__ import annotations
+
+from harness.case import AllMode, Operation
+from harness.case.operations.all_mode import AllModeRow
+from harness.generators.draw import Draw
+from harness.generators.kinds.kind import Kind, ReachableBatch, TotalBatch
+from harness.generators.kinds.preprocess import draw_absent, preprocess_row
+
+LARGEST = 2**29
+
+
+def _total(batch: TotalBatch) -> Operation:
+    draw, layout = batch.draw, batch.layout
+    decode = 1 + layout.num_spec
+    rows = [
+        AllModeRow(
+            slot=slot,
+            state_column=None if draw.boolean(0.3) else draw.boundary(0, 2**20),
+            resumed=draw.boolean(0.2),
+            computed=draw.boundary(0, LARGEST, (layout.block_size - 1, layout.block_size)),
+            scheduled=decode if draw.boolean(0.6) else draw.boundary(0, LARGEST, (decode - 1, decode + 1)),
+        )
+        for slot in batch.slots
+    ]
+    return AllMode(rows=tuple(rows), absent=draw_absent(draw, layout.table_columns))
+
+
+def _reachable(batch: ReachableBatch) -> Operation:
+    """A step as the simulator has it: what is remembered may be of a decode before."""
+    draw: Draw = batch.draw
+    columns = batch.layout.table_columns
+    rows = []
+    for scheduled in batch.step:
+        row = preprocess_row(draw, scheduled, columns)
+        forgotten = draw.boolean(0.3)  # the step before was no whole decode
+        rows.append(
+            AllModeRow(
+                slot=row.slot,
+                state_column=None if forgotten else row.state_column,
+                resumed=row.resumed,
+                computed=row.computed,
+                scheduled=row.scheduled,
+            )
+        )
+    return AllMode(rows=tuple(rows), absent=draw_absent(draw, columns))
+
+
+ALL_MODE = Kind("all-mode", ("V1",), _total, _reachable)

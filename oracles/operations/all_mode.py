@@ -1,0 +1,32 @@
+"""What the bookkeeping of `all` mode leaves behind (docs/domain.md, section 7)."""
+
+from __future__ import annotations
+
+from harness.case import FRESH, AllMode, Case
+from harness.memory import Image, MemoryPlan
+from harness.oracles.expected import Expected
+from harness.oracles.operations.preprocess import COLUMNS, NO_COLUMN
+from harness.oracles.operations.stage import both_sides
+
+PREVIOUS_COLUMN = "previous_column"
+
+
+def expect_all_mode(case: Case, plan: MemoryPlan, index: int, before: Image) -> Expected:
+    """The whole view is staged, entries past the batch as -1; no memory of the case changes."""
+    operation = case.program[index]
+    assert isinstance(operation, AllMode)
+    layout, rows = case.layout, operation.rows
+    staged = dict.fromkeys(range(layout.table_rows), FRESH)
+    columns: dict[int, int] = {}
+    for i, row in enumerate(rows):
+        kept = None if row.resumed else row.state_column
+        if kept is not None:
+            staged[i] = kept
+        columns[i] = NO_COLUMN if kept is None else kept
+        if layout.num_spec > 0:
+            decodes = row.scheduled == 1 + layout.num_spec
+            columns[i] = (row.computed + row.scheduled - 1) // layout.block_size if decodes else NO_COLUMN
+    for i, absent in enumerate(operation.absent):
+        stays = absent.absence == "idle" and absent.state_column is not None
+        columns[len(rows) + i] = absent.state_column if stays else NO_COLUMN  # type: ignore[assignment]
+    return Expected(before.copy(), results={COLUMNS: columns, **both_sides({PREVIOUS_COLUMN: staged})})
