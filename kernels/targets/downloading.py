@@ -69,8 +69,8 @@ def download_wheel(package: str, version: str, work: Path, announce: Announce | 
     if status != 0:
         raise UnknownTarget(explain(named, errors))
     withdrawn = re.search(r"Reason for being yanked: (.*)", errors)
-    if withdrawn and announce is not None:
-        announce(f"{named} was withdrawn by its publisher: {withdrawn[1].strip()}")
+    if withdrawn:  # a bug report about it would help nobody
+        raise UnknownTarget(f"{named} was withdrawn by its publisher: {withdrawn[1].strip() or 'no reason given'}")
     wheels = sorted(target.glob("*.whl"))
     if len(wheels) != 1:
         raise UnknownTarget(f"{named}: pip left {len(wheels)} wheels where one was expected")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
 from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.registry import parse
@@ -37,9 +37,12 @@ def select(text: str) -> tuple[str, ...]:
 
 
 def release_of(target: str) -> Version | None:
-    """The release of vLLM that a target is, planted mutations or not; None for any other target."""
+    """The release of vLLM that a target is, planted mutations or not; None for any other text."""
     base = target.partition("+")[0]
-    return Version(base.removeprefix("vllm==")) if base.startswith("vllm==") else None
+    try:
+        return Version(base.removeprefix("vllm==")) if base.startswith("vllm==") else None
+    except InvalidVersion:
+        return None
 
 
 def _items(text: str) -> list[str]:

@@ -84,3 +84,26 @@ def test_a_target_that_cannot_be_had_is_one_line(
     assert len(lines) == 1
     assert message in lines[0]
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize("damage", ["no network", "broken wheel", "yanked"])
+def test_a_release_that_cannot_be_fetched_is_one_line(
+    harness: Command, settings: dict[str, str], tmp_path: Path, damage: str
+) -> None:
+    wheel = next((tmp_path / "wheels").glob("*.whl"))
+    message = "vllm 0.50.0"
+    if damage == "no network":
+        wheel.unlink()
+        message = "vllm 0.50.0 is not in the cache, and no package index could be reached"
+    elif damage == "broken wheel":
+        wheel.write_bytes(wheel.read_bytes()[:200])
+    else:
+        page = tmp_path / "index.html"
+        page.write_text(f'<!DOCTYPE html><a href="{wheel.as_uri()}" data-yanked="wrong tables">{wheel.name}</a>')
+        settings["PIP_FIND_LINKS"] = page.as_uri()
+        message = "vllm 0.50.0 was withdrawn by its publisher: wrong tables"
+    done = harness("run", "--target", "vllm==0.50.0", "--cases", 1, **settings)
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = [line for line in done.stderr.splitlines() if "looking for" not in line]
+    assert message in line
+    assert not [path for path in (tmp_path / "cache/releases").glob("*") if path.is_dir()]

@@ -213,14 +213,16 @@ def test_a_wheel_cut_short(wheels: Path, tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_a_withdrawn_release_works_and_says_why(wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_withdrawn_release_is_refused_with_the_reason(
+    wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wheel = build_wheel(wheels, "0.6", FILES)
     page = tmp_path / "index.html"
     page.write_text(f'<!DOCTYPE html><a href="{wheel.as_uri()}" data-yanked="wrong tables">{wheel.name}</a>')
     monkeypatch.setenv("PIP_FIND_LINKS", page.as_uri())
-    said: list[str] = []
-    assert release(SAMPLE, "0.6", said.append).manifest.version == "0.6"
-    assert said[1:] == ["harness-sample 0.6 was withdrawn by its publisher: wrong tables"]
+    with pytest.raises(UnknownTarget, match=r"^harness-sample 0\.6 was withdrawn by its publisher: wrong tables$"):
+        release(SAMPLE, "0.6")
+    assert entries(tmp_path) == []
 
 
 def test_progress_ends_at_the_whole(wheels: Path, tmp_path: Path) -> None:
