@@ -20,8 +20,8 @@ Retention = Literal["boundaries", "multiple", "dense"]
 class Pins(msgspec.Struct, frozen=True, kw_only=True):
     """Axes that are not drawn. None: drawn. `checkpoints` and `partial` say whether the feature is on.
 
-    `tight` leaves hardly more blocks than one request needs, so that requests push each other out; `chunks` keeps the
-    token budget so small that prompts come in pieces.
+    `tight` leaves hardly more blocks than one request needs, and room for several in a step, so that requests push each
+    other out; `chunks` keeps the token budget so small that prompts come in pieces.
     """
 
     runner: Runner | None = None
@@ -58,9 +58,14 @@ def draw_configuration(draw: Draw, pins: Pins | None = None) -> SequenceConfig:
         drafter = draw.choice([size for size in (block_size, *units) if size % match_unit == 0])
     limit = block_size * draw.integer(3, 9) + draw.integer(-1, 2)
     least = num_spec + 1
-    budget = draw.boundary(
-        max(least, 4), 6 * block_size, (block_size, block_size + 1, 2 * block_size, least + block_size)
-    )
+    # A budget of hardly a token keeps requests from ever meeting: as a rule there is room for several.
+    budget = draw.integer(2 * block_size, 6 * block_size)
+    if draw.boolean(0.4):
+        budget = draw.boundary(
+            max(least, 4), 6 * block_size, (block_size, block_size + 1, 2 * block_size, least + block_size)
+        )
+    if pins.tight:
+        budget = max(budget, 3 * block_size)
     if pins.chunks:
         budget = max(least + 1, block_size + draw.integer(1, block_size - 1))
     threshold = draw.choice((0, 0, 0, block_size, block_size // 2, 2 * block_size))

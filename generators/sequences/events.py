@@ -23,17 +23,19 @@ from harness.case.sequence import (
 from harness.generators.draw import Draw
 from harness.generators.sequences.configurations import Pins, draw_configuration
 
-SEQUENCE_GENERATOR_VERSION = 2
+SEQUENCE_GENERATOR_VERSION = 3
 """Goes up whenever the same seed gives other sequences than before."""
 
 STEPS = 120
-"""Engine steps that a sequence asks for."""
+"""Engine steps that the longest sequences ask for; others stop at a half or a quarter, and leave room for more
+configurations."""
 
 
 def draw_sequence(draw: Draw, pins: Pins | None = None, steps: int = STEPS) -> SequenceCase:
-    """A sequence of about `steps` engine steps."""
+    """A sequence of at most `steps` engine steps."""
     config = draw_configuration(draw, pins)
-    return SequenceCase(config=config, events=tuple(_Story(draw, config).tell(steps)))
+    length = max(1, steps // draw.choice((1, 2, 4)))
+    return SequenceCase(config=config, events=tuple(_Story(draw, config).tell(length)))
 
 
 class _Story:
@@ -52,7 +54,7 @@ class _Story:
             event: Event
             kind = draw.weighted((("step", 56), ("add", 28), ("abort", 2), ("finish", 2), ("reset", 2), ("pause", 1)))
             if kind == "step" or (paused and kind == "pause"):
-                if paused and draw.boolean(0.5):
+                if paused and draw.boolean(0.7):
                     events.append(Resume())
                     paused = False
                 event = self._step(left)
@@ -73,7 +75,7 @@ class _Story:
     def _step(self, left: int) -> Step:
         draw, num_spec = self._draw, self._config.num_spec
         right: tuple[int, ...] = ()
-        if num_spec:
+        if num_spec and draw.boolean(0.65):  # else all of them: states then move within their block
             right = tuple(draw.boundary(0, num_spec) for _ in range(draw.integer(1, 3)))
         drafts = self._drafts
         if num_spec and self._config.spec_method == "ngram":
@@ -91,7 +93,9 @@ class _Story:
         prompt = self._prompt(limit - 2)
         length = sum(segment.length for segment in prompt)
         room = limit - length
-        outputs = draw.boundary(1, room, (2, self._config.block_size, 2 * self._config.block_size))
+        size = self._config.block_size
+        # What goes wrong at a boundary shows in a request that goes on.
+        outputs = draw.boundary(1, room, (2, size, size + 2, 2 * size + 2, 3 * size + 1))
         priority = draw.integer(0, 2) if self._config.policy == "priority" else 0
         add = Add(request=len(self._added), prompt=prompt, outputs=outputs, priority=priority)
         self._added.append(add)

@@ -11,7 +11,7 @@ from harness.generators.sequences.events import STEPS, draw_sequence
 
 
 class SequenceRecipe(msgspec.Struct, frozen=True):
-    """`pins` are the axes that are not drawn; sequences have about `steps` engine steps."""
+    """`pins` are the axes that are not drawn; sequences have at most `steps` engine steps."""
 
     seed: int
     pins: Pins = Pins()
