@@ -189,10 +189,12 @@ def map_groups(layout: Layout, change: Callable[[Where, State], State]) -> tuple
     )
 
 
-def fill_tables(case: Case, columns: int) -> Case:
-    """One table row in each group, of `columns` blocks of its own: 1, 2, ... through all groups. Gaps stay."""
+def fill_tables(case: Case, columns: int, slot: int) -> Case:
+    """One table row in each group, of `columns` blocks of its own: 1, 2, ... through all groups. Null blocks in the
+    rows in front of it. Gaps stay."""
     tables = tuple(
-        (tuple(range(1 + group * columns, 1 + (group + 1) * columns)),) for group in range(len(case.layout.groups))
+        ((0,) * columns,) * slot + (tuple(range(1 + group * columns, 1 + (group + 1) * columns)),)
+        for group in range(len(case.layout.groups))
     )
     owners = (-1, *(group for group in range(len(case.layout.groups)) for _ in range(columns)))
     buffers = []
@@ -200,7 +202,9 @@ def fill_tables(case: Case, columns: int) -> Case:
         strides = [state.block_stride for _, state in case.layout.states() if state.buffer == number]
         more = max(0, len(owners) - case.layout.num_blocks) * max(strides, default=0)
         buffers.append(replace(buffer, size=buffer.size + more))
-    layout = replace(case.layout, num_blocks=len(owners), table_rows=1, table_columns=columns, buffers=tuple(buffers))
+    layout = replace(
+        case.layout, num_blocks=len(owners), table_rows=slot + 1, table_columns=columns, buffers=tuple(buffers)
+    )
     return replace(case, layout=layout, contents=replace(case.contents, tables=tables, owners=owners))
 
 
@@ -299,27 +303,36 @@ def _past_last_column(case: Case, row: Row) -> int:
     return 0  # the operation reads no table
 
 
-def renumber_slots(case: Case) -> Case:
-    """Number slots in the order in which the program first names them, and drop the table rows of all others."""
+def renumber_slots(case: Case, first: int = 0) -> Case:
+    """Number slots from `first` on, in the order in which the program first names them, and drop the table rows of all
+    others; those in front hold null blocks."""
     order: dict[int, int] = {}
     for operation in case.program:
         for row in operation.rows:
             if row.slot != SKIP_ROW:
-                order.setdefault(row.slot, len(order))
+                order.setdefault(row.slot, first + len(order))
 
     def renumbered(operation: Operation) -> Operation:
         rows = tuple(row if row.slot == SKIP_ROW else replace(row, slot=order[row.slot]) for row in operation.rows)
         return with_rows(operation, rows)
 
     case = _with_cells(case, lambda cell: replace(cell, slot=order[cell.slot]) if cell.slot in order else None)
-    tables = tuple(tuple(table[slot] if slot < len(table) else () for slot in order) for table in case.contents.tables)
-    rows = max(len(order), 1, *(len(operation.rows) for operation in case.program))
+    blank = (blank_row(case),) * first
+    tables = tuple(
+        blank + tuple(table[slot] if slot < len(table) else () for slot in order) for table in case.contents.tables
+    )
+    rows = max(first + len(order), 1, *(len(operation.rows) for operation in case.program))
     return replace(
         case,
         program=tuple(renumbered(operation) for operation in case.program),
         contents=replace(case.contents, tables=tables),
         layout=replace(case.layout, table_rows=rows),
     )
+
+
+def blank_row(case: Case) -> tuple[int, ...]:
+    """Null blocks as far as any row is given: numbers of requests that do not move can name columns far outside."""
+    return (0,) * max((len(cells) for table in case.contents.tables for cells in table), default=0)
 
 
 def renumber_blocks(case: Case) -> Case:

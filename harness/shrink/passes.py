@@ -93,8 +93,11 @@ def fewer_states(case: Case) -> Iterator[Proposal]:
 
 
 def simpler_runner(case: Case) -> Iterator[Proposal]:
-    """Slots in order of appearance; then the V1 form, which has no mapping."""
+    """Slots in order of appearance, from 0 or 1 on; then the V1 form, which has no mapping."""
     yield lambda: edits.renumber_slots(case)
+    slots = {row.slot for operation in case.program for row in operation.rows} - {SKIP_ROW}
+    if max(slots, default=0) > len(slots):
+        yield lambda: edits.renumber_slots(case, 1)
     for index, operation in enumerate(case.program):
         if any(row.slot == SKIP_ROW for row in operation.rows):
             rows = tuple(row for row in operation.rows if row.slot != SKIP_ROW)
@@ -104,12 +107,26 @@ def simpler_runner(case: Case) -> Iterator[Proposal]:
 
 
 def smaller_tables(case: Case) -> Iterator[Proposal]:
-    """Only the cells that rows can reach; then a table as wide as its longest row."""
+    """Only the cells that rows can reach, and null blocks in the rows in front of them; then a table as wide as its
+    longest row."""
     used = edits.used_columns(case)
-    tables = tuple(
-        tuple(cells[: used.get(slot, 0)] for slot, cells in enumerate(table)) for table in case.contents.tables
-    )
-    yield lambda: edits.with_contents(case, tables=tables)
+    blank = edits.blank_row(case)[: max(used.values(), default=0)]
+
+    def needed(*others: int) -> tuple[tuple[tuple[int, ...], ...], ...]:
+        """Rows that nobody uses hold `others`: what is not given is stale, and no cell of it is like another."""
+        return tuple(
+            tuple(
+                cells[: used[slot]] if slot in used else others
+                for slot, cells in enumerate(table)
+                if slot in used or slot < max(used, default=0)
+            )
+            for table in case.contents.tables
+        )
+
+    plain = needed(*blank)
+    yield lambda: edits.with_contents(case, tables=plain)
+    if case.contents.tables != plain:
+        yield lambda: edits.with_contents(case, tables=needed())
     width = max([1, *used.values(), *(len(cells) for table in case.contents.tables for cells in table)])
     if width < case.layout.table_columns:
         yield lambda: edits.with_layout(case, table_columns=width)
@@ -220,14 +237,16 @@ def canonical_rows(case: Case) -> Iterator[Proposal]:
     operation, layout = case.program[0], case.layout
     if not isinstance(operation, Postprocess):
         return
+    slots = (0,) if operation.runner == "V1" or operation.rows[0].slot < 1 else (0, 1)
     for size, row, columns in _PLAIN_POSTPROCESS:
-        plain = replace(operation, rows=(row,))
         if (size, _plainness(row)) >= (layout.block_size, _plainness(operation.rows[0])):
             return  # fresh tables and a larger pool are worth it for plainer numbers alone
-        yield lambda size=size, plain=plain, columns=columns: edits.fill_tables(  # type: ignore[misc]
-            replace(case, program=(plain,), layout=replace(layout, block_size=size, num_spec=plain.rows[0].draft)),
-            columns,
-        )
+        settings = replace(layout, block_size=size, num_spec=row.draft)
+        for slot in slots:
+            plain = replace(operation, rows=(replace(row, slot=slot),))
+            yield lambda plain=plain, settings=settings, columns=columns, slot=slot: edits.fill_tables(  # type: ignore[misc]
+                replace(case, program=(plain,), layout=settings), columns, slot
+            )
 
 
 def _plainness(row: PostprocessRow) -> tuple[int, ...]:
