@@ -87,25 +87,32 @@ def mutations(
     seeds: Annotated[int, typer.Option("--seeds", help="Seeds 0 to SEEDS - 1.", min=1)] = 10,
     cases: Annotated[int, typer.Option("--cases", help="Most cases for each seed.", min=1)] = 300,
     domain: Annotated[
-        str, typer.Option("--domain", help="reachable, total or both.", callback=options.callback(options.parse_domain))
-    ] = "reachable",
+        str | None,
+        typer.Option("--domain", help="reachable, total or both. Default: where the mutation shows."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """How surely, how fast and how alike planted faults are found. Status 1 if one is missed by some seed."""
     from harness.bench.mutations import measure
     from harness.engines.random import Recipe
-    from harness.kernels.mutations.registry import mutation_names
+    from harness.kernels.mutations.registry import mutation_names, split_target
     from harness.kernels.targets.registry import prepare
 
     chosen = options.executor_or_default(executor)
-    recipe = Recipe(
-        seed=0,
-        domains=options.parse_domain(domain),
-        operations=options.DEFAULT_OPERATIONS,
-        scale="small" if chosen == "interpreter" else "full",
-    )
+    asked = options.parse_domain(domain) if domain is not None else None
     scores = []
     for target in targets or [f"builtin+{name}" for name in mutation_names()]:
+        planted = split_target(target)[1]
+        if not planted:
+            raise typer.BadParameter(f"{target} has no planted fault: write TARGET+NAME")
+        names = {operation for mutation in planted for operation in mutation.operations}
+        domains = {name for mutation in planted for name in mutation.domains}
+        recipe = Recipe(
+            seed=0,
+            domains=asked or options.parse_domain("both" if len(domains) > 1 else "".join(domains)),
+            operations=options.parse_operations(",".join(names)),
+            scale="small" if chosen == "interpreter" else "full",
+        )
         prepare(target, options.announce)
         scores.append(measure(recipe, target, chosen, seeds, cases))
         if not json:

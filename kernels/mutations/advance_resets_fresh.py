@@ -29,4 +29,5 @@ MUTATION = Mutation(
         },
     },
     operations=("advance",),
+    domains=("total",),
 )

@@ -39,7 +39,7 @@ Alternatives = Sequence[Sequence[Rewrite]]
 @dataclass(frozen=True)
 class Mutation:
     """A planted fault. `summary` says in one sentence what is wrong with a mutated target, `operations` in which kinds
-    of operations it can show.
+    of operations it can show, `domains` where cases that show it are drawn.
 
     `rewrites` holds the alternatives for each file that is changed, by family of targets: first the family
     (`builtin`, `vllm`), then the file as the target names it (`fused/copy.py`,
@@ -50,6 +50,7 @@ class Mutation:
     summary: str
     rewrites: Mapping[str, Mapping[str, Alternatives]]
     operations: Sequence[str] = ("postprocess", "precopy")
+    domains: Sequence[str] = ("reachable",)
 
 
 def mutate(family: str, sources: Mapping[str, str], mutations: Sequence[Mutation]) -> dict[str, str]:

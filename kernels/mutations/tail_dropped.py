@@ -27,4 +27,5 @@ MUTATION = Mutation(
         },
     },
     operations=("postprocess", "precopy"),
+    domains=("total",),
 )
