@@ -14,7 +14,8 @@ import msgspec
 from harness.case import Case, InvalidCase, decode_case, encode_case
 from harness.check.outcome import Outcome, Signature
 from harness.generators.reachability import require_reachable
-from harness.shrink.passes import PASSES, Proposal
+from harness.shrink.passes import PASSES
+from harness.shrink.proposals import Proposal
 
 Judge = Callable[[Case], Outcome]
 """Judges a candidate. Raises InvalidCase if it is outside the preconditions."""

@@ -1,0 +1,32 @@
+"""A proposal is one smaller version of a case, made on demand; a pass yields proposals, boldest first.
+
+Proposals are pure functions of the case, so shrinking is deterministic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from harness.case import Case
+
+Proposal = Callable[[], Case]
+"""Makes a candidate; raises InvalidCase if there is none after all."""
+
+
+Pass = Callable[[Case], Iterator[Proposal]]
+
+
+def toward(value: int, least: int) -> Iterator[int]:
+    """Numbers below `value`, boldest first: the least, its successor, then halfway steps, then one less."""
+    seen = set()
+    for number in (least, least + 1, (value + least) // 2, value - 1):
+        if least <= number < value and number not in seen:
+            seen.add(number)
+            yield number
+
+
+def down_to_one(value: int) -> Iterator[int]:
+    """Steps of at most `value`, boldest first."""
+    while value >= 1:
+        yield value
+        value //= 2

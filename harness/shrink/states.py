@@ -1,0 +1,141 @@
+"""Passes over states and their memory: few elements, tight pages, buffers of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.case import Case, ConvState, State, TemporalState, state_extent
+from harness.generators.reachability import PAGE_ALIGNMENT
+from harness.shrink import edits
+from harness.shrink.edits import Where, replace
+from harness.shrink.proposals import Proposal, toward
+
+
+def tight_layout(case: Case) -> Iterator[Proposal]:
+    """Every state in a buffer of its own without gaps; then with its gap; then one state after the other."""
+    yield lambda: edits.repack(_tight_rows(case), lambda where, state: 0)
+    yield lambda: _tight_rows(case)
+    yield lambda: edits.repack(case, edits.natural_gap)
+    for where, state in case.layout.states():
+        if edits.natural_gap(where, state):
+            for gap in _gaps(state):
+                yield lambda only=where, gap=gap: edits.repack(  # type: ignore[misc]
+                    case, lambda w, s: gap if w == only else edits.natural_gap(w, s)
+                )
+
+
+def _gaps(state: State) -> Iterator[int]:
+    """Gaps between two blocks, simplest first: none, one element, strides of a round number of gigabytes, half of
+    what there is, and one element less."""
+    yield from (0, state.item_size)
+    extent = state_extent(state)
+    for stride in (1 << 29, 1 << 30, 1 << 31, 1 << 32):
+        if extent < stride < state.block_stride:
+            yield stride - extent
+    elements = (state.block_stride - extent) // state.item_size
+    for fewer in (elements // 2, elements - 1):
+        if fewer > 1:
+            yield fewer * state.item_size
+
+
+def _tight_rows(case: Case) -> Case:
+    """DS rows without gaps between them."""
+
+    def tight(_: Where, state: State) -> State:
+        if isinstance(state, ConvState) and state.row_stride is not None:
+            return replace(state, row_stride=state.window * state.item_size)
+        return state
+
+    return edits.map_states(case, tight)
+
+
+def smaller_pages(case: Case) -> Iterator[Proposal]:
+    """Shared buffers stay shared: all states of one byte, of one element, one number of one state, tight pages."""
+    if len(case.layout.buffers) == len(list(case.layout.states())):
+        return
+    yield lambda: edits.pack_pages(case, _byte)
+    # Not the smallest that may fail, but the same whatever states were there: two programs that shift one block.
+    yield lambda: edits.pack_pages(case, lambda state: _shiftable(state, case.layout.conv_layout))
+    yield lambda: edits.pack_pages(_tight_rows(case), _one_byte)
+    yield lambda: edits.pack_pages(_tight_rows(case), lambda state: state)
+    for _, state in case.layout.states():
+        for small in _smaller_state(state):
+            yield lambda old=state, small=small: edits.pack_pages(  # type: ignore[misc]
+                _tight_rows(case), lambda s: small if s == old else s
+            )
+
+
+def _byte(state: State) -> State:
+    """The plainest state there is, in the place of any."""
+    return TemporalState(
+        item_size=1, shape=(1,), buffer=state.buffer, offset=state.offset, block_stride=state.block_stride
+    )
+
+
+def _shiftable(state: State, conv_layout: str) -> State:
+    """The plainest state of which a shift by one token reads and writes a byte."""
+    return ConvState(
+        item_size=1,
+        window=3,
+        dim=1,
+        buffer=state.buffer,
+        offset=state.offset,
+        block_stride=state.block_stride,
+        row_stride=None if conv_layout == "SD" else 3,
+    )
+
+
+def _one_byte(state: State) -> State:
+    if isinstance(state, TemporalState):
+        return replace(state, item_size=1, shape=(1,))
+    return _conv(state, item_size=1, window=1, dim=1)
+
+
+def smaller_states(case: Case) -> Iterator[Proposal]:
+    """Few elements: the whole state at once, then one number at a time; blocks keep the gaps between them.
+
+    First of all a single byte in eight, in place of any state, where it does not matter what state it is.
+    """
+    for where, state in case.layout.states():
+        if state != _byte(state):
+            plain = edits.map_states(case, lambda w, s, only=where: _byte(s) if w == only else s)  # type: ignore[misc]
+            yield lambda plain=plain, only=where: edits.repack(  # type: ignore[misc]
+                plain, lambda w, s: PAGE_ALIGNMENT - 1 if w == only else edits.natural_gap(w, s)
+            )
+            yield lambda plain=plain: edits.repack(plain, edits.natural_gap)  # type: ignore[misc]
+        for small in _smaller_state(state):
+            yield lambda only=where, small=small: edits.repack(  # type: ignore[misc]
+                edits.map_states(case, lambda w, s: small if w == only else s),
+                lambda w, s: edits.natural_gap(w, case.layout.groups[w[0]].layers[w[1]].states[w[2]]),
+            )
+
+
+def _smaller_state(state: State) -> Iterator[State]:
+    sizes = [size for size in (1, 2, 4) if size < state.item_size]
+    if isinstance(state, TemporalState):
+        count = 1
+        for length in state.shape:
+            count *= length
+        for fewer in toward(count, 1):
+            yield replace(state, shape=(fewer,))
+        if len(state.shape) > 1:
+            yield replace(state, shape=(count,))
+        for size in sizes:
+            yield replace(state, item_size=size)
+        return
+    for window in toward(state.window, 1):
+        yield _conv(state, window=window)
+    for dim in toward(state.dim, 1):
+        yield _conv(state, dim=dim)
+    for size in sizes:
+        yield _conv(state, item_size=size)
+
+
+def _conv(state: ConvState, **changes: int) -> ConvState:
+    """A conv state with other numbers; the gap between DS rows stays."""
+    smaller = replace(state, **changes)
+    if state.row_stride is None:
+        return smaller
+    gap = state.row_stride - state.window * state.item_size
+    item = smaller.item_size
+    return replace(smaller, row_stride=smaller.window * item + -(-gap // item) * item)
