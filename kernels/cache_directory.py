@@ -11,6 +11,7 @@ import functools
 import os
 import shutil
 import tempfile
+import warnings
 from pathlib import Path
 
 import platformdirs
@@ -36,4 +37,5 @@ def _writable(directory: Path) -> Path:
     except OSError:
         private = Path(tempfile.mkdtemp(prefix="mamba-migration-harness-"))
         atexit.register(shutil.rmtree, private, ignore_errors=True)
+        warnings.warn(f"{directory} cannot be written: nothing is kept in the cache this time", stacklevel=3)
         return private

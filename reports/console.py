@@ -16,6 +16,11 @@ for _kept in "\n\t":
     del _SHOWN_AS[ord(_kept)]
 
 
+def printable(text: str) -> str:
+    """`text` without control characters, but for the ends of lines."""
+    return text.translate(_SHOWN_AS)
+
+
 class ReportConsole(Console):
     """A rich console without markup. Raises BrokenPipeError when nobody reads standard output any more."""
 
@@ -25,7 +30,7 @@ class ReportConsole(Console):
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Segments of `renderable`; those that carry text have no control characters."""
         for segment in super().render(renderable, options):
-            yield segment if segment.control else Segment(segment.text.translate(_SHOWN_AS), segment.style)
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
     def on_broken_pipe(self) -> None:
         """Pass the error on: rich would end the process with status 1, which means findings here."""

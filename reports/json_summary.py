@@ -9,6 +9,7 @@ from contextlib import contextmanager
 import msgspec
 
 from harness.campaign.events import CampaignFinished, Event, Notice
+from harness.reports.console import printable
 
 
 @contextmanager
@@ -17,7 +18,7 @@ def json_report() -> Iterator[Callable[[Event], None]]:
 
     def handle(event: Event) -> None:
         if isinstance(event, Notice):
-            print(f"harness: {event.text}", file=sys.stderr)
+            print(printable(f"harness: {event.text}"), file=sys.stderr)
         elif isinstance(event, CampaignFinished):
             print(msgspec.json.encode(event.summary).decode(), flush=True)
 

@@ -29,6 +29,7 @@ from harness.campaign.events import (
     Notice,
     Summary,
 )
+from harness.campaign.saving import NotSaved, save
 from harness.case import Case, decode_case
 from harness.check.outcome import Outcome, Signature
 from harness.check.worker import OUTCOMES
@@ -37,7 +38,7 @@ from harness.engines.random import CASES_PER_LAYOUT, GENERATOR_VERSION, Recipe, 
 from harness.engines.relations import RelationPolicy
 from harness.kernels.executors.registry import DEFAULT_CHECKS
 from harness.regimes import REGIMES, regimes_of
-from harness.repro import Origin, Repro, ShrinkRecord, repro_name, require_writable, write_repro
+from harness.repro import Origin, Repro, ShrinkRecord, repro_name, require_writable
 from harness.shrink.shrinker import shrink
 
 WORKER_LOSSES_LIMIT = 200
@@ -85,16 +86,6 @@ class _Found(msgspec.Struct):
     repro: Repro | None = None
 
 
-class _NotSaved(Exception):
-    """A finding that could not be written, of a full disk for example: what it was goes into the message."""
-
-    def __init__(self, repro: Repro, error: OSError) -> None:
-        origin = repro.origin
-        case = "" if origin.index is None else f", seed {origin.seed}, case {origin.index}"
-        what = f"{error.strerror}; {repro.signature}{case} is not saved, and the campaign ends"
-        self.error = OSError(error.errno, what, error.filename)
-
-
 class Campaign:
     """Runs once. `run` yields events as they happen and ends with CampaignFinished."""
 
@@ -120,7 +111,7 @@ class Campaign:
         finding cannot be saved: at once if that shows before the first case, else after the summary."""
         settings = self._settings
         require_writable(settings.out)
-        workers = [self._new_worker() for _ in range(settings.workers)]
+        workers = [self._new_worker() for _ in range(useful_workers(settings))]
         try:
             for worker in workers:
                 worker.wait_ready()
@@ -130,7 +121,7 @@ class Campaign:
                 settings.recipe,
                 settings.cases,
                 settings.budget_seconds,
-                settings.workers,
+                len(workers),
             )
             self._start = time.monotonic()
             failed: OSError | None = None
@@ -141,7 +132,7 @@ class Campaign:
                 self._lines.collect(workers)
                 if settings.shrink:
                     yield from self._shrink_all(workers[0])
-            except _NotSaved as not_saved:
+            except NotSaved as not_saved:
                 failed, seconds = not_saved.error, seconds or time.monotonic() - self._start
             yield from self._pass_on_notices()
         finally:
@@ -285,7 +276,7 @@ class Campaign:
             return
         repro = self._repro(case, outcome, index, None)
         path = self._settings.out / "as-drawn" / repro_name(repro)
-        _save(path, repro)
+        save(path, repro)
         self._found[signature] = _Found(index, case, outcome, path, 1 if known is None else known.cases + 1, repro)
         if known is None:
             yield FindingFound(signature, repro, path)
@@ -326,7 +317,7 @@ class Campaign:
             )
             repro = self._repro(shrunk.case, shrunk.outcome, found.index, record)
             path = self._settings.out / repro_name(repro)
-            _save(path, repro)
+            save(path, repro)
             found.repro, found.path = repro, path
             yield FindingShrunk(signature, repro, path)
             for case, outcome in shrunk.others:
@@ -335,7 +326,7 @@ class Campaign:
         for signature, (case, outcome, index) in met.items():
             repro = self._repro(case, outcome, None, None)
             path = self._settings.out / "met-while-shrinking" / repro_name(repro)
-            _save(path, repro)
+            save(path, repro)
             self._found[signature] = _Found(index, case, outcome, path, 0, repro)
             yield FindingFound(signature, repro, path)
 
@@ -394,6 +385,13 @@ class Campaign:
         )
 
 
+def useful_workers(settings: Settings) -> int:
+    """Workers that get a block of cases: starting one takes seconds of processor time, so no others are started."""
+    if settings.cases is None:
+        return settings.workers
+    return min(settings.workers, -(-settings.cases // CASES_PER_LAYOUT))
+
+
 def shrinking_judge(worker: WorkerProcess, signature: Signature) -> Callable[[Case], Outcome]:
     """Judges candidates for a smaller case of the same finding: if a relation saw it, that one is asked."""
     asked = () if signature.relation is None else (signature.relation,)
@@ -404,13 +402,6 @@ def shrinking_judge(worker: WorkerProcess, signature: Signature) -> Callable[[Ca
         return worker.check(case, asked, sighted=signature.sighted)
 
     return judge
-
-
-def _save(path: Path, repro: Repro) -> None:
-    try:
-        write_repro(path, repro)
-    except OSError as error:
-        raise _NotSaved(repro, error) from error
 
 
 def _precedes(case: Case, index: int, other: Case, other_index: int) -> bool:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from harness.reports.console import printable
+
 
 class Announcer:
     """Satisfies harness.kernels.targets.downloading.ShowsProgress."""
@@ -13,7 +15,7 @@ class Announcer:
 
     def __call__(self, text: str) -> None:
         self._end_bar()
-        print(f"harness: {text}", file=sys.stderr, flush=True)
+        print(printable(f"harness: {text}"), file=sys.stderr, flush=True)
 
     def progress(self, done: int, total: int | None) -> None:
         """Draw the bar anew, on a terminal; it goes when the download is complete."""

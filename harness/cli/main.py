@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+import warnings
 from typing import Any, cast
 
 import typer
@@ -20,6 +21,7 @@ from harness.cli import bench, cache, demo, doctor, names, replay, run, show, sh
 from harness.kernels.executors.registry import UnavailableExecutor
 from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.releases import OFFLINE_VARIABLE
+from harness.reports.console import printable
 
 BAD_INPUT, HARNESS_FAILED, INTERRUPTED = 2, 4, 130
 
@@ -74,6 +76,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a narrow encoding is no reason to fail
+    warnings.showwarning = _warn
     try:
         status = _run()
         if sys.stdout is not None:
@@ -95,7 +98,7 @@ def main() -> None:
             _complain(f"{error.filename2 or error.filename or ''}: {error.strerror or error}".lstrip(": "), BAD_INPUT)
         )
     except WorkerError as error:
-        print(error, file=sys.stderr)
+        print(printable(str(error)), file=sys.stderr)
         sys.exit(_complain("the harness itself failed; the lines above say where", HARNESS_FAILED))
     except KeyboardInterrupt:
         sys.exit(_complain("interrupted", INTERRUPTED))
@@ -122,6 +125,11 @@ def _explain(error: Any) -> int:
     return _complain(f"{error.format_message()} (see {command} --help)", BAD_INPUT)
 
 
+def _warn(message: Warning | str, *_: object, **__: object) -> None:
+    """Tell a warning in one line, as workers do; where in the code it came from helps nobody at a terminal."""
+    print(printable(f"harness: {' '.join(str(message).split())}"), file=sys.stderr)
+
+
 def _complain(text: str, status: int) -> int:
-    print(f"harness: {' '.join(text.split())}", file=sys.stderr)
+    print(printable(f"harness: {' '.join(text.split())}"), file=sys.stderr)
     return status

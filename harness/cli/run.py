@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -167,7 +168,7 @@ def run(
         if status or not ops:
             sys.exit(status)
 
-    from harness.campaign.campaign import Settings
+    from harness.campaign.campaign import Settings, useful_workers
     from harness.engines.random import Recipe
     from harness.kernels.targets.registry import prepare
     from harness.kernels.targets.selection import select
@@ -201,6 +202,11 @@ def run(
         fail_fast=fail_fast,
         shrink=not no_shrink,
     )
+    started = useful_workers(settings)
+    if started > 2 * (os.cpu_count() or 1):
+        options.announce(
+            f"{started} workers share {os.cpu_count()} processors: they start slowly, and nothing gets faster"
+        )
     report = "json" if json else "terminal"
     sys.exit(follow(settings, report) if targets is None else follow_several(settings, names, report))
 

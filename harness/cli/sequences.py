@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import msgspec
 import typer
 
 from harness.cli import options
+from harness.reports.console import printable
 from harness.repro.sequences import SequenceRepro
 
 SEQUENCES = "sequences"
 """The name among operations."""
+
+
+def say(text: str, file: TextIO | None = None) -> None:
+    """Print what comes from files and from production code: no control character of theirs reaches a terminal."""
+    print(printable(text), file=file)
 
 
 def split_operations(text: str) -> tuple[str, bool]:
@@ -114,7 +120,7 @@ def run_sequences(
         fail_fast=fail_fast,
         resume=resume,
     )
-    summary = SequenceCampaign(settings, (lambda _: None) if json else print).run()
+    summary = SequenceCampaign(settings, (lambda _: None) if json else say).run()
     if json:
         print(msgspec.json.encode(summary).decode())
     else:
@@ -132,22 +138,22 @@ def _split_planted(planted: str, has_kernels: bool) -> tuple[tuple[str, ...], tu
 
 
 def _print_summary(summary: Any) -> None:
-    print(
+    say(
         f"{summary.target}: {summary.sequences} sequences, {summary.steps} steps in {summary.seconds:.0f} s "
         f"({summary.steps_per_second:.0f} steps a second of processor time)"
     )
     for name, count in summary.counters.items():
-        print(f"  {name:28} {count:10}")
+        say(f"  {name:28} {count:10}")
     for reason, count in summary.skipped.items():
-        print(f"  skipped: {reason} ({count} sequences)")
+        say(f"  skipped: {reason} ({count} sequences)")
     if summary.fixes:
-        print(f"  kept clear of by their fixes: {', '.join(summary.fixes)}")
+        say(f"  kept clear of by their fixes: {', '.join(summary.fixes)}")
     for finding in summary.findings:
         issue = f" [{finding.issue}]" if finding.issue else ""
-        print(f"FOUND {finding.signature}{issue} in {finding.sequences} sequences: {finding.summary}")
-        print(f"  {finding.repro} ({finding.events} events)")
+        say(f"FOUND {finding.signature}{issue} in {finding.sequences} sequences: {finding.summary}")
+        say(f"  {finding.repro} ({finding.events} events)")
     for line in summary.missing:
-        print(f"MISSING {line}")
+        say(f"MISSING {line}")
 
 
 def replay_sequence(
@@ -168,23 +174,23 @@ def replay_sequence(
         answered = {"file": str(file), "answer": answer, "same": same, "target": chosen, "summary": said}
         print(msgspec.json.encode({**answered, "result": msgspec.to_builtins(result)}).decode())
     else:
-        print(f"{answer}{'' if same or answer != 'FAILED' else ' (another signature)'}: {file} on {chosen}\n  {said}")
+        say(f"{answer}{'' if same or answer != 'FAILED' else ' (another signature)'}: {file} on {chosen}\n  {said}")
     return {"FIXED": 0, "FAILED": 1, "SKIPPED": 3}[answer]
 
 
 def show_sequence(file: Path, repro: SequenceRepro) -> None:
     """Tell a sequence in human words."""
     config = repro.sequence.config
-    print(f"{file}: {repro.signature}, found on {repro.origin.target}" + (f" [{repro.issue}]" if repro.issue else ""))
-    print(f"  {repro.evidence.summary}")
+    say(f"{file}: {repro.signature}, found on {repro.origin.target}" + (f" [{repro.issue}]" if repro.issue else ""))
+    say(f"  {repro.evidence.summary}")
     for line in repro.evidence.details:
-        print(f"    {line}")
-    print("Configuration")
+        say(f"    {line}")
+    say("Configuration")
     for name in config.__struct_fields__:
-        print(f"  {name:24} {getattr(config, name)}")
+        say(f"  {name:24} {getattr(config, name)}")
     if repro.fixes or repro.faults:
-        print(f"Switched: fixes {', '.join(repro.fixes) or 'none'}; planted faults {', '.join(repro.faults) or 'none'}")
-    print(f"Events ({len(repro.sequence.events)}, {repro.sequence.steps} steps)")
+        say(f"Switched: fixes {', '.join(repro.fixes) or 'none'}; planted faults {', '.join(repro.faults) or 'none'}")
+    say(f"Events ({len(repro.sequence.events)}, {repro.sequence.steps} steps)")
     for i, event in enumerate(repro.sequence.events):
         fields = {
             name: getattr(event, name)
@@ -192,7 +198,7 @@ def show_sequence(file: Path, repro: SequenceRepro) -> None:
             if default != "version"
         }
         said = ", ".join(f"{name} {_said(value)}" for name, value in fields.items() if value not in ((), False))
-        print(f"  {i:3} {type(event).__name__.lower():7} {said}")
+        say(f"  {i:3} {type(event).__name__.lower():7} {said}")
 
 
 def _said(value: object) -> str:
@@ -219,7 +225,7 @@ def shrink_sequence_file(
         child.wait_ready()
         result = child.check(repro.sequence, controls)
         if result.violation is None:
-            print(f"{'SKIPPED' if result.skipped else 'FIXED'}: {file} does not fail on {chosen}", file=sys.stderr)
+            say(f"{'SKIPPED' if result.skipped else 'FIXED'}: {file} does not fail on {chosen}", file=sys.stderr)
             return 3 if result.skipped else 0
         signature = signature_of(result.violation)
         issue = classify(child, repro.sequence, controls)
@@ -244,7 +250,7 @@ def shrink_sequence_file(
         print(msgspec.json.encode({"repro": str(path), "signature": str(signature), "shrink": record}).decode())
     else:
         nothing = "nothing to take away, " if path == file else ""
-        print(f"{path}: {nothing}{signature}, {len(shrunk.case.events)} events, {shrunk.executions} executions")
+        say(f"{path}: {nothing}{signature}, {len(shrunk.case.events)} events, {shrunk.executions} executions")
     return 1
 
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harness.case import InvalidCase
 from harness.cli import options
 from harness.cli.options import ExecutorOption, JsonOption
+
+if TYPE_CHECKING:
+    from harness.repro import Repro
 
 
 def sweep(
@@ -45,11 +48,10 @@ def sweep(
         raise typer.BadParameter("--markdown and --json exclude each other")
     from harness.kernels.targets.selection import select
     from harness.reports import swept as reporting
-    from harness.repro import read_repro
     from harness.repro import sweep as sweeping
 
     chosen = select(targets)
-    repros = [(file, read_repro(file)) for file in _files(files)]
+    repros = [(file, _read(file)) for file in _files(files)]
     options.announce_downloads(chosen)
     results = sweeping.sweep(
         repros,
@@ -68,6 +70,16 @@ def sweep(
     else:
         reporting.print_table(results)
     sys.exit(status)
+
+
+def _read(file: Path) -> Repro:
+    """Raises InvalidCase, also for a sequence: which releases can be driven is a question of its own."""
+    from harness.repro import read_repro
+    from harness.repro.sequences import read_sequence_repro
+
+    if read_sequence_repro(file) is not None:
+        raise InvalidCase(f"{file} carries a step sequence, which sweep does not take: harness replay FILE -t vllm==X")
+    return read_repro(file)
 
 
 def _files(paths: list[Path]) -> list[Path]:

@@ -12,7 +12,7 @@ from msgspec import Meta
 from harness.case import InvalidCase
 from harness.case.sequence import SequenceCase, encode_sequence
 from harness.check.outcome import Evidence, Signature
-from harness.repro.format import REPRO_VERSION, Origin, ShrinkRecord
+from harness.repro.format import REPRO_VERSION, Origin, ShrinkRecord, Text
 from harness.repro.store import MAX_BYTES
 
 
@@ -27,7 +27,7 @@ class SequenceRepro(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     origin: Origin
     fixes: Annotated[tuple[str, ...], Meta(max_length=32)] = ()
     faults: Annotated[tuple[str, ...], Meta(max_length=8)] = ()
-    issue: str | None = None
+    issue: Text | None = None
     kernels: str | None = None
     shrink: ShrinkRecord | None = None
     sequence: SequenceCase

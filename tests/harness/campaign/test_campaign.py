@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.campaign.campaign import Campaign, Settings
+from harness.campaign.campaign import Campaign, Settings, useful_workers
 from harness.campaign.events import (
     CampaignFinished,
     CaseJudged,
@@ -78,6 +78,13 @@ def test_the_number_of_workers_changes_nothing(settings: Callable[..., Settings]
         )
     assert told[0] == told[1]
     assert told[0][-1] == 1
+
+
+@pytest.mark.parametrize(("cases", "wanted"), [(1, 1), (16, 1), (17, 2), (10**6, 200), (None, 200)])
+def test_no_worker_is_started_that_would_get_no_cases(
+    settings: Callable[..., Settings], cases: int | None, wanted: int
+) -> None:
+    assert useful_workers(settings("builtin", cases=cases, workers=200)) == wanted
 
 
 def test_a_finding_is_the_first_case_with_its_signature(settings: Callable[..., Settings]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -12,6 +14,7 @@ import pytest
 
 from harness.repro import read_repro, write_repro
 
+Command = Callable[..., tuple[int, str, str]]
 ROOT = Path(__file__).parents[3]
 COMMAND = [sys.executable, "-P", "-c", "from harness.cli.main import main; main()"]
 
@@ -45,6 +48,38 @@ def test_no_space_left() -> None:
             check=False,
         )
     assert (ended.returncode, ended.stderr) == (2, "harness: No space left on device\n")
+
+
+@pytest.mark.parametrize("name", ["summary", "issue", "target"])
+def test_a_sequence_file_cannot_tell_the_terminal_anything(command: Command, tmp_path: Path, name: str) -> None:
+    document = json.loads((ROOT / "corpus/sequences/async-accepted-counts.json").read_text())
+    place = {"summary": document["evidence"], "issue": document, "target": document["origin"]}[name]
+    place[name] = "odd\x1b[2J\x07[red]"
+    (tmp_path / "bug.json").write_text(json.dumps(document))
+    status, out, err = command("show", tmp_path / "bug.json")
+    assert (status, err) == (0, "")
+    assert "odd?[2J?[red]" in out
+
+
+@pytest.mark.parametrize("sequence", [False, True])
+def test_nor_can_an_error_about_a_file(command: Command, frozen: Path, tmp_path: Path, sequence: bool) -> None:
+    file = ROOT / "corpus/sequences/async-accepted-counts.json" if sequence else frozen / "wrong-group-minimal.json"
+    document = json.loads(file.read_text())
+    document["signature"]["\x1b[2J"] = 1
+    (tmp_path / "bug.json").write_text(json.dumps(document))
+    for name in ("show", "replay", "shrink", "sweep"):
+        status, out, err = command(name, tmp_path / "bug.json")
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert "unknown field `?[2J`" in err
+
+
+def test_a_cache_that_cannot_be_written_is_told(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HARNESS_CACHE_DIR", f"{os.devnull}/cache")
+    status, _, err = command("cache", "list")
+    assert (status, err) == (
+        0,
+        f"harness: {os.devnull}/cache cannot be written: nothing is kept in the cache this time\n",
+    )
 
 
 def test_a_narrow_encoding(frozen: Path, tmp_path: Path) -> None:

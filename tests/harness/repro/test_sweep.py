@@ -129,6 +129,7 @@ def repro(tmp_path: Path, make_case: Callable[..., Case]) -> Path:
     return path
 
 
+CORPUS = Path(__file__).parents[3] / "corpus"
 TARGETS = "builtin,broken:raise,broken:segfault,broken:lack,broken:load-refused,broken:load-raises"
 
 
@@ -166,6 +167,7 @@ def test_a_folder_and_a_table(harness: Command, repro: Path, executor_name: str)
     [
         (["missing.json"], "missing.json: no such file"),
         (["."], "no repro files in this folder"),
+        ([CORPUS / "sequences/drained-queue.json"], "carries a step sequence, which sweep does not take"),
         (["missing.json", "-t", "vllm>9"], "no known release of vllm is >9"),
     ],
 )

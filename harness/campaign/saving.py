@@ -1,0 +1,25 @@
+"""Saving is writing a finding to a file while a campaign runs; if that fails, what was found is told instead."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.repro import Repro, write_repro
+
+
+class NotSaved(Exception):
+    """A finding that could not be written, of a full disk for example: what it was goes into the message."""
+
+    def __init__(self, repro: Repro, error: OSError) -> None:
+        origin = repro.origin
+        case = "" if origin.index is None else f", seed {origin.seed}, case {origin.index}"
+        what = f"{error.strerror}; {repro.signature}{case} is not saved, and the campaign ends"
+        self.error = OSError(error.errno, what, error.filename)
+
+
+def save(path: Path, repro: Repro) -> None:
+    """Write a repro file. Raises NotSaved."""
+    try:
+        write_repro(path, repro)
+    except OSError as error:
+        raise NotSaved(repro, error) from error
