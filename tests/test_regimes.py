@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 
 import pytest
 
@@ -14,22 +15,31 @@ from harness.generators.draw import RandomDraw
 from harness.regimes import REGIMES, regimes_of
 
 CASES = 6000
+CASES_OF_OPERATION = 480
 LAYOUT_EVERY = 8
 
 
 @pytest.fixture(scope="module")
 def counts() -> dict[str, Counter]:
-    """How many of some thousand cases of each domain are in each regime."""
+    """How many of some thousand cases of each domain are in each regime; of those about one operation, how many of some
+    hundred that were asked for."""
     found = {}
     for domain in ("reachable", "total"):
         counter: Counter = Counter()
-        for index in range(CASES):
-            if index % LAYOUT_EVERY == 0:
-                plan = draw_layout(RandomDraw(f"5/layout/{index // LAYOUT_EVERY}"), domain, "full")
-            case = draw_case(RandomDraw(f"5/case/{index}"), plan, domain, ("postprocess", "precopy"), "full")
-            counter.update(regimes_of(case))
+        for name in drawn(domain, ("postprocess", "precopy"), CASES):
+            counter[name] += REGIMES[name].operation is None
+        for operation in sorted({regime.operation for regime in REGIMES.values() if regime.operation}):
+            for name in drawn(domain, (operation,), CASES_OF_OPERATION):
+                counter[name] += REGIMES[name].operation == operation
         found[domain] = counter
     return found
+
+
+def drawn(domain, operations, cases: int) -> Iterator[str]:
+    for index in range(cases):
+        if index % LAYOUT_EVERY == 0:
+            plan = draw_layout(RandomDraw(f"5/layout/{index // LAYOUT_EVERY}"), domain, "full")
+        yield from regimes_of(draw_case(RandomDraw(f"5/case/{index}"), plan, domain, operations, "full"))
 
 
 @pytest.mark.parametrize("name", sorted(REGIMES))

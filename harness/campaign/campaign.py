@@ -375,7 +375,7 @@ class Campaign:
             regimes={
                 name: self._regimes[name]
                 for name, regime in sorted(REGIMES.items())
-                if "total" in domains or regime.reachable
+                if ("total" in domains or regime.reachable) and regime.operation in (None, *settings.recipe.operations)
             },
             kernel_lines=self._lines.coverage(),
             exit_status=1 if findings else 3 if missing else 0,

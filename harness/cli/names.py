@@ -48,7 +48,9 @@ def _all() -> dict[Kind, dict[str, str]]:
     return {
         "operations": operations,
         "regimes": {
-            name: f"{regime.summary}{'' if regime.reachable else ' (total domain only)'}"
+            name: regime.summary
+            + ("" if regime.operation is None else f" ({regime.operation})")
+            + ("" if regime.reachable else " (total domain only)")
             for name, regime in sorted(REGIMES.items())
         },
         "relations": {name: f"the same result {relation.summary}" for name, relation in relations().items()},
