@@ -14,6 +14,8 @@ from harness.repro import read_repro
 from harness.repro.replay import recorded_target
 
 ROOT = Path(__file__).resolve().parents[1]
+ENLARGED = ("v2-accepted-race-many-programs.json",)
+"""Made larger by hand, for what shows on a GPU only at size."""
 CORPUS = sorted((ROOT / "corpus").glob("*.json"))
 PAGE = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
 SPOT_CHECKED = ("0.24.0", "0.27.1", "0.33.0")
@@ -45,8 +47,11 @@ def test_every_file_has_a_row_and_every_row_a_file() -> None:
 @pytest.mark.parametrize("file", CORPUS, ids=lambda file: file.stem)
 def test_files_are_minimal_forms_of_what_releases_do(file: Path) -> None:
     repro = read_repro(file)
-    assert repro.shrink is not None
-    assert repro.shrink.complete
+    if file.name in ENLARGED:
+        assert repro.shrink is None
+    else:
+        assert repro.shrink is not None
+        assert repro.shrink.complete
     assert recorded_target(repro).startswith("vllm==")
     assert f"| {repro.case.domain} |" in next(line for line in PAGE.splitlines() if f"`corpus/{file.name}`" in line)
 
