@@ -425,7 +425,8 @@ class Session:
 
     def _read(self, plan: MemoryPlan) -> Image:
         arena = self._require_arena()
-        return Image([(start, arena.read(start, size).copy()) for start, size in plan.covered])
+        starts = [start for start, _ in plan.covered]
+        return Image(list(zip(starts, arena.read_all(plan.covered), strict=True)))
 
 
 def layout_tensors(arena: Arena, base: LayoutPlan) -> LayoutTensors:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import functools
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -86,6 +86,10 @@ class Arena(abc.ABC):
     @abc.abstractmethod
     def read(self, offset: int, size: int) -> np.ndarray:
         """Bytes of the arena, after everything launched so far has finished. May be a view: do not keep it."""
+
+    def read_all(self, spans: Iterable[tuple[int, int]]) -> list[np.ndarray]:
+        """Copies of several spans `(offset, size)`, at the price of one wait."""
+        return [self.read(offset, size).copy() for offset, size in spans]
 
     @abc.abstractmethod
     def tensor(

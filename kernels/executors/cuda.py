@@ -7,7 +7,7 @@ through the bytes alone.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.kernels.executors.base import Arena, Executor, ExecutorCannot
@@ -62,8 +62,16 @@ class CudaExecutor(Executor):
         return CountedFunction(function, **options)
 
 
+STAGING_BYTES = 1 << 26
+"""Page-locked host memory through which small copies go."""
+
+
 class CudaArena(Arena):
-    """One allocation on a CUDA device."""
+    """One allocation on a CUDA device.
+
+    A case is many small copies. From page-locked memory they are only queued, in the order of the kernels around them,
+    and the host waits once, when it reads.
+    """
 
     def __init__(self, size: int, device: torch.device) -> None:
         import torch
@@ -73,6 +81,8 @@ class CudaArena(Arena):
             self._memory = torch.empty(max(size, 1), dtype=torch.uint8, device=device)
         except torch.cuda.OutOfMemoryError as error:
             raise ExecutorCannot(f"{device} has no room for {size} bytes") from error
+        self._staging = torch.empty(STAGING_BYTES, dtype=torch.uint8, pin_memory=True)
+        self._used = 0
         self.size = size
         self.address = self._memory.data_ptr()
 
@@ -81,15 +91,47 @@ class CudaArena(Arena):
         import torch
 
         self._check(offset, data.size)
-        # A private copy: torch wants writable memory, and the caller may change its own before the transfer is done.
-        self._memory[offset : offset + data.size] = torch.from_numpy(np.array(data, dtype=np.uint8))
+        place = self._memory[offset : offset + data.size]
+        staged = self._staged(data.size)
+        if staged is None:
+            place.copy_(torch.from_numpy(np.array(data, dtype=np.uint8)))
+        else:
+            staged.numpy()[:] = data
+            place.copy_(staged, non_blocking=True)
 
     def read(self, offset: int, size: int) -> np.ndarray:
+        (data,) = self.read_all([(offset, size)])
+        return data
+
+    def read_all(self, spans: Iterable[tuple[int, int]]) -> list[np.ndarray]:
+
+        spans = list(spans)
+        self._wait()
+        found: list[torch.Tensor] = []
+        for offset, size in spans:
+            self._check(offset, size)
+            here = self._memory[offset : offset + size]
+            staged = self._staged(size, wait=False)
+            found.append(here.cpu() if staged is None else staged.copy_(here, non_blocking=True))
+        self._wait()
+        return [data.numpy().copy() for data in found]
+
+    def _staged(self, size: int, *, wait: bool = True) -> torch.Tensor | None:
+        """Page-locked memory that no queued copy uses; None if there is none. `wait`: for queued copies, if needed."""
+        if size > STAGING_BYTES - self._used:
+            if not wait or size > STAGING_BYTES:
+                return None
+            self._wait()
+        staged = self._staging[self._used : self._used + size]
+        self._used += size
+        return staged
+
+    def _wait(self) -> None:
+        """Until everything queued is done. Faults of kernels come up here."""
         import torch
 
-        self._check(offset, size)
         torch.cuda.synchronize(self._memory.device)
-        return self._memory[offset : offset + size].cpu().numpy()
+        self._used = 0
 
     def tensor(
         self, offset: int, size: int, dtype: torch.dtype, shape: Sequence[int], strides: Sequence[int]
