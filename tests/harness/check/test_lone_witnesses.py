@@ -1,22 +1,29 @@
 """Each check of one run sees a fault that nothing else does: without that check, the faulty target passes.
 
 A check that has died in silence looks like a target without faults; here it fails a test. Relations between runs have
-the same in `tests/oracles/relations`; crashes, hangs and exceptions are tested where they are told.
+the same in `tests/oracles/relations`.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import harness.check.session
 from harness.case import Case, Postprocess, PostprocessRow, Precopy, PrecopyRow
-from harness.check.session import Session
+from harness.check.operations.migration import PrecopyCall
+from harness.check.session import HarnessError, Session
+from harness.check.worker_process import WorkerProcess
 from harness.kernels.executors.registry import create_executor, executor_class
 from harness.kernels.mutations.mutation import Mutation, Rewrite
 from harness.kernels.targets.builtin import BuiltinTarget
+from harness.oracles.expected import Expected
 
 MOVE = Precopy(runner="V1", rows=(PrecopyRow(slot=0, source_column=0, destination_column=1, bias=0),))
 SHIFT = PostprocessRow(slot=0, scheduled=3, computed=2, draft=2, accepted=2, state_column=0)
@@ -85,3 +92,57 @@ def test_a_fault_that_one_check_alone_sees(
     monkeypatch.setattr(harness.check.session, check, lambda *_: None)
     blind = Session(BuiltinTarget(executor, [planted]), executor).check(case)
     assert [verdict.status for verdict in blind.verdicts] == ["pass"]
+
+
+# The target of the following tests does in Python what the oracle expects: every byte is right.
+
+
+def test_launches_alone_tell_a_target_that_runs_no_kernel(
+    shop: Any, make_case: Callable[..., Case], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case = make_case(MOVE)
+    assert [verdict.status for verdict in shop.check(case).verdicts] == ["pass"]
+    shop.launches = 0
+    with pytest.raises(HarnessError, match="without launching a kernel, though work was expected"):
+        shop.check(case)
+    monkeypatch.setattr(Expected, "expects_work", property(lambda self: False))
+    assert [verdict.status for verdict in shop.check(case).verdicts] == ["pass"]
+
+
+def test_the_exception_alone_tells_a_target_that_fails_after_its_work(
+    shop: Any, make_case: Callable[..., Case], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: Any) -> None:
+        raise RuntimeError("after the last kernel")
+
+    case = make_case(MOVE, domain="reachable")
+    assert str(shop.check(case, fail).signature) == "precopy/exception/RuntimeError/half-way/-"
+    run = PrecopyCall.run
+
+    def swallow(*arguments: Any) -> None:
+        with contextlib.suppress(RuntimeError):
+            run(*arguments)
+
+    monkeypatch.setattr(PrecopyCall, "run", swallow)
+    assert [verdict.status for verdict in shop.check(case, fail).verdicts] == ["pass"]
+
+
+@pytest.mark.parametrize(("how", "violation"), [("segfault", "crash-SIGSEGV"), ("exit", "exit-3"), ("hang", "hang")])
+def test_isolation_alone_tells_a_target_that_takes_its_process_down(
+    how: str, violation: str, make_case: Callable[..., Case], broken_targets: Path, executor_name: str
+) -> None:
+    spec = importlib.util.spec_from_file_location("broken_targets", broken_targets / "broken_targets.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    case = make_case(msgspec.structs.replace(MOVE, runner="V2"))
+
+    with WorkerProcess(f"broken:{how}", executor_name, limit=5.0) as worker:
+        worker.wait_ready()
+        assert str(worker.check(case).signature) == f"precopy/isolation/{violation}/process/-"
+
+    # The same target without the harm, in a process with everything else: nothing is wrong with its bytes.
+    executor = create_executor(executor_name)
+    harmless = module.BrokenTarget(f"broken:{how}", lambda arrays: None, None, BuiltinTarget(executor))
+    assert [verdict.status for verdict in Session(harmless, executor).check(case).verdicts] == ["pass"]
