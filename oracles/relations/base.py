@@ -17,9 +17,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from harness.case import Case, Operation, Postprocess, operation_name
+from harness.case import Case, Operation, Postprocess, PostprocessEntry, operation_name
 from harness.memory import Image, MemoryPlan
 from harness.oracles.expected import ACCEPTED_OUT, Expected
+from harness.oracles.operations.postprocess_entry import ACCEPTED_ON_HOST
 
 
 class Undefined(Exception):
@@ -194,6 +195,9 @@ def buffers(plan: MemoryPlan) -> Iterator[Tie]:
 def accepted_counts(run: Run, step: int) -> list[int]:
     """The counts a postprocess left, by batch row; 0 for rows that the mapping skips. Empty for other operations."""
     operation = run.case.program[step]
+    if isinstance(operation, PostprocessEntry):
+        counts = run.steps[step].results[ACCEPTED_ON_HOST]
+        return [counts[row] for row in range(len(operation.rows))]
     if not isinstance(operation, Postprocess):
         return []
     if operation.runner == "V1":

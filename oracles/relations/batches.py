@@ -6,10 +6,24 @@ from collections.abc import Sequence
 
 import msgspec
 
-from harness.case import SKIP_ROW, Advance, Case, FillAccepted, Postprocess, Precopy, ScatterAccepted
+from harness.case import (
+    SKIP_ROW,
+    Advance,
+    Case,
+    FillAccepted,
+    Postprocess,
+    PostprocessEntry,
+    Precopy,
+    Preprocess,
+    ScalarCopy,
+    ScatterAccepted,
+)
 
-BATCHES = (Postprocess, Precopy, Advance, ScatterAccepted, FillAccepted)
-"""Operations whose rows do not know of each other, and that find all their arguments in arrays."""
+BATCHES = (
+    *(Postprocess, Precopy, Advance, ScatterAccepted, FillAccepted),
+    *(PostprocessEntry, Preprocess, ScalarCopy),
+)
+"""Operations whose rows do not know of each other, and whose results lie in state memory, arrays and counts."""
 
 replace = msgspec.structs.replace
 

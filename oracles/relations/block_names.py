@@ -11,8 +11,24 @@ from itertools import combinations
 
 import msgspec
 
-from harness.case import Case, Layout, Postprocess, Precopy, state_extent
+from harness.case import (
+    Advance,
+    AlignedIndices,
+    AllMode,
+    Case,
+    FillAccepted,
+    Layout,
+    Postprocess,
+    PostprocessEntry,
+    Precopy,
+    Preprocess,
+    ScalarCopy,
+    ScatterAccepted,
+    Stage,
+    state_extent,
+)
 from harness.memory import Image, MemoryPlan
+from harness.oracles.operations.aligned_indices import ALIGNED_INDICES
 from harness.oracles.relations.base import (
     Comparison,
     Mismatch,
@@ -28,13 +44,21 @@ from harness.oracles.relations.base import (
 replace = msgspec.structs.replace
 
 
+KNOWN = (
+    *(Postprocess, Precopy, Advance, AlignedIndices, ScatterAccepted, FillAccepted),
+    *(Stage, ScalarCopy, PostprocessEntry, Preprocess, AllMode),
+)
+"""Not a forward pass, whose bytes belong to blocks by name, nor the edits of tables between such passes."""
+
+
 class BlockNames(Relation):
     name = "block-names"
     summary = "with other ids for the physical blocks, their payload moved along"
 
     def variants(self, first: Run) -> Sequence[Variant]:
         case = first.case
-        require_operations(case, Postprocess, Precopy)
+        require_operations(case, *KNOWN)
+        _require_named_cells(case)
         if case.layout.num_blocks < 3:
             raise Undefined("there is one block beside the null block")
         _require_one_stride(case.layout)
@@ -50,7 +74,19 @@ class BlockNames(Relation):
         for step in range(len(first.steps)):
             compare = Comparison(first, step, others[0], 0, step)
             yield from compare.ties(ties)
-            yield from compare.results()
+            if isinstance(first.case.program[step], AlignedIndices):
+                yield from _renamed_results(first, others[0], step)
+            else:
+                yield from compare.results()
+
+
+def _renamed_results(first: Run, other: Run, step: int) -> Iterator[ResultMismatch]:
+    """Aligned indices are the names themselves."""
+    theirs = other.steps[step].results[ALIGNED_INDICES]
+    for entry, block in first.steps[step].results[ALIGNED_INDICES].items():
+        wanted = renamed(block, first.case.layout.num_blocks)
+        if theirs[entry] != wanted:
+            yield ResultMismatch(step, ALIGNED_INDICES, entry, 0, wanted, theirs[entry])
 
 
 def _ties(case: Case, plan: MemoryPlan) -> Iterator[Tie]:
@@ -72,6 +108,16 @@ def _renamed(case: Case) -> Case:
     )
     owners = tuple(contents.owners[renamed(block, count)] for block in range(count))
     return replace(case, contents=replace(contents, tables=tables, owners=owners))
+
+
+def _require_named_cells(case: Case) -> None:
+    """Raise Undefined if indices are looked up in stale cells, whose ids are no part of the case."""
+    for operation in case.program:
+        for row in operation.rows if isinstance(operation, AlignedIndices) else ():
+            end = max((row.length - 1) // case.layout.block_size, 0) + 1 + case.layout.num_spec
+            for table in case.contents.tables:
+                if row.slot >= len(table) or len(table[row.slot]) < end:
+                    raise Undefined("indices are looked up in stale cells")
 
 
 def _require_one_stride(layout: Layout) -> None:

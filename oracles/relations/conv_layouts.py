@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from harness.case import (
     Advance,
     AlignedIndices,
+    AllMode,
     Case,
     ConvState,
     EditTables,
@@ -25,7 +26,10 @@ from harness.case import (
     Postprocess,
     PostprocessEntry,
     Precopy,
+    Preprocess,
+    ScalarCopy,
     ScatterAccepted,
+    Stage,
     State,
 )
 from harness.memory import Image, MemoryPlan, StatePlace
@@ -40,11 +44,15 @@ from harness.oracles.relations.base import (
     Variant,
     require_operations,
 )
+from harness.oracles.relations.scalar_path import biases_of_moves
 
 replace = msgspec.structs.replace
 
-KNOWN = (Postprocess, Precopy, Advance, AlignedIndices, PostprocessEntry, ScatterAccepted, FillAccepted, EditTables)
-"""Not a forward pass, whose bytes would have to be transposed too, and not the scalar path, which knows SD alone."""
+KNOWN = (
+    *(Postprocess, Precopy, Advance, AlignedIndices, PostprocessEntry, ScatterAccepted, FillAccepted, EditTables),
+    *(Stage, AllMode, Preprocess, ScalarCopy),
+)
+"""Not a forward pass, whose bytes would have to be transposed too. The scalar path moves whole DS windows alone."""
 
 Bytes = NDArray[np.uint8]
 
@@ -56,6 +64,12 @@ class ConvLayouts(Relation):
     def variants(self, first: Run) -> Sequence[Variant]:
         case = first.case
         require_operations(case, *KNOWN)
+        for operation in case.program:
+            listed = isinstance(operation, ScalarCopy) or (
+                isinstance(operation, Preprocess) and operation.path == "scalar"
+            )
+            if listed and any(biases_of_moves(operation, case.layout.block_size)):
+                raise Undefined("the scalar path knows no DS windows that move by a bias")
         copies = [copy for step in first.steps if step.expected is not None for copy in step.expected.copies]
         if not any(isinstance(copy.place.state, ConvState) for copy in copies):
             raise Undefined("no conv state moves")

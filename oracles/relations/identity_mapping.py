@@ -1,6 +1,7 @@
 """Identity mapping: the V1 and the V2 runner ask for the same thing in two forms.
 
-A V1 batch is a V2 batch whose mapping is the identity. The other way round, a V2 batch is the V1 batch of the slots it
+A V1 batch is a V2 batch whose mapping is the identity, also where the V1 runner asks through an entry point or through
+its preprocess, by whichever path. The other way round, a V2 batch is the V1 batch of the slots it
 maps to, with their table rows gathered in batch order. V1 leaves accepted counts beside the input, V2 in place.
 """
 
@@ -10,7 +11,19 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from harness.case import SKIP_ROW, Case, Operation, Postprocess, Precopy, rows_of
+from harness.case import (
+    FRESH,
+    SKIP_ROW,
+    Case,
+    Operation,
+    Postprocess,
+    PostprocessEntry,
+    Precopy,
+    PrecopyRow,
+    Preprocess,
+    PreprocessRow,
+    rows_of,
+)
 from harness.oracles.relations.base import (
     Comparison,
     Mismatch,
@@ -33,12 +46,12 @@ class IdentityMapping(Relation):
 
     def variants(self, first: Run) -> Sequence[Variant]:
         case = first.case
-        require_operations(case, Postprocess, Precopy)
+        require_operations(case, Postprocess, Precopy, PostprocessEntry, Preprocess)
         runners = {operation.runner for operation in case.program}
         if len(runners) > 1:
             raise Undefined("the program has operations of both runners")
         if runners == {"V1"}:
-            return [Variant(replace(case, program=tuple(replace(o, runner="V2") for o in case.program)))]
+            return [Variant(replace(case, program=tuple(_mapped(case, operation) for operation in case.program)))]
         return [Variant(_gathered(case))]
 
     def mismatches(self, first: Run, others: Sequence[Run]) -> Iterator[Mismatch | ResultMismatch]:
@@ -47,6 +60,23 @@ class IdentityMapping(Relation):
             yield from compare.ties(buffers(first.plan))
             kept = [i for i, row in enumerate(rows_of(operation)) if row.slot != SKIP_ROW]
             yield from compare.counts((row, at) for at, row in enumerate(kept))
+
+
+def _mapped(case: Case, operation: Operation) -> Operation:
+    """What the V2 runner asks for, with the identity as its mapping."""
+    if isinstance(operation, PostprocessEntry):
+        return Postprocess(runner="V2", rows=operation.rows)
+    if isinstance(operation, Preprocess):
+        return Precopy(runner="V2", rows=tuple(_move_of(case, row) for row in operation.rows))
+    return replace(operation, runner="V2")
+
+
+def _move_of(case: Case, row: PreprocessRow) -> PrecopyRow:
+    size = case.layout.block_size
+    source, destination = row.source_column(size), row.destination_column(size)
+    if source in (FRESH, destination):
+        return PrecopyRow(slot=row.slot, source_column=FRESH, destination_column=0, bias=0)
+    return PrecopyRow(slot=row.slot, source_column=source, destination_column=destination, bias=row.accepted - 1)
 
 
 def _gathered(case: Case) -> Case:

@@ -38,7 +38,7 @@ class ScalarPath(Relation):
             raise Undefined("no operation of the program has both a fused and a scalar path")
         for operation, step in zip(case.program, first.steps, strict=True):
             if _other_path(operation) is not operation:
-                _require_whole_windows(case.layout, _biases(operation, case.layout.block_size))
+                _require_whole_windows(case.layout, biases_of_moves(operation, case.layout.block_size))
                 _require_no_right_overlap(step.expected.copies if step.expected is not None else ())
         return [Variant(replace(case, program=program))]
 
@@ -63,7 +63,7 @@ def _other_path(operation: Operation) -> Operation:
     return operation
 
 
-def _biases(operation: Operation, block_size: int) -> list[int]:
+def biases_of_moves(operation: Operation, block_size: int) -> list[int]:
     """The bias of each row that moves."""
     if isinstance(operation, Preprocess):
         return [

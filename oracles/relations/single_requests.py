@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.case import SKIP_ROW, rows_of
+import msgspec
+
+from harness.case import SKIP_ROW, Case, rows_of
 from harness.memory import Image, MemoryPlan
 from harness.oracles.relations.base import (
     Comparison,
@@ -24,8 +26,14 @@ from harness.oracles.relations.base import (
 )
 from harness.oracles.relations.batches import BATCHES, part_of_batch
 
+replace = msgspec.structs.replace
+
 MOST_CALLS = 8
 """Of a longer batch the last call does the rest."""
+
+
+MOST_STEPS = 24
+"""Calls that a program of several operations may come apart into."""
 
 
 class SingleRequests(Relation):
@@ -36,7 +44,7 @@ class SingleRequests(Relation):
         case = first.case
         require_operations(case, *BATCHES)
         if len(case.program) > 1:
-            raise Undefined("the program has more than one operation")
+            return [Variant(_apart(case))]
         parts = _parts(first)
         if len(parts) < 2:
             raise Undefined("the batch has fewer than two requests")
@@ -51,6 +59,9 @@ class SingleRequests(Relation):
         return [Variant(part_of_batch(case, part), prepare=carry_on) for part in parts]
 
     def mismatches(self, first: Run, others: Sequence[Run]) -> Iterator[Mismatch | ResultMismatch]:
+        if len(first.case.program) > 1:
+            yield from _apart_mismatches(first, others[0])
+            return
         last = len(others) - 1
         yield from Comparison(first, 0, others[last], last, 0).ties(buffers(first.plan))
         for variant, part in enumerate(_parts(first)):
@@ -58,17 +69,47 @@ class SingleRequests(Relation):
             if first.case.program[0].runner == "V1":
                 yield from compare.counts((row, at) for at, row in enumerate(part))
             else:
-                yield from compare.ties(_slot_ties(first, others[variant], part))
+                yield from compare.ties(_slot_ties(compare, part))
 
 
-def _slot_ties(first: Run, other: Run, part: Sequence[int]) -> Iterator[Tie]:
+def _apart(case: Case) -> Case:
+    """The same program with every request of every operation in an operation of its own, one after the other."""
+    if case.linked or any(operation.runner == "V1" for operation in case.program):
+        raise Undefined("a program of several operations shares arrays, or table rows in batch order")
+    calls = _calls(case)
+    if len(calls) == len(case.program) or len(calls) > MOST_STEPS:
+        raise Undefined(f"the program comes apart into {len(calls)} calls")
+    program = tuple(replace(case.program[step], rows=(case.program[step].rows[row],)) for step, row in calls)
+    return replace(case, program=program)
+
+
+def _calls(case: Case) -> list[tuple[int, int]]:
+    """Operation and batch row of every call."""
+    return [
+        (step, row)
+        for step, operation in enumerate(case.program)
+        for row, request in enumerate(rows_of(operation))
+        if request.slot != SKIP_ROW
+    ]
+
+
+def _apart_mismatches(first: Run, other: Run) -> Iterator[Mismatch | ResultMismatch]:
+    last = len(first.steps) - 1
+    yield from Comparison(first, last, other, 0, len(other.steps) - 1).ties(buffers(first.plan))
+    for call, (step, row) in enumerate(_calls(first.case)):
+        compare = Comparison(first, step, other, 0, call)
+        yield from compare.ties(_slot_ties(compare, [row]))
+
+
+def _slot_ties(compare: Comparison, part: Sequence[int]) -> Iterator[Tie]:
     """Entries of the requests of one call, in every array by slot."""
-    rows = rows_of(first.case.program[0])
-    for name, span in first.plan.arrays[0].items():
+    rows = rows_of(compare.first.case.program[compare.step])
+    theirs = compare.other.plan.arrays[compare.variant_step]
+    for name, span in compare.first.plan.arrays[compare.step].items():
         if span.by == "slot":
             for row in part:
                 at = rows[row].slot * span.item
-                yield Tie(span.start + at, other.plan.arrays[0][name].start + at, span.item)
+                yield Tie(span.start + at, theirs[name].start + at, span.item)
 
 
 def _parts(first: Run) -> list[list[int]]:

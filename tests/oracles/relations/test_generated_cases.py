@@ -9,9 +9,52 @@ import pytest
 
 from harness.check.session import Session
 from harness.engines.random import Recipe, case_at
+from harness.generators.operations import OperationName
 from harness.oracles.relations.registry import relations
 
 CASES = 96
+
+AROUND = {
+    "stage": {"block-names"},
+    "scalar-copy": {"scalar-path", "request-order", "single-requests", "block-names", "conv-layouts"},
+    "postprocess-entry": {"identity-mapping", "request-order", "single-requests", "block-names", "conv-layouts"},
+    "preprocess": {
+        "identity-mapping",
+        "scalar-path",
+        "request-order",
+        "single-requests",
+        "block-names",
+        "conv-layouts",
+    },
+    "advance": {"request-order", "single-requests", "block-names"},
+    "aligned-indices": {"block-names"},
+    "scatter-accepted": {"request-order", "single-requests", "block-names"},
+    "fill-accepted": {"request-order", "single-requests", "block-names"},
+    "all-mode": {"block-names"},
+}
+"""Relations of the operations around the kernels, beside those that hold for any."""
+
+
+@pytest.mark.parametrize("operation", AROUND)
+def test_relations_of_the_operations_around(session_with: Callable[..., Session], operation: OperationName) -> None:
+    session = session_with()
+    recipe = Recipe(1, ("reachable", "total"), (operation,), "small")
+    said: Counter[str] = Counter()
+    for index in range(64):
+        outcome = session.check(case_at(recipe, index), tuple(relations()))
+        assert outcome.failure is None, (index, outcome.signature)
+        said.update(verdict.relation for verdict in outcome.relations if verdict.status == "pass")
+    always = {"poison-patterns", "repetition"}
+    assert {name for name, count in said.items() if count >= 3} >= AROUND[operation] | always, said
+
+
+def test_programs_come_apart_into_single_requests(session_with: Callable[..., Session]) -> None:
+    session = session_with()
+    recipe = Recipe(2, ("reachable", "total"), ("postprocess", "precopy"), "small")
+    programs = [case for case in (case_at(recipe, index) for index in range(320)) if len(case.program) > 1]
+    outcomes = [session.check(case, ("single-requests",)) for case in programs]
+    assert not [outcome.signature for outcome in outcomes if outcome.failure is not None]
+    assert sum(outcome.relations[0].status == "pass" for outcome in outcomes if outcome.relations) >= 5
 
 
 @pytest.mark.parametrize("domain", ["reachable", "total"])
