@@ -39,6 +39,8 @@ INTERPRETER_LAUNCHES, LAUNCHES = 3, 300
 class ExecutorTimes(msgspec.Struct):
     """Median milliseconds of a launch, as a runner calls it; None where this machine cannot run that executor.
 
+    Where races are looked for, looking is part of the time.
+
     `cold_ms` is the first launch of a variant in a process that has compiled another one before, `cached_ms` the same
     with the variant on disk.
     """
@@ -48,9 +50,11 @@ class ExecutorTimes(msgspec.Struct):
     interpreter_ms: float
     native_unchecked_ms: float
     native_checked_ms: float
+    native_races_ms: float
     cuda_ms: float | None
     ratio_native_unchecked: float
     ratio_native_checked: float
+    ratio_native_races: float
     cold_ms: float
     cached_ms: float
 
@@ -101,6 +105,7 @@ def measure(target: str) -> ExecutorTimes:
     interpreter = _seconds(target, "interpreter", (), case, INTERPRETER_LAUNCHES)
     unchecked = _seconds(target, "native", (), case, LAUNCHES)
     checked = _seconds(target, "native", ("memory",), case, LAUNCHES)
+    races = _seconds(target, "native", ("memory", "races"), case, LAUNCHES)
     try:
         cuda = _median_ms(_seconds(target, "cuda", (), case, LAUNCHES))
     except WorkerRefused:
@@ -115,9 +120,11 @@ def measure(target: str) -> ExecutorTimes:
         interpreter_ms=slow,
         native_unchecked_ms=_median_ms(unchecked),
         native_checked_ms=_median_ms(checked),
+        native_races_ms=_median_ms(races),
         cuda_ms=cuda,
         ratio_native_unchecked=slow / _median_ms(unchecked),
         ratio_native_checked=slow / _median_ms(checked),
+        ratio_native_races=slow / _median_ms(races),
         cold_ms=cold[0] * 1e3,
         cached_ms=cached[0] * 1e3,
     )

@@ -36,7 +36,6 @@ from harness.check.worker import OUTCOMES
 from harness.check.worker_process import WorkerError, WorkerLost, WorkerProcess
 from harness.engines.random import CASES_PER_LAYOUT, GENERATOR_VERSION, Recipe, case_at
 from harness.engines.relations import RelationPolicy
-from harness.kernels.executors.registry import DEFAULT_CHECKS
 from harness.regimes import REGIMES, regimes_of
 from harness.repro import Origin, Repro, ShrinkRecord, repro_name, require_writable
 from harness.shrink.shrinker import shrink
@@ -66,7 +65,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     budget_seconds: float | None = None
     workers: int = 1
     case_seconds: float = 120.0
-    checks: tuple[str, ...] = DEFAULT_CHECKS
     require: tuple[str, ...] = ()
     named: bool = True
     relations: RelationPolicy = RelationPolicy()
@@ -151,7 +149,6 @@ class Campaign:
             settings.target,
             settings.executor,
             limit=settings.case_seconds,
-            checks=settings.checks,
             on_notice=self._notices.append,
         )
 

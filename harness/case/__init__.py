@@ -4,7 +4,7 @@ The floor that every room stands on: it imports nothing from the other rooms, an
 """
 
 from harness.case.case import CASE_VERSION, Case, Contents, Domain, decode_case, encode_case
-from harness.case.execution import Execution, ProgramOrder
+from harness.case.execution import CHECKS, DEFAULT_CHECKS, Check, Execution, ProgramOrder
 from harness.case.layout import (
     Buffer,
     ConvLayout,
@@ -56,6 +56,8 @@ from harness.case.problem import InvalidCase
 
 __all__ = [
     "CASE_VERSION",
+    "CHECKS",
+    "DEFAULT_CHECKS",
     "FRESH",
     "SKIP_ROW",
     "AbsentRequest",
@@ -68,6 +70,7 @@ __all__ = [
     "Array",
     "Buffer",
     "Case",
+    "Check",
     "Contents",
     "ConvLayout",
     "ConvState",

@@ -1,16 +1,25 @@
 """An execution is the freedom that a machine has and a case fixes: in which order the programs of a launch run.
 
-A correct kernel does not notice it. Executors that cannot choose (a GPU) run as they like.
+A correct kernel does not notice it. It also says what the executor watches meanwhile, so that a finding that takes an
+instrumented executor replays. Executors that cannot choose or watch (a GPU) run as they like.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 import msgspec
 from msgspec import Meta
 
 ProgramOrder = Literal["natural", "reversed", "shuffled"]
+
+Check = Literal["memory", "undefined", "races", "identical-stores"]
+"""What an executor may be asked to watch beside the bytes: `memory` (accesses outside what may be touched),
+`undefined` (numbers that nobody defined and that decide something), `races`, and `identical-stores`, which belongs to
+`races`: stores of one value to one byte by programs or warps that nothing orders."""
+
+CHECKS: tuple[Check, ...] = get_args(Check)
+DEFAULT_CHECKS: tuple[Check, ...] = ("memory", "undefined", "races")
 
 
 class Execution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -18,3 +27,4 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     program_order: ProgramOrder = "natural"
     seed: Annotated[int, Meta(ge=0, le=2**32 - 1)] = 0
+    checks: Annotated[tuple[Check, ...], Meta(max_length=8)] = DEFAULT_CHECKS

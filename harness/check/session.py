@@ -46,6 +46,7 @@ from harness.kernels.targets.base import (
 )
 from harness.memory import ArraySpan, Image, LayoutPlan, MemoryPlan, initial_image, plan_memory, write_arrays
 from harness.oracles.memory import Expected, expect
+from harness.oracles.races import find_races
 from harness.oracles.relations.base import Run, Step, Variant
 
 if TYPE_CHECKING:
@@ -76,14 +77,10 @@ class Session:
         target: Target,
         executor: Executor,
         on_operation: Callable[[str], None] = lambda name: None,
-        *,
-        identical_stores: bool = False,
     ) -> None:
-        """`identical_stores`: report races between stores of the same value, too."""
         self.target = target
         self.executor = executor
         self._on_operation = on_operation
-        self._identical_stores = identical_stores
         self._sighted = True
         self._arena: Arena | None = None
         self._layout: LayoutPlan | None = None
@@ -187,6 +184,7 @@ class Session:
         """Write the memory of a case, prepared as a variant wants it, into the arena."""
         order = case.execution.program_order
         self.executor.program_order = ("random", case.execution.seed) if order == "shuffled" else order
+        self.executor.watch(case.execution.checks)
         plan = plan_memory(case, self.target.mapping_bits)
         image = initial_image(case, plan)
         if variant is not None and variant.prepare is not None:
@@ -197,7 +195,7 @@ class Session:
         return plan, image
 
     def time_operations(self, case: Case, launches: int) -> list[list[float]]:
-        """Seconds of each of `launches` calls of each operation, as a runner makes them; judges nothing."""
+        """Seconds of each of `launches` calls of each operation, as a runner makes them; judges nothing but races."""
         plan = plan_memory(case, self.target.mapping_bits)
         arena = self._room_for(plan)
         image = initial_image(case, plan)
@@ -206,15 +204,18 @@ class Session:
         times: list[list[float]] = []
         for index in range(len(case.program)):
             bound, private, spans = self._bind(plan)
-            self.executor.begin(arena, [*spans, *private.spans, *_array_spans(plan, index)])
+            allowed = (*spans, *private.spans, *_array_spans(plan, index))
             tensors = self._arguments(case, plan, index)
             call = call_of(case.program[index])
             host = call.prepare(bound, case, index, Before(plan, image))
             times.append([])
             for _ in range(launches):
+                self.executor.begin(arena, allowed)
                 start = time.perf_counter()
                 call.run(bound, case, index, tensors, host)
                 self.executor.transfers.wait()
+                for launch in self.executor.recorded():
+                    find_races(launch)
                 arena.read(0, 1)  # a GPU is done only when something was read back
                 times[-1].append(time.perf_counter() - start)
         return times
@@ -354,7 +355,8 @@ class Session:
         failure = access_evidence(case, plan, index, self.executor.faults())
         if failure is None and self._sighted:
             recorded = self.executor.recorded()
-            failure = race_evidence(case, plan, index, recorded, identical=self._identical_stores)
+            identical = "identical-stores" in case.execution.checks
+            failure = race_evidence(case, plan, index, recorded, identical=identical)
         return failure
 
     def _fail(self, name: str, expected: Expected, failure: tuple[Signature, Evidence]) -> Verdict:

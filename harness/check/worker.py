@@ -20,10 +20,9 @@ from typing import Any
 
 import msgspec
 
-from harness.case import Case, InvalidCase, decode_case, encode_case
+from harness.case import CHECKS, Case, InvalidCase, decode_case, encode_case
 from harness.check.outcome import Outcome
 from harness.kernels.cache_directory import cache_directory
-from harness.kernels.executors.registry import DEFAULT_CHECKS
 
 _PR_SET_PDEATHSIG = 1
 ENCODER = msgspec.msgpack.Encoder()
@@ -31,11 +30,11 @@ OUTCOMES = msgspec.msgpack.Decoder(Outcome)
 
 
 class Assignment(msgspec.Struct, frozen=True):
-    """What a worker is started with."""
+    """What a worker is started with. Of `checks`, each case says which it wants."""
 
     target: str
     executor: str
-    checks: tuple[str, ...] = DEFAULT_CHECKS
+    checks: tuple[str, ...] = CHECKS
 
 
 def serve(connection: Connection, assignment: Assignment) -> None:
@@ -92,12 +91,7 @@ class _Judge:
         executor = create_executor(assignment.executor, assignment.checks)
         from harness.check.session import Session
 
-        self._session = Session(
-            load_target(assignment.target, executor),
-            executor,
-            self._at,
-            identical_stores="identical-stores" in assignment.checks,
-        )
+        self._session = Session(load_target(assignment.target, executor), executor, self._at)
 
     def _at(self, operation: str) -> None:
         self._connection.send(("at", (self._index, operation)))

@@ -17,12 +17,11 @@ from typing import Any
 import msgspec
 
 import harness
-from harness.case import Case, InvalidCase, encode_case
+from harness.case import CHECKS, Case, InvalidCase, encode_case
 from harness.check.outcome import RELATION, WITHIN, Evidence, Outcome, Seconds, Signature, Verdict
 from harness.check.worker import OUTCOMES, Assignment
 from harness.kernels.cache_directory import ENVIRONMENT_VARIABLE as CACHE_VARIABLE
 from harness.kernels.cache_directory import cache_directory
-from harness.kernels.executors.registry import DEFAULT_CHECKS
 
 KernelLine = tuple[str, str, int]
 """File, function and line number."""
@@ -104,7 +103,7 @@ class WorkerProcess:
         executor: str,
         *,
         limit: float,
-        checks: tuple[str, ...] = DEFAULT_CHECKS,
+        checks: tuple[str, ...] = CHECKS,
         on_notice: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._assignment = Assignment(target, executor, checks)

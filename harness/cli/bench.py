@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
 
+from harness.case import DEFAULT_CHECKS
 from harness.cli import options
 from harness.cli.options import ExecutorOption, JsonOption, TargetOption
+
+if TYPE_CHECKING:
+    from harness.engines.random import CheckPolicy
 
 app = typer.Typer(help="Measure executors and campaigns, side by side in one run.", no_args_is_help=True)
 
@@ -32,6 +36,7 @@ def executors(target: TargetOption = "builtin", json: JsonOption = False) -> Non
     for name, ms in (
         ("interpreter", times.interpreter_ms),
         ("native, memory checks", times.native_checked_ms),
+        ("native, memory checks and race oracle", times.native_races_ms),
         ("native, no checks", times.native_unchecked_ms),
         ("cuda", times.cuda_ms),
     ):
@@ -54,25 +59,32 @@ def throughput(
     ] = ",".join(options.DEFAULT_OPERATIONS),
     json: JsonOption = False,
 ) -> None:
-    """Whole cases a second, with memory checks and without, and where a worker's time goes."""
+    """Whole cases a second, by what is watched, and where a worker's time goes."""
     from harness.bench.throughput import measure
     from harness.kernels.targets.registry import prepare
 
     prepare(target, options.announce)
     chosen = options.executor_or_default(executor)
     names = options.parse_operations(ops)
-    checked, unchecked = (
-        measure(target, chosen, checks=checks, workers=workers, seconds=seconds, operations=names)
-        for checks in (("memory",), ())
+    policies: tuple[tuple[str, CheckPolicy], ...] = (
+        ("vary, the default", "vary"),
+        ("all", DEFAULT_CHECKS),
+        ("memory", ("memory",)),
+        ("none", ()),
     )
+    rows = [
+        (name, measure(target, chosen, checks=checks, workers=workers, seconds=seconds, operations=names))
+        for name, checks in policies
+    ]
     if json:
-        report = {**msgspec.to_builtins(checked), "unchecked": msgspec.to_builtins(unchecked)}
-        print(msgspec.json.encode(report).decode())
+        varied, *others = (msgspec.to_builtins(row) for _, row in rows)
+        keys = ("all_checks", "memory_checks", "unchecked")
+        print(msgspec.json.encode({**varied, **dict(zip(keys, others, strict=True))}).decode())
         return
     table = Table(title=f"whole cases of {target} on {chosen}, {workers} workers", box=None)
-    for name in ("checks", "cases a second", *checked.share):
+    for name in ("checks", "cases a second", *rows[0][1].share):
         table.add_column(name, justify="right")
-    for name, row in (("memory", checked), ("none", unchecked)):
+    for name, row in rows:
         shares = [f"{share:.0%}" for share in row.share.values()]
         table.add_row(name, f"{row.cases_per_second:,.0f}", *shares)
     Console(highlight=False).print(table)

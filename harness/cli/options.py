@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
 
 import typer
 
-from harness.case import Domain
+from harness.case import CHECKS, DEFAULT_CHECKS, Check, Domain
 from harness.cli.announcing import Announcer
-from harness.engines.random import OrderPolicy
+from harness.engines.random import CheckPolicy, OrderPolicy
 from harness.generators.operations import OperationName
 
 if TYPE_CHECKING:
     from harness.campaign.campaign import EngineName
     from harness.engines.relations import RelationPolicy
+    from harness.repro import Repro
 
 OPERATIONS: tuple[OperationName, ...] = get_args(OperationName)
 _WHEEL_MEGABYTES = 400
@@ -116,15 +117,25 @@ def parse_relations(text: str) -> RelationPolicy:
     return RelationPolicy(tuple(dict.fromkeys(names)), required=True)
 
 
-def parse_checks(text: str) -> tuple[str, ...]:
-    """What a checking executor watches: a comma-separated list, or `none`. Raises typer.BadParameter."""
-    from harness.kernels.executors.registry import CHECKS
-
-    names = () if text == "none" else tuple(name.strip() for name in text.split(",") if name.strip())
+def parse_checks(text: str) -> tuple[Check, ...]:
+    """What an instrumented executor watches: a comma-separated list, `all` or `none`. Raises typer.BadParameter."""
+    if text in ("all", "none"):
+        return DEFAULT_CHECKS if text == "all" else ()
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
     unknown = [name for name in names if name not in CHECKS]
-    if unknown or (not names and text != "none"):
-        raise typer.BadParameter(f"unknown check {', '.join(unknown) or text!r}; known: {', '.join(CHECKS)}, none")
-    return names
+    if unknown or not names:
+        known = ", ".join((*CHECKS, "all", "none"))
+        raise typer.BadParameter(f"unknown check {', '.join(unknown) or text!r}; known: {known}")
+    if "undefined" in names and "memory" not in names:
+        raise typer.BadParameter("undefined takes memory: bytes are followed only inside what may be touched")
+    if "identical-stores" in names and "races" not in names:
+        raise typer.BadParameter("identical-stores takes races")
+    return tuple(check for check in CHECKS if check in names)
+
+
+def parse_check_policy(text: str) -> CheckPolicy:
+    """What `parse_checks` takes, or `vary`. Raises typer.BadParameter."""
+    return "vary" if text == "vary" else parse_checks(text)
 
 
 def parse_order(text: str) -> OrderPolicy:
@@ -203,14 +214,32 @@ CaseLimitOption = Annotated[
     ),
 ]
 
-DEFAULT_CHECKS = "memory,races"
+_CHECKS_HELP = (
+    "What the native executor watches beside the bytes, comma-separated: memory (accesses outside what may be "
+    "touched), undefined (numbers nobody defined that decide something), races, identical-stores (races that store "
+    "one value); all (the first three); none"
+)
 
 ChecksOption = Annotated[
     str,
     typer.Option(
         "--checks",
-        help="What the native executor watches besides the bytes, comma-separated: memory (accesses outside what "
-        "may be touched), races, identical-stores (races that store one value); or none.",
-        callback=callback(parse_checks),
+        help=f"{_CHECKS_HELP}; or vary: memory in every case, the others in a share of them.",
+        callback=callback(parse_check_policy),
     ),
 ]
+
+ReplayChecksOption = Annotated[
+    str | None,
+    typer.Option("--checks", help=f"{_CHECKS_HELP}. [default: what the file says]", callback=callback(parse_checks)),
+]
+
+
+def with_checks(repro: Repro, text: str | None) -> Repro:
+    """A repro whose case is watched as `--checks` says, if it says anything."""
+    import msgspec
+
+    if text is None:
+        return repro
+    execution = msgspec.structs.replace(repro.case.execution, checks=parse_checks(text))
+    return msgspec.structs.replace(repro, case=msgspec.structs.replace(repro.case, execution=execution))

@@ -18,6 +18,7 @@ def replay(
     target: options.RecordedTargetOption = None,
     executor: ExecutorOption = None,
     case_limit: options.CaseLimitOption = None,
+    checks: options.ReplayChecksOption = None,
     json: JsonOption = False,
 ) -> None:
     """Run a repro file's case again: FAILED (status 1), FIXED (0; a case without a finding: PASSED), or SKIPPED with
@@ -39,7 +40,7 @@ def replay(
         prepare(chosen, options.announce)
         how = options.executor_or_default(executor)
         sys.exit(replay_cases(cases, chosen, how, options.case_seconds(case_limit, how), json))
-    repro = read_repro(file)
+    repro = options.with_checks(read_repro(file), checks)
     chosen = target if target is not None else replaying.recorded_target(repro)
     prepare(chosen, options.announce)
     how = options.executor_or_default(executor)

@@ -89,7 +89,7 @@ def run(
     scale: Annotated[
         str | None, typer.Option("--scale", help="small or full cases. Default: small for the interpreter.")
     ] = None,
-    checks: options.ChecksOption = options.DEFAULT_CHECKS,
+    checks: options.ChecksOption = "vary",
     order: Annotated[
         str,
         typer.Option(
@@ -184,6 +184,7 @@ def run(
         operations=options.parse_operations(ops),
         scale=("small" if chosen == "interpreter" else "full") if scale is None else scale,  # type: ignore[arg-type]
         order=options.parse_order(order),
+        checks=options.parse_check_policy(checks),
     )
     settings = Settings(
         target=names[0],
@@ -195,7 +196,6 @@ def run(
         budget_seconds=None if cases is not None else options.parse_seconds(budget) if budget else DEFAULT_BUDGET,
         workers=workers,
         case_seconds=options.case_seconds(case_limit, chosen),
-        checks=options.parse_checks(checks),
         require=options.parse_regimes(require),
         named=named,
         relations=options.parse_relations(relations),

@@ -23,6 +23,7 @@ def shrink(
             "--out", help="File to write. Default: FILE with .min before its ending, and nothing if FILE is minimal."
         ),
     ] = None,
+    checks: options.ReplayChecksOption = None,
     executions: Annotated[int, typer.Option("--executions", help="Budget of executions.", min=1)] = 1000,
     json: JsonOption = False,
 ) -> None:
@@ -46,6 +47,7 @@ def shrink(
     if sequence is not None:
         sys.exit(shrink_sequence_file(file, sequence, target, out, executions, json))
     assert repro is not None
+    repro = options.with_checks(repro, checks)
     chosen = target if target is not None else recorded_target(repro)
     prepare(chosen, options.announce)
     how = options.executor_or_default(executor)

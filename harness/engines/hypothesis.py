@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from harness.case import Case, Domain, encode_case
-from harness.engines.random import OrderPolicy, Recipe, in_drawn_order
+from harness.engines.random import CheckPolicy, OrderPolicy, Recipe, with_execution
 from harness.generators.cases import OperationName, Scale, draw_case, draw_layout
 from harness.generators.draw import Draw
 
@@ -56,12 +56,17 @@ class HypothesisDraw(Draw):
 
 @st.composite
 def _cases(
-    draw: DrawFn, domains: Sequence[Domain], operations: Sequence[OperationName], scale: Scale, order: OrderPolicy
+    draw: DrawFn,
+    domains: Sequence[Domain],
+    operations: Sequence[OperationName],
+    scale: Scale,
+    order: OrderPolicy,
+    checks: CheckPolicy,
 ) -> Case:
     decisions = HypothesisDraw(draw)
     domain = decisions.choice(domains)
     plan = draw_layout(decisions, domain, scale)
-    return in_drawn_order(decisions, draw_case(decisions, plan, domain, operations, scale), order)
+    return with_execution(decisions, draw_case(decisions, plan, domain, operations, scale), order, checks)
 
 
 def cases(
@@ -69,9 +74,10 @@ def cases(
     operations: Sequence[OperationName] = ("postprocess", "precopy"),
     scale: Scale = "small",
     order: OrderPolicy = "vary",
+    checks: CheckPolicy = "vary",
 ) -> SearchStrategy[Case]:
     """A strategy for cases of a domain, or of one of several, made of `operations`."""
-    return _cases((domain,) if isinstance(domain, str) else tuple(domain), tuple(operations), scale, order)
+    return _cases((domain,) if isinstance(domain, str) else tuple(domain), tuple(operations), scale, order, checks)
 
 
 class _Enough(BaseException):
@@ -115,7 +121,7 @@ class _Search:
         """Judge what one search comes up with, at most ROUND cases."""
         recipe = self._recipe
         self._began = time.perf_counter()
-        search = given(cases(recipe.domains, recipe.operations, recipe.scale, recipe.order))(self._next)
+        search = given(cases(recipe.domains, recipe.operations, recipe.scale, recipe.order, recipe.checks))(self._next)
         search = seed(f"{recipe.seed}/{self.index}")(search)
         search = settings(
             max_examples=ROUND,

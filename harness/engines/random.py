@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from harness.case import Case, Domain, Execution, ProgramOrder
+from harness.case import Case, Check, Domain, Execution, ProgramOrder
 from harness.generators.cases import GENERATOR_VERSION, LayoutPlan, OperationName, Scale, draw_case, draw_layout
 from harness.generators.draw import Draw, RandomDraw
 
@@ -20,6 +20,9 @@ CASES_PER_LAYOUT = 16
 
 OrderPolicy = Literal["natural", "reversed", "shuffled", "vary"]
 """The program order of every case, or one drawn for each."""
+
+CheckPolicy = tuple[Check, ...] | Literal["vary"]
+"""What is watched in every case, or a choice for each: `memory` always, what costs more in a share of the cases."""
 
 
 class Recipe(msgspec.Struct, frozen=True):
@@ -33,6 +36,7 @@ class Recipe(msgspec.Struct, frozen=True):
     operations: tuple[OperationName, ...]
     scale: Scale
     order: OrderPolicy = "vary"
+    checks: CheckPolicy = "vary"
 
     def domain(self, index: int) -> Domain:
         return self.domains[index // CASES_PER_LAYOUT % len(self.domains)]
@@ -44,16 +48,29 @@ def case_at(recipe: Recipe, index: int) -> Case:
     block = index // CASES_PER_LAYOUT
     plan = _layout(recipe.seed, block, domain, recipe.scale)
     draw = RandomDraw(f"{recipe.seed}/case/{index}")
-    return in_drawn_order(draw, draw_case(draw, plan, domain, recipe.operations, recipe.scale), recipe.order)
+    case = draw_case(draw, plan, domain, recipe.operations, recipe.scale)
+    return with_execution(draw, case, recipe.order, recipe.checks)
 
 
-def in_drawn_order(draw: Draw, case: Case, order: OrderPolicy) -> Case:
-    """A case with its program order. Drawn after everything else, so that another policy runs the same cases."""
+def with_execution(draw: Draw, case: Case, order: OrderPolicy, checks: CheckPolicy) -> Case:
+    """A case with its execution. Drawn after everything else, so that other policies run the same cases."""
     drawn: ProgramOrder = draw.weighted((("natural", 4), ("reversed", 1), ("shuffled", 3)))
-    execution = Execution(program_order=drawn if order == "vary" else order, seed=draw.integer(0, 2**32 - 1))
-    if execution.program_order != "shuffled":
-        execution = Execution(program_order=execution.program_order)
+    seed = draw.integer(0, 2**32 - 1)
+    watched: tuple[Check, ...] = draw.weighted(_WATCHED)
+    chosen = drawn if order == "vary" else order
+    execution = Execution(
+        program_order=chosen,
+        seed=seed if chosen == "shuffled" else 0,
+        checks=watched if checks == "vary" else checks,
+    )
     return msgspec.structs.replace(case, execution=execution)
+
+
+_WATCHED: tuple[tuple[tuple[Check, ...], int], ...] = (
+    (("memory",), 1),
+    (("memory", "races"), 2),
+    (("memory", "undefined", "races"), 1),
+)
 
 
 @functools.lru_cache(maxsize=4)

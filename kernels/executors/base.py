@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
+    from harness.case import Check
     from harness.memory.accesses import RecordedLaunch
 
 
@@ -136,6 +137,9 @@ class Executor(abc.ABC):
     def begin(self, arena: Arena, spans: Sequence[AccessSpan]) -> None:
         """Start watching: forget launches and faults; from here on kernels may touch `spans` of `arena`."""
         self.launches = 0
+
+    def watch(self, checks: Collection[Check]) -> None:  # noqa: B027 - most executors watch nothing
+        """Choose what to watch from here on, among what the executor was made to watch."""
 
     def is_device_fault(self, error: BaseException) -> bool:
         """Whether an exception says that the device, as this process sees it, is gone."""

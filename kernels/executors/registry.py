@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 from collections.abc import Sequence
 
+from harness.case import CHECKS
 from harness.kernels.executors.base import Executor
 
 _CLASSES = {
@@ -36,23 +37,19 @@ def executor_class(name: str) -> type[Executor]:
     return found
 
 
-CHECKS = ("memory", "races", "identical-stores")
-"""What an executor may be asked to watch; those that cannot, do not.
+def create_executor(name: str, checks: Sequence[str] = CHECKS) -> Executor:
+    """A new executor that watches at most `checks`; those that cannot watch anything, do not.
 
-`identical-stores` belongs to `races`: stores of one value to one byte by programs or warps that nothing orders.
-"""
-
-DEFAULT_CHECKS = ("memory", "races")
-
-
-def create_executor(name: str, checks: Sequence[str] = DEFAULT_CHECKS) -> Executor:
-    """A new executor that watches `checks`. Raises UnavailableExecutor, with the reason, if it cannot run here."""
+    Raises UnavailableExecutor, with the reason, if it cannot run here.
+    """
     found = executor_class(name)
     reason = found.unavailable()
     if reason is not None:
         raise UnavailableExecutor(f"executor {name} is not available: {reason}")
     if name == "native":
-        return found(checks="memory" in checks, races="races" in checks)  # type: ignore[call-arg]
+        return found(  # type: ignore[call-arg]
+            checks="memory" in checks, undefined="undefined" in checks, races="races" in checks
+        )
     try:
         return found()
     except RuntimeError as error:

@@ -36,6 +36,7 @@ class EmitOptions:
     checks: bool
     lines: bool
     record: bool = False
+    undefined: bool = False
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ import struct
 import sys
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -24,6 +25,7 @@ from harness.kernels.executors.host_memory import HostArena
 from harness.kernels.executors.native.program_order import check_order, program_ids
 
 if TYPE_CHECKING:
+    from harness.case import Check
     from harness.kernels.executors.native.kernel import NativeKernel
     from harness.kernels.executors.native.source_lines import SourceLine
     from harness.kernels.executors.native.variant import Variant
@@ -37,7 +39,8 @@ class NativeExecutor(Executor):
     """Runs kernels compiled for the CPU.
 
     `checks`: test every access against the spans given to `begin`; without, a stray access does what it does.
-    `races`: record every access, for the race oracle. `lines`: note which kernel lines run (default: with checks).
+    `undefined`: follow bytes that nobody has defined, which takes `checks`. `races`: record every access, for the race
+    oracle. `lines`: note which kernel lines run (default: with checks). Of the first three, `watch` may choose fewer.
     `program_order`: see the module of that name.
     `cache`: where compiled variants are kept; None for nowhere, by default in the harness's cache directory.
     """
@@ -49,6 +52,7 @@ class NativeExecutor(Executor):
         *,
         checks: bool = True,
         lines: bool | None = None,
+        undefined: bool = False,
         races: bool = False,
         program_order: ProgramOrder = "natural",
         cache: Path | str | None = "",
@@ -60,7 +64,10 @@ class NativeExecutor(Executor):
 
         self.device = torch.device("cpu")
         self.program_order = check_order(program_order)
-        self._options = EmitOptions(checks=checks, lines=checks if lines is None else lines, record=races)
+        lines = checks if lines is None else lines
+        self._most = EmitOptions(checks=checks, lines=lines, undefined=undefined and checks, record=races)
+        self.options = self._most
+        """What is compiled into the variants that are launched from here on."""
         directory = cache_directory() / "native" if cache == "" else cache
         self._cache = VariantCache(Path(directory) if directory is not None else None)
         self._watch = Watch()
@@ -95,6 +102,17 @@ class NativeExecutor(Executor):
         kernel = NativeKernel(self, function, **options)
         self._kernels.append(weakref.ref(kernel))
         return kernel
+
+    def watch(self, checks: Collection[Check]) -> None:
+        most = self._most
+        memory = most.checks and "memory" in checks
+        self.options = replace(
+            most,
+            checks=memory,
+            lines=most.lines and (memory or not most.checks),
+            undefined=most.undefined and memory and "undefined" in checks,
+            record=most.record and "races" in checks,
+        )
 
     def begin(self, arena: Arena, spans: Sequence[AccessSpan]) -> None:
         super().begin(arena, spans)
@@ -137,7 +155,7 @@ class NativeExecutor(Executor):
 
         if len(self._loaded) >= VARIANT_LIMIT:
             self._drop_variants()
-        variant = load_variant(kernel, signature, constants, self._options, self._cache, num_warps)
+        variant = load_variant(kernel, signature, constants, self.options, self._cache, num_warps)
         self._loaded.append(variant)
         return variant
 
@@ -149,7 +167,7 @@ class NativeExecutor(Executor):
         programs = grid[0] * grid[1] * grid[2]
         if programs == 0:
             return
-        if self._arena is None and self._options.checks:
+        if self._arena is None and variant.options.checks:
             raise RuntimeError("the native executor checks accesses: call begin(arena, spans) before a launch")
         self.transfers.finish()
         with self._lock:
@@ -158,11 +176,12 @@ class NativeExecutor(Executor):
                 variant.epoch = self._epoch
             order = program_ids(self.program_order, self.launches, programs)
             address = 0 if order is None else int(order.ctypes.data)
-            if self._recorder is not None:
-                self._recorder.begin()
+            recorder = self._recorder if variant.options.record else None
+            if recorder is not None:
+                recorder.begin()
             count = variant.launch(grid, address, self._watch.address, arguments)
-            if self._recorder is not None and self._arena is not None:
-                self._recorded.append(self._recorder.launch(variant, grid, self._arena.address))
+            if recorder is not None and self._arena is not None:
+                self._recorded.append(recorder.launch(variant, grid, self._arena.address))
             self.launches += 1
             if count != self._watch.count:
                 self._watch.collect(count, variant.name, variant.sites, grid)

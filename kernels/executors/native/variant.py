@@ -26,10 +26,12 @@ from harness.memory.accesses import AccessSource
 
 
 class Variant:
-    """Compiled code in this process with the arrays it writes to. `name` is the kernel's."""
+    """Compiled code in this process with the arrays it writes to. `name` is the kernel's, `options` what is compiled
+    in."""
 
-    def __init__(self, name: str, compiled: CompiledVariant) -> None:
+    def __init__(self, name: str, compiled: CompiledVariant, options: EmitOptions) -> None:
         self.name = name
+        self.options = options
         self.sites = compiled.sites
         self.sources = tuple(
             AccessSource(
@@ -123,7 +125,7 @@ def load_variant(
             tuple(owners_of(emitted.sites, translation.ttgir, warps)) if warps is not None else (),
         )
         cache.write(key, compiled)
-    return Variant(name, compiled)
+    return Variant(name, compiled, options)
 
 
 @functools.cache
