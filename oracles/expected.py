@@ -27,7 +27,8 @@ class Expected:
     `image` is the case's whole memory; `copies` the state copies that must happen, `resets` the number of accepted
     counts that change, `arrays` the arguments that are written. `results[name]` are entries of what the host sees
     afterwards (harness.check.operations says which names there are); all entries not given stay as they were, except
-    those of the names in `undefined`, which may be anything. `raises` is text that an error must contain which the
+    those of the names in `undefined`, which may be anything. `defined` are spans (start, size) that the harness fills
+    in itself, where no target has a part. `raises` is text that an error must contain which the
     operation has to end with, None if it must not fail.
     """
 
@@ -35,6 +36,7 @@ class Expected:
     copies: list[StateCopy] = field(default_factory=list)
     resets: int = 0
     arrays: tuple[ArraySpan, ...] = ()
+    defined: tuple[tuple[int, int], ...] = ()
     results: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
     undefined: frozenset[str] = frozenset()
     raises: str | None = None

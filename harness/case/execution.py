@@ -23,8 +23,12 @@ DEFAULT_CHECKS: tuple[Check, ...] = ("memory", "undefined", "races")
 
 
 class Execution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How to run a case. `seed` belongs to the shuffled order, which differs from launch to launch."""
+    """How to run a case. `seed` belongs to the shuffled order, which differs from launch to launch.
+
+    `high_addresses`: addresses have their highest bit set, as on some devices.
+    """
 
     program_order: ProgramOrder = "natural"
     seed: Annotated[int, Meta(ge=0, le=2**32 - 1)] = 0
     checks: Annotated[tuple[Check, ...], Meta(max_length=8)] = DEFAULT_CHECKS
+    high_addresses: bool = False

@@ -10,6 +10,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.case.case import Poison
 from harness.kernels.executors.base import AccessSpan, Arena
@@ -59,6 +60,16 @@ class PrivateMemory:
         self.spans.append(AccessSpan(offset, size, "private", name, writable=not self._is_read_only(name)))
         strides = [prod(shape[i + 1 :]) for i in range(len(shape))]
         return self._arena.tensor(offset, size, dtype, shape, strides)
+
+    def unwritten(self) -> tuple[int, NDArray[np.uint8]]:
+        """Where the allocations start, and 255 for each byte from there on that nobody has written, else 0.
+
+        Judged by words of 4 bytes: a single byte may hold what poison does by chance.
+        """
+        used = (self._cursor - self._start + 3) // 4 * 4
+        same = self._arena.read(self._start, used) == poison_bytes(self._pattern, self._start, used)
+        words = same.reshape(-1, 4).all(axis=1)
+        return self._start, np.repeat(np.where(words, np.uint8(255), np.uint8(0)), 4)
 
     def damaged(self) -> list[str]:
         """Names of the allocations whose fences changed."""

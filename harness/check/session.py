@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from harness.case import Case, ConvState, State, operation_name, state_extent
+from harness.case import Case, Check, ConvState, State, operation_name, state_extent
 from harness.case.case import Poison
 from harness.check.evidence import (
     Seen,
@@ -27,7 +27,8 @@ from harness.check.outcome import WITHIN, Evidence, Outcome, Seconds, Signature,
 from harness.check.private_memory import PrivateMemory, ReserveUsedUp
 from harness.check.raised import compile_failure, is_refusal, is_targets, said
 from harness.check.relations import VariantFailed, VariantRefused, ask_relations
-from harness.check.sight import race_evidence
+from harness.check.shadowing import Shadowing
+from harness.check.sight import race_evidence, use_evidence
 from harness.kernels.executors.base import (
     AccessSpan,
     Arena,
@@ -82,6 +83,7 @@ class Session:
         self.executor = executor
         self._on_operation = on_operation
         self._sighted = True
+        self._shadowing: Shadowing | None = None
         self._arena: Arena | None = None
         self._layout: LayoutPlan | None = None
         self._bound: tuple[Bound, PrivateMemory, list[AccessSpan]] | None = None
@@ -184,15 +186,31 @@ class Session:
         """Write the memory of a case, prepared as a variant wants it, into the arena."""
         order = case.execution.program_order
         self.executor.program_order = ("random", case.execution.seed) if order == "shuffled" else order
-        self.executor.watch(case.execution.checks)
+        self._watch(case, variant)
         plan = plan_memory(case, self.target.mapping_bits)
         image = initial_image(case, plan)
         if variant is not None and variant.prepare is not None:
             variant.prepare(plan, image, earlier)
         arena = self._room_for(plan)
+        before = arena.address
+        self.executor.raise_addresses(arena, case.execution.high_addresses)
+        if arena.address != before:
+            self._bound = None
+            self._tensors.clear()
         for offset, data in image.segments:
             arena.write(offset, data)
+        shadow = self.executor.shadow(arena)
+        self._shadowing = None if shadow is None else Shadowing(case, plan, shadow)
         return plan, image
+
+    def _watch(self, case: Case, variant: Variant | None) -> None:
+        """Choose what the executor watches. Relations compare what their variants do: nothing is followed there."""
+        checks: list[Check] = [
+            check
+            for check in case.execution.checks
+            if check == "memory" or (self._sighted and (variant is None or check != "undefined"))
+        ]
+        self.executor.watch(checks)
 
     def time_operations(self, case: Case, launches: int) -> list[list[float]]:
         """Seconds of each of `launches` calls of each operation, as a runner makes them; judges nothing but races."""
@@ -274,10 +292,16 @@ class Session:
         transfers = self.executor.transfers
         transfers.forget()
         self.executor.begin(self._require_arena(), [*spans, *private.spans, *_array_spans(plan, index)])
+        shadowing = self._shadowing
+        if shadowing is not None:
+            shadowing.begin(private)
+        self.executor.on_launch = None if shadowing is None else lambda: shadowing.refresh(private)
         refused = False
         if call.by_harness:
             assert expected is not None
             self._write(before, expected.image)
+            if self._shadowing is not None:
+                self._shadowing.fill(before, expected)
         else:
             try:
                 call.run(bound, case, index, self._arguments(case, plan, index), host)
@@ -304,6 +328,8 @@ class Session:
         arena = self._require_arena()
         for span in plan.arrays[index].values():
             arena.write(span.start, before.view(span.start, span.size))
+        if self._shadowing is not None:
+            self._shadowing.load(index)
 
     def _write(self, before: Image, after: Image) -> None:
         """Bring what differs between two images into memory."""
@@ -342,6 +368,8 @@ class Session:
         seen: Seen,
     ) -> tuple[Signature, Evidence] | None:
         failure = self._seen_running(case, plan, index)
+        if failure is None and self._shadowing is not None:
+            failure = self._shadowing.end(index, before, expected)
         if failure is None:
             failure = byte_evidence(case, plan, index, before, expected, found)
         if failure is None:
@@ -352,7 +380,10 @@ class Session:
 
     def _seen_running(self, case: Case, plan: MemoryPlan, index: int) -> tuple[Signature, Evidence] | None:
         """What the executor saw while kernels ran, whatever the bytes are."""
-        failure = access_evidence(case, plan, index, self.executor.faults())
+        faults = self.executor.faults()
+        failure = access_evidence(case, plan, index, faults)
+        if failure is None and self._sighted:
+            failure = use_evidence(case, plan, index, faults)
         if failure is None and self._sighted:
             recorded = self.executor.recorded()
             identical = "identical-stores" in case.execution.checks
@@ -385,6 +416,8 @@ class Session:
         if self._layout is not plan.base:
             if self._layout is not None and self._layout.size > KEPT_BYTES:
                 self._arena.discard(0, self._layout.size)
+                if (shadow := self.executor.shadow(self._arena)) is not None:
+                    shadow.discard(0, self._layout.size)
             self._layout = plan.base
             self._bound = None
             self._tensors.clear()

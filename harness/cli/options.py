@@ -11,7 +11,7 @@ import typer
 
 from harness.case import CHECKS, DEFAULT_CHECKS, Check, Domain
 from harness.cli.announcing import Announcer
-from harness.engines.random import CheckPolicy, OrderPolicy
+from harness.engines.random import AddressPolicy, CheckPolicy, OrderPolicy
 from harness.generators.operations import OperationName
 
 if TYPE_CHECKING:
@@ -146,6 +146,14 @@ def parse_order(text: str) -> OrderPolicy:
     return cast(OrderPolicy, text)
 
 
+def parse_addresses(text: str) -> AddressPolicy:
+    """Whether addresses are high. Raises typer.BadParameter."""
+    known = get_args(AddressPolicy)
+    if text not in known:
+        raise typer.BadParameter(f"unknown addresses {text!r}; known: {', '.join(known)}")
+    return cast(AddressPolicy, text)
+
+
 def case_seconds(text: str | None, executor: str) -> float:
     """The longest time for one operation: natively a second is an eternity, elsewhere compiling takes several."""
     if text is not None:
@@ -224,7 +232,7 @@ ChecksOption = Annotated[
     str,
     typer.Option(
         "--checks",
-        help=f"{_CHECKS_HELP}; or vary: memory in every case, the others in a share of them.",
+        help=f"{_CHECKS_HELP}; or vary: all, but undefined only in every fourth case.",
         callback=callback(parse_check_policy),
     ),
 ]

@@ -98,6 +98,14 @@ def run(
             callback=options.callback(options.parse_order),
         ),
     ] = "vary",
+    addresses: Annotated[
+        str,
+        typer.Option(
+            "--addresses",
+            help="Whether addresses have their highest bit set, natively: low, high, or vary by layout.",
+            callback=options.callback(options.parse_addresses),
+        ),
+    ] = "vary",
     case_limit: options.CaseLimitOption = None,
     fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop judging at the first finding.")] = False,
     no_shrink: Annotated[bool, typer.Option("--no-shrink", help="Keep findings as they were drawn.")] = False,
@@ -185,6 +193,7 @@ def run(
         scale=("small" if chosen == "interpreter" else "full") if scale is None else scale,  # type: ignore[arg-type]
         order=options.parse_order(order),
         checks=options.parse_check_policy(checks),
+        addresses=options.parse_addresses(addresses),
     )
     settings = Settings(
         target=names[0],

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from harness.case import Case, Domain, encode_case
-from harness.engines.random import CheckPolicy, OrderPolicy, Recipe, with_execution
+from harness.engines.random import Policies, Recipe, with_execution
 from harness.generators.cases import OperationName, Scale, draw_case, draw_layout
 from harness.generators.draw import Draw
 
@@ -60,24 +60,29 @@ def _cases(
     domains: Sequence[Domain],
     operations: Sequence[OperationName],
     scale: Scale,
-    order: OrderPolicy,
-    checks: CheckPolicy,
+    policies: Policies,
 ) -> Case:
     decisions = HypothesisDraw(draw)
     domain = decisions.choice(domains)
     plan = draw_layout(decisions, domain, scale)
-    return with_execution(decisions, draw_case(decisions, plan, domain, operations, scale), order, checks)
+    return with_execution(
+        decisions,
+        draw_case(decisions, plan, domain, operations, scale),
+        policies,
+        high=decisions.integer(1, 4) == 1,
+    )
 
 
 def cases(
     domain: Domain | Sequence[Domain] = "reachable",
     operations: Sequence[OperationName] = ("postprocess", "precopy"),
     scale: Scale = "small",
-    order: OrderPolicy = "vary",
-    checks: CheckPolicy = "vary",
+    policies: Policies | None = None,
 ) -> SearchStrategy[Case]:
     """A strategy for cases of a domain, or of one of several, made of `operations`."""
-    return _cases((domain,) if isinstance(domain, str) else tuple(domain), tuple(operations), scale, order, checks)
+    return _cases(
+        (domain,) if isinstance(domain, str) else tuple(domain), tuple(operations), scale, policies or Policies()
+    )
 
 
 class _Enough(BaseException):
@@ -121,7 +126,7 @@ class _Search:
         """Judge what one search comes up with, at most ROUND cases."""
         recipe = self._recipe
         self._began = time.perf_counter()
-        search = given(cases(recipe.domains, recipe.operations, recipe.scale, recipe.order, recipe.checks))(self._next)
+        search = given(cases(recipe.domains, recipe.operations, recipe.scale, recipe))(self._next)
         search = seed(f"{recipe.seed}/{self.index}")(search)
         search = settings(
             max_examples=ROUND,

@@ -22,10 +22,22 @@ OrderPolicy = Literal["natural", "reversed", "shuffled", "vary"]
 """The program order of every case, or one drawn for each."""
 
 CheckPolicy = tuple[Check, ...] | Literal["vary"]
-"""What is watched in every case, or a choice for each: `memory` always, what costs more in a share of the cases."""
+"""What is watched in every case, or a choice for each: `memory` and `races` always, `undefined` in every fourth."""
 
 
-class Recipe(msgspec.Struct, frozen=True):
+AddressPolicy = Literal["low", "high", "vary"]
+"""Whether addresses have their highest bit set: never, always, or for every fourth layout."""
+
+
+class Policies(msgspec.Struct, frozen=True, kw_only=True):
+    """How cases are executed: a choice for all of them, or one drawn for each."""
+
+    order: OrderPolicy = "vary"
+    checks: CheckPolicy = "vary"
+    addresses: AddressPolicy = "vary"
+
+
+class Recipe(Policies, frozen=True):
     """What a campaign draws: everything that case `index` depends on, beside the generators themselves.
 
     `domains` alternate from one layout to the next; `operations` is what programs are made of.
@@ -35,8 +47,6 @@ class Recipe(msgspec.Struct, frozen=True):
     domains: tuple[Domain, ...]
     operations: tuple[OperationName, ...]
     scale: Scale
-    order: OrderPolicy = "vary"
-    checks: CheckPolicy = "vary"
 
     def domain(self, index: int) -> Domain:
         return self.domains[index // CASES_PER_LAYOUT % len(self.domains)]
@@ -49,26 +59,28 @@ def case_at(recipe: Recipe, index: int) -> Case:
     plan = _layout(recipe.seed, block, domain, recipe.scale)
     draw = RandomDraw(f"{recipe.seed}/case/{index}")
     case = draw_case(draw, plan, domain, recipe.operations, recipe.scale)
-    return with_execution(draw, case, recipe.order, recipe.checks)
+    # A target keeps addresses of a layout: they are the same for all its cases.
+    high = RandomDraw(f"{recipe.seed}/addresses/{block}").integer(1, 4) == 1
+    return with_execution(draw, case, recipe, high=high)
 
 
-def with_execution(draw: Draw, case: Case, order: OrderPolicy, checks: CheckPolicy) -> Case:
+def with_execution(draw: Draw, case: Case, recipe: Policies, *, high: bool) -> Case:
     """A case with its execution. Drawn after everything else, so that other policies run the same cases."""
     drawn: ProgramOrder = draw.weighted((("natural", 4), ("reversed", 1), ("shuffled", 3)))
     seed = draw.integer(0, 2**32 - 1)
     watched: tuple[Check, ...] = draw.weighted(_WATCHED)
-    chosen = drawn if order == "vary" else order
+    chosen = drawn if recipe.order == "vary" else recipe.order
     execution = Execution(
         program_order=chosen,
         seed=seed if chosen == "shuffled" else 0,
-        checks=watched if checks == "vary" else checks,
+        checks=watched if recipe.checks == "vary" else recipe.checks,
+        high_addresses=high if recipe.addresses == "vary" else recipe.addresses == "high",
     )
     return msgspec.structs.replace(case, execution=execution)
 
 
 _WATCHED: tuple[tuple[tuple[Check, ...], int], ...] = (
-    (("memory",), 1),
-    (("memory", "races"), 2),
+    (("memory", "races"), 3),
     (("memory", "undefined", "races"), 1),
 )
 

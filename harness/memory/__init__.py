@@ -8,16 +8,20 @@ from harness.memory.image import Image
 from harness.memory.noise import payload_bytes, poison_bytes, stale_numbers
 from harness.memory.places import Place, describe
 from harness.memory.plan import ArraySpan, LayoutPlan, MemoryPlan, StatePlace, plan_layout, plan_memory
+from harness.memory.shadow import UNDEFINED, define_arrays, initial_shadow
 
 __all__ = [
+    "UNDEFINED",
     "ArraySpan",
     "Image",
     "LayoutPlan",
     "MemoryPlan",
     "Place",
     "StatePlace",
+    "define_arrays",
     "describe",
     "initial_image",
+    "initial_shadow",
     "payload_bytes",
     "plan_layout",
     "plan_memory",

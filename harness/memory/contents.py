@@ -22,7 +22,7 @@ def initial_image(case: Case, plan: MemoryPlan) -> Image:
     """The image of a case before its first operation. The same case and plan give the same bytes anywhere."""
     seed = case.contents.payload_seed
     segments = []
-    for (start, size), mask in zip(plan.covered, (*_state_masks(plan.base), None), strict=True):
+    for (start, size), mask in zip(plan.covered, (*state_masks(plan.base), None), strict=True):
         data = poison_bytes(case.contents.poison, start, size).copy()
         if mask is not None:
             np.copyto(data, payload_bytes(seed, start, size), where=mask)
@@ -36,12 +36,12 @@ def initial_image(case: Case, plan: MemoryPlan) -> Image:
 
 
 @functools.lru_cache(maxsize=8)
-def _state_masks(base: LayoutPlan) -> tuple[NDArray[np.bool_] | None, ...]:
+def state_masks(base: LayoutPlan) -> tuple[NDArray[np.bool_] | None, ...]:
     """For each covered span of the layout, which bytes belong to a block of a state; None for none."""
     masks: list[NDArray[np.bool_]] = [np.zeros(size, dtype=np.bool_) for _, size in base.covered]
     starts = np.array([start for start, _ in base.covered])
     for place in base.states:
-        block = _block_mask(place.state, place.extent)
+        block = block_mask(place.state, place.extent)
         for b in range(base.layout.num_blocks):
             first = place.block(b)
             i = int(np.searchsorted(starts, first, side="right")) - 1
@@ -50,7 +50,7 @@ def _state_masks(base: LayoutPlan) -> tuple[NDArray[np.bool_] | None, ...]:
     return tuple(mask if mask.any() else None for mask in masks)
 
 
-def _block_mask(state: object, extent: int) -> NDArray[np.bool_]:
+def block_mask(state: object, extent: int) -> NDArray[np.bool_]:
     mask = np.ones(extent, dtype=np.bool_)
     row_stride = getattr(state, "row_stride", None)
     if row_stride is not None:

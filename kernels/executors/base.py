@@ -51,16 +51,20 @@ class AccessSpan:
     writable: bool = True
 
 
+Violation = Literal["out-of-bounds", "misaligned", "read-only", "undefined-address", "undefined-branch"]
+
+
 @dataclass(frozen=True)
 class AccessFault:
-    """One access that a checking executor saw and suppressed.
+    """One access that a checking executor saw and suppressed, or a use of a number that nobody has defined.
 
     `violation` is `out-of-bounds`, `misaligned` or `read-only` (a store to what no kernel may write);
-    `offset` is the arena offset of the access's first byte;
+    `offset` is the arena offset of the access's first byte. Or it is `undefined-address` or `undefined-branch` (a mask,
+    a condition, the bound of a loop): then `offset` is where the undefined number was read;
     `line` the kernel's source line, `source` its function; `program` the grid indices, `lane` the lane.
     """
 
-    violation: str
+    violation: Violation
     is_store: bool
     offset: int
     width: int
@@ -115,6 +119,8 @@ class Executor(abc.ABC):
     device: torch.device
     launches: int = 0
     program_order: ProgramOrder = "natural"
+    on_launch: Callable[[], None] | None = None
+    """Called before each launch by executors that keep shadows: what host code has written since is defined."""
 
     @functools.cached_property
     def transfers(self) -> Transfers:
@@ -138,6 +144,10 @@ class Executor(abc.ABC):
         """Start watching: forget launches and faults; from here on kernels may touch `spans` of `arena`."""
         self.launches = 0
 
+    def raise_addresses(self, arena: Arena, raised: bool) -> None:  # noqa: B027 - a GPU's addresses are what they are
+        """Have kernels and host code see addresses of `arena` with the highest bit set, or not; tensors made before
+        keep what they say."""
+
     def watch(self, checks: Collection[Check]) -> None:  # noqa: B027 - most executors watch nothing
         """Choose what to watch from here on, among what the executor was made to watch."""
 
@@ -152,6 +162,13 @@ class Executor(abc.ABC):
     def recorded(self) -> Sequence[RecordedLaunch]:
         """What each launch since `begin` loaded and stored. Only executors asked for races know."""
         return ()
+
+    def shadow(self, arena: Arena) -> Arena | None:
+        """Memory that holds, for each byte of `arena`, 255 if nobody has defined it and else 0, kept up by kernels.
+
+        Only executors that are told to watch undefined numbers have one.
+        """
+        return None
 
     def executed_lines(self) -> Collection[tuple[str, str, int]]:
         """Kernel lines that have run so far, as (file, function, line). Only some executors know."""

@@ -1,6 +1,9 @@
 """Host memory holds arenas in the CPU's address space: one large reserved mapping each, whose pages cost nothing
 until they are touched.
 
+Addresses may be raised by 2**63, so that kernels and host code see what some devices have, the highest bit set: a
+tensor then says so itself, and whoever runs the kernels takes it off again.
+
 So a case may have real block strides and block ids, gigabytes apart, on a laptop. The executors that run kernels on
 the CPU share it.
 """
@@ -22,6 +25,22 @@ _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 MARGIN = 1 << 33
 """Address space on either side of an arena: an offset that wrapped in 32 bits reads zeros there, and harms nobody."""
+
+
+HIGHEST_BIT = 1 << 63
+
+
+def _raised_tensors(start: int, size: int) -> type[torch.Tensor]:
+    """A class of tensors whose addresses, if they lie in `size` bytes from `start` on, have the highest bit."""
+
+    class RaisedTensor(torch.Tensor):
+        """Whatever is computed from one is one too, views as well as results in other memory."""
+
+        def data_ptr(self) -> int:
+            address = super().data_ptr()
+            return address + HIGHEST_BIT if start <= address < start + size else address
+
+    return RaisedTensor
 
 
 class HostArena(Arena):
@@ -48,7 +67,19 @@ class HostArena(Arena):
                 self._mapping.madvise(mmap.MADV_NOHUGEPAGE)
         self.size = size
         self._bytes = np.frombuffer(self._mapping, dtype=np.uint8, count=size, offset=MARGIN)
-        self.address = self._bytes.ctypes.data
+        self._real = self.address = self._bytes.ctypes.data
+        self._kind: type[torch.Tensor] = torch.Tensor
+        self._raised = _raised_tensors(self._real, size)
+
+    @property
+    def raised_by(self) -> int:
+        """What addresses are more than where they lie in this process."""
+        return self.address - self._real
+
+    def raise_addresses(self, raised: bool) -> None:
+        """Give addresses the highest bit from now on, or stop it. Tensors made before keep what they say."""
+        self.address = self._real + (HIGHEST_BIT if raised else 0)
+        self._kind = self._raised if raised else torch.Tensor
 
     def write(self, offset: int, data: np.ndarray) -> None:
         self._bytes[self._range(offset, len(data))] = data
@@ -64,11 +95,11 @@ class HostArena(Arena):
         self._range(offset, size)
         empty = torch.empty(0, dtype=dtype)
         if size == 0:
-            return empty.new_empty_strided(tuple(shape), tuple(strides))
+            return empty.new_empty_strided(tuple(shape), tuple(strides)).as_subclass(self._kind)
         storage = torch.frombuffer(
             self._mapping, dtype=torch.uint8, count=size, offset=MARGIN + offset
         ).untyped_storage()
-        return empty.set_(storage, 0, tuple(shape), tuple(strides))
+        return empty.set_(storage, 0, tuple(shape), tuple(strides)).as_subclass(self._kind)
 
     def discard(self, offset: int, size: int) -> None:
         """Make these bytes zero again. Whole pages are given back to the system, which costs next to nothing."""

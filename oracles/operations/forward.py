@@ -15,6 +15,7 @@ def expect_forward(case: Case, plan: MemoryPlan, index: int, before: Image) -> E
     assert isinstance(operation, Forward)
     layout = case.layout
     after = before.copy()
+    defined: list[tuple[int, int]] = []
     for row in operation.rows:
         if row.column + row.draft >= layout.table_columns:
             raise InvalidCase(f"slot {row.slot}: column {row.column + row.draft} is outside the table row")
@@ -24,20 +25,21 @@ def expect_forward(case: Case, plan: MemoryPlan, index: int, before: Image) -> E
                 block = before.cell(plan.base.table_cell(place.group, row.slot, column))
                 if not 0 <= block < layout.num_blocks:
                     raise InvalidCase(f"slot {row.slot}: column {column} names block {block}, outside the pool")
-                _write_block(operation.payload_seed, place, block, after)
-    return Expected(after)
+                defined += _write_block(operation.payload_seed, place, block, after)
+    return Expected(after, defined=tuple(defined))
 
 
-def _write_block(seed: int, place: StatePlace, block: int, after: Image) -> None:
-    """New bytes for every element of a block; what lies between DS rows stays."""
+def _write_block(seed: int, place: StatePlace, block: int, after: Image) -> list[tuple[int, int]]:
+    """New bytes for every element of a block; what lies between DS rows stays. The spans written."""
     state, start = place.state, place.block(block)
     if isinstance(state, ConvState) and state.row_stride is not None:
         runs, run_bytes, stride = state.dim, state.window * state.item_size, state.row_stride
     else:
         runs, run_bytes, stride = 1, place.extent, 0
-    for run in range(runs):
-        first = start + run * stride
-        after.view(first, run_bytes)[:] = payload_bytes(seed, first, run_bytes)
+    spans = [(start + run * stride, run_bytes) for run in range(runs)]
+    for first, size in spans:
+        after.view(first, size)[:] = payload_bytes(seed, first, size)
+    return spans
 
 
 def expect_edit_tables(case: Case, plan: MemoryPlan, index: int, before: Image) -> Expected:
@@ -46,6 +48,7 @@ def expect_edit_tables(case: Case, plan: MemoryPlan, index: int, before: Image) 
     assert isinstance(operation, EditTables)
     layout = case.layout
     after = before.copy()
+    defined = []
     for cell in operation.cells:
         if cell.group >= len(layout.groups) or cell.slot >= layout.table_rows or cell.column >= layout.table_columns:
             raise InvalidCase(f"an edit of group {cell.group}, slot {cell.slot}, column {cell.column}: no such cell")
@@ -53,4 +56,5 @@ def expect_edit_tables(case: Case, plan: MemoryPlan, index: int, before: Image) 
             raise InvalidCase(f"an edit names block {cell.block}, outside the pool")
         at = plan.base.table_cell(cell.group, cell.slot, cell.column)
         after.view(at, 4).view(np.int32)[0] = cell.block
-    return Expected(after)
+        defined.append((at, 4))
+    return Expected(after, defined=tuple(defined))

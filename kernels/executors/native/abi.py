@@ -50,7 +50,13 @@ STORED: Final = 11
 """Address of `STORED_CAPACITY` bytes for them."""
 SPANS_WRITABLE: Final = 12
 """Address of one byte for each span, 0 where no kernel may write."""
-WATCH_WORDS: Final = 13
+SHADOWS: Final = 13
+"""What to add to an address to get that of its shadow."""
+ORIGIN: Final = 14
+"""Where an undefined number was read last."""
+HIDDEN: Final = 15
+"""What to subtract from an address to get where it lies in this process."""
+WATCH_WORDS: Final = 16
 
 # A fault record.
 FAULT_SITE: Final = 0
@@ -58,13 +64,16 @@ FAULT_ADDRESS: Final = 1
 FAULT_LANE: Final = 2
 FAULT_PROGRAM: Final = 3
 FAULT_KIND: Final = 4
-"""One of the kinds that follow."""
+"""One of the kinds that follow. For the last two, FAULT_ADDRESS is where an undefined number was read last."""
 FAULT_WORDS: Final = 5
 
 OUT_OF_BOUNDS: Final = 0
 MISALIGNED: Final = 1
 READ_ONLY: Final = 2
 """A store to a span that is not writable; also where it is misaligned."""
+UNDEFINED_ADDRESS: Final = 3
+UNDEFINED_BRANCH: Final = 4
+"""A mask, a condition or the bound of a loop."""
 
 # An access record: `ACCESS_COUNT` lanes from `ACCESS_LANE` on, side by side in memory from `ACCESS_ADDRESS` on.
 ACCESS_SITE: Final = 0

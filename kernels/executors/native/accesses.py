@@ -12,8 +12,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness.kernels.executors.base import ExecutorCannot
-from harness.kernels.executors.native.abi import WORD
-from harness.kernels.executors.native.block_moves import bounded, is_block, load_block, store_block
+from harness.kernels.executors.native.abi import UNDEFINED_ADDRESS, UNDEFINED_BRANCH, WORD
+from harness.kernels.executors.native.block_moves import bounded, is_block, load_block, report_undefined, store_block
 from harness.kernels.executors.native.ir import Operation
 from harness.kernels.executors.native.lanes import Index, LaneBuilder, Lanes, Scalar, Value
 from harness.kernels.executors.native.source_lines import SourceLine
@@ -58,7 +58,7 @@ class AccessWriter:
         element = _pointee(pointer)
         site = self._site(operation, element, pointer, is_store=False)
         if isinstance(pointer, Scalar):
-            return Scalar(element, self._load_lane(element, site, pointer, mask, other, ()))
+            return Scalar(element, *self._load_lane(element, site, pointer, mask, other, ()))
         # All lanes load before anything else happens, as on a GPU.
         builder = self._builder
         if is_block(pointer, element):
@@ -71,7 +71,7 @@ class AccessWriter:
             builder.clear(buffer, count)
         builder.each_lane(
             pointer.shape,
-            lambda index: builder.put(buffer, index, self._load_lane(element, site, pointer, mask, other, index)),
+            lambda index: builder.put(buffer, index, *self._load_lane(element, site, pointer, mask, other, index)),
             count,
         )
         return builder.kept(buffer)
@@ -106,7 +106,7 @@ class AccessWriter:
         if self._epoch is None:
             return
         builder = self._builder
-        number = builder.linear(pointer.shape, index) if isinstance(pointer, Lanes) else "0"
+        number = self._number(pointer, index)
         builder.effect(
             f"call void @record(ptr %launch, i64 %program, i64 {self._now()}, i64 {site}, i64 {address},"
             f" i64 {number}, i64 1, i64 {self.sites[site].width}, ptr {value})"
@@ -114,16 +114,24 @@ class AccessWriter:
 
     def _load_lane(
         self, element: Element, site: int, pointer: Value, mask: Value | None, other: Value | None, index: Index
-    ) -> str:
+    ) -> tuple[str, str]:
+        """The lane and its shadow."""
         builder, llvm = self._builder, stored_llvm(element)
-        fallback = builder.to_stored(element, builder.lane(other, index)) if other is not None else "0"
+        fallback = [builder.to_stored(element, builder.lane(other, index)) if other is not None else "0"]
+        if builder.tracking:
+            fallback.append(builder.shadow(other, index) or "0")
 
-        def read(address: str) -> str:
+        def read(address: str) -> list[str]:
             self._record(site, pointer, address, index, "null")
-            return builder.value(f"load {llvm}, ptr {builder.value(f'inttoptr i64 {address} to ptr')}, align 1")
+            place = builder.value(f"inttoptr i64 {self._real(address)} to ptr")
+            read = [builder.value(f"load {llvm}, ptr {place}, align 1")]
+            if builder.tracking:
+                read.append(builder.value(f"load {llvm}, ptr {self._shadow_place(address)}, align 1"))
+                self._note_origin(llvm, read[1], address)
+            return read
 
         loaded = self._guarded(site, pointer, mask, index, read, llvm, fallback)
-        return builder.from_stored(element, loaded)
+        return builder.from_stored(element, loaded[0]), loaded[1] if builder.tracking else ""
 
     def _store_lane(
         self, element: Element, site: int, pointer: Value, value: Value, mask: Value | None, index: Index
@@ -132,16 +140,43 @@ class AccessWriter:
 
         kept = builder.slot(llvm) if self._epoch else ""
 
-        def write(address: str) -> str:
+        def write(address: str) -> list[str]:
             operand = builder.to_stored(element, builder.lane(value, index))
             if kept:
                 builder.effect(f"store {llvm} {operand}, ptr {kept}")
                 self._record(site, pointer, address, index, kept)
-            place = builder.value(f"inttoptr i64 {address} to ptr")
+            place = builder.value(f"inttoptr i64 {self._real(address)} to ptr")
             builder.effect(f"store {llvm} {operand}, ptr {place}, align 1")
-            return ""
+            if builder.tracking:
+                shadow = builder.shadow(value, index) or "0"
+                builder.effect(f"store {llvm} {shadow}, ptr {self._shadow_place(address)}, align 1")
+            return []
 
-        self._guarded(site, pointer, mask, index, write, None, "")
+        self._guarded(site, pointer, mask, index, write, llvm, [])
+
+    def branch(self, line: SourceLine | None, values: list[Value]) -> None:
+        """Report a branch that hangs on an undefined value: a site that touches nothing."""
+        self.sites.append(AccessSite(line, False, 0, used=False))
+        for value in values:
+            shadow = self._builder.shadow(value, ())
+            if shadow:
+                report_undefined(self._builder, len(self.sites) - 1, value.element, shadow, "0", UNDEFINED_BRANCH)
+
+    def _real(self, address: str) -> str:
+        """The address in this process of what kernels know under `address`."""
+        return self._builder.value(f"sub i64 {address}, %hidden")
+
+    def _shadow_place(self, address: str) -> str:
+        builder = self._builder
+        return builder.value(f"inttoptr i64 {builder.value(f'add i64 {address}, %shadows')} to ptr")
+
+    def _note_origin(self, llvm: str, shadow: str, address: str) -> None:
+        """Remember where an undefined number was read last: that is what a report names."""
+        builder = self._builder
+        undefined = builder.value(f"icmp ne {llvm} {shadow}, 0")
+        before = builder.value("load i64, ptr %origin")
+        origin = builder.value(f"select i1 {undefined}, i64 {address}, i64 {before}")
+        builder.effect(f"store i64 {origin}, ptr %origin")
 
     def _guarded(
         self,
@@ -149,21 +184,26 @@ class AccessWriter:
         pointer: Value,
         mask: Value | None,
         index: Index,
-        access: Callable[[str], str],
-        llvm: str | None,
-        fallback: str,
-    ) -> str:
-        """`access(address)` if the mask and the check allow it, else `fallback`: the operand of both (`llvm`)."""
+        access: Callable[[str], list[str]],
+        llvm: str,
+        fallback: list[str],
+    ) -> list[str]:
+        """`access(address)` if the mask and the check allow it, else `fallback`: the operands of both (`llvm`)."""
         builder = self._builder
         done = builder.label("accessed")
-        incoming: list[tuple[str, str]] = []
+        number = self._number(pointer, index)
+        incoming: list[tuple[list[str], str]] = []
         if mask is not None:
+            if shadow := builder.shadow(mask, index):
+                report_undefined(builder, site, mask.element, shadow, number, UNDEFINED_BRANCH)
             allowed = builder.label("unmasked")
             builder.branch(builder.lane(mask, index), allowed, done)
             incoming.append((fallback, builder.block))
             builder.start(allowed)
         with builder.scope():
             address = builder.lane(pointer, index)
+            if shadow := builder.shadow(pointer, index):
+                report_undefined(builder, site, pointer.element, shadow, number, UNDEFINED_ADDRESS)
             if self._checks:
                 incoming.append((fallback, self._check(site, pointer, address, index, done)))
             result = access(address)
@@ -172,7 +212,14 @@ class AccessWriter:
             return result
         builder.jump(done)
         builder.start(done)
-        return builder.phi(llvm, incoming) if llvm else ""
+        return [
+            builder.phi(llvm, [(operands[place], label) for operands, label in incoming])
+            for place in range(len(fallback))
+        ]
+
+    def _number(self, pointer: Value, index: Index) -> str:
+        """The lane's number, an i64 operand."""
+        return self._builder.linear(pointer.shape, index) if isinstance(pointer, Lanes) else "0"
 
     def _check(self, site: int, pointer: Value, address: str, index: Index, refused: str) -> str:
         """Go on if the access may happen, jump to `refused` otherwise; the label of the block that does."""
@@ -189,7 +236,7 @@ class AccessWriter:
         builder.branch(hit, legal, search, likely=True)
         builder.start(search)
         with builder.scope():
-            number = builder.linear(pointer.shape, index) if isinstance(pointer, Lanes) else "0"
+            number = self._number(pointer, index)
             found = builder.value(
                 f"call i1 @check(ptr %launch, i64 {address}, i64 {width}, i64 {site}, i64 {number},"
                 f" i64 %program, i1 {int(self.sites[site].is_store)}, ptr {cache})"

@@ -7,8 +7,9 @@ code than loops.
 
 from __future__ import annotations
 
-from harness.kernels.executors.native.lanes import Buffer, LaneBuilder, Lanes, Value
-from harness.kernels.executors.native.types import Element, Integer, Tensor, stored_bytes
+from harness.kernels.executors.native.abi import UNDEFINED_ADDRESS, UNDEFINED_BRANCH
+from harness.kernels.executors.native.lanes import Buffer, Index, LaneBuilder, Lanes, Value
+from harness.kernels.executors.native.types import Element, Integer, Tensor, stored_bytes, stored_llvm
 
 
 def is_block(pointer: Lanes, element: Element) -> bool:
@@ -78,6 +79,9 @@ def _move(
     lanes = pointer.shape[0]
     count, bytes_ = str(lanes), "null"
     prefix = mask.prefix if isinstance(mask, Lanes) else None
+    if mask is not None and prefix is not None and (shadow := builder.shadow(mask, ("0",))):
+        # Lanes of a prefix are calculated from the same scalars: one stands for all.
+        report_undefined(builder, site, mask.element, shadow, "0", UNDEFINED_BRANCH)
     if prefix is not None and prefix.guard is None:
         count = prefix.count()
     elif prefix is not None and prefix.guard is not None:
@@ -88,26 +92,52 @@ def _move(
         before = builder.block
         builder.branch(prefix.guard(), ready, wrapping, likely=True)
         builder.start(wrapping)
-        evaluated = _mask_bytes(builder, mask, lanes)
+        evaluated = _mask_bytes(builder, mask, lanes, None)
         after = builder.block
         builder.jump(ready)
         builder.start(ready)
         count = builder.phi("i64", [(straight, before), (str(lanes), after)])
         bytes_ = builder.phi("ptr", [("null", before), (evaluated, after)])
     elif mask is not None:
-        bytes_ = _mask_bytes(builder, mask, lanes)
+        bytes_ = _mask_bytes(builder, mask, lanes, site)
     width = stored_bytes(buffer.type.element)
+    if shadow := builder.shadow(pointer, ("0",)):
+        some = builder.value(f"icmp ne i64 {count}, 0")
+        report_undefined(builder, site, pointer.element, shadow, "0", UNDEFINED_ADDRESS, some)
     builder.effect(
         f"call void @move(ptr %launch, i64 %program, i64 {epoch}, i64 {site}, i64 {width},"
         f" i64 {pointer.progression.first()},"
-        f" i64 {count}, ptr {bytes_}, i64 {lanes}, i1 {int(is_store)}, i1 {int(clear)}, ptr {buffer.pointer})"
+        f" i64 {count}, ptr {bytes_}, i64 {lanes}, i1 {int(is_store)}, i1 {int(clear)}, ptr {buffer.pointer},"
+        f" ptr {buffer.shadow or 'null'})"
     )
 
 
-def _mask_bytes(builder: LaneBuilder, mask: Value, lanes: int) -> str:
-    """A pointer to one byte for each lane of the mask."""
+def report_undefined(
+    builder: LaneBuilder, site: int, element: Element, shadow: str, lane: str, kind: int, condition: str = ""
+) -> None:
+    """Report, if anything of `shadow` is set (and `condition` holds), that something hangs on an undefined value."""
+    undefined = builder.value(f"icmp ne {stored_llvm(element)} {shadow}, 0")
+    if condition:
+        undefined = builder.value(f"and i1 {undefined}, {condition}")
+    fine, report = builder.label("defined"), builder.label("undefined")
+    builder.branch(builder.value(f"xor i1 {undefined}, true"), fine, report, likely=True)
+    builder.start(report)
+    builder.effect(f"call void @undefined(ptr %launch, i64 {site}, i64 {lane}, i64 %program, i64 {kind})")
+    builder.jump(fine)
+    builder.start(fine)
+
+
+def _mask_bytes(builder: LaneBuilder, mask: Value, lanes: int, site: int | None) -> str:
+    """A pointer to one byte for each lane of the mask; undefined ones are reported unless `site` is None."""
     buffer = builder.buffer(Tensor((lanes,), Integer(1)))
-    builder.keep(buffer, mask)
+
+    def put(index: Index) -> None:
+        shadow = builder.shadow(mask, index)
+        if shadow and site is not None:
+            report_undefined(builder, site, mask.element, shadow, index[0], UNDEFINED_BRANCH)
+        builder.put(buffer, index, builder.lane(mask, index), shadow)
+
+    builder.each_lane((lanes,), put)
     return buffer.pointer
 
 

@@ -13,7 +13,7 @@ from harness.kernels.executors.base import ExecutorCannot
 from harness.kernels.executors.native.builder import phi_pairs
 from harness.kernels.executors.native.ir import Argument, Block, Operation, Region, Successor
 from harness.kernels.executors.native.lanes import Buffer, LaneBuilder, Scalar, Value
-from harness.kernels.executors.native.types import Tensor, Type
+from harness.kernels.executors.native.types import Tensor, Type, stored_llvm
 
 Environment = dict[str, Value]
 """Values by SSA name."""
@@ -22,14 +22,17 @@ _EXIT = "exit"
 
 
 class ControlWriter:
-    """Writes regions; `operation` writes what is not control flow, `enter` is told what a block holds."""
+    """Writes regions; `operation` writes what is not control flow, `enter` is told what a block holds, `decide` what
+    a branch hangs on."""
 
     def __init__(
         self,
         builder: LaneBuilder,
         operation: Callable[[Operation, Environment], None],
         enter: Callable[[tuple[Operation, ...]], None],
+        decide: Callable[[Operation, list[Value]], None],
     ) -> None:
+        self.decide = decide
         self._builder = builder
         self._operation = operation
         self._enter = enter
@@ -69,13 +72,14 @@ class ControlWriter:
 
     def _if(self, operation: Operation, values: Environment) -> None:
         builder = self._builder
+        self.decide(operation, [values[operation.operands[0]]])
         condition = builder.lane(values[operation.operands[0]], ())
         labels = [builder.label("then"), builder.label("else")]
         after = builder.label("endif")
         buffers = {
             number: builder.buffer(type_) for number, type_ in enumerate(operation.types) if isinstance(type_, Tensor)
         }
-        incoming: list[list[tuple[str, str]]] = [[] for _ in operation.types]
+        incoming = [_Incoming(builder, type_) for type_ in operation.types]
         regions = operation.regions
         builder.branch(condition, labels[0], labels[1] if len(regions) > 1 else after)
         for label, region in zip(labels, regions, strict=False):
@@ -86,23 +90,24 @@ class ControlWriter:
                     builder.keep(buffers[number], value)
             for number, value in enumerate(yielded):
                 if isinstance(value, Scalar):
-                    incoming[number].append((value.operand, builder.block))
+                    incoming[number].add(value)
             builder.jump(after)
         builder.start(after)
         for number, (name, type_) in enumerate(zip(operation.results, operation.types, strict=True)):
             if isinstance(type_, Tensor):
                 values[name] = builder.kept(buffers[number])
             else:
-                values[name] = Scalar(type_, builder.phi(type_.llvm, incoming[number]))
+                values[name] = incoming[number].joined()
 
     def _for(self, operation: Operation, values: Environment) -> None:
         builder = self._builder
+        self.decide(operation, [values[name] for name in operation.operands[:3]])
         start, stop, step = (builder.lane(values[name], ()) for name in operation.operands[:3])
         induction, *carried = operation.arguments
         assert not isinstance(induction.type, Tensor)
         llvm = induction.type.llvm
         loop = _Loop(builder, carried, [values[name] for name in operation.operands[3:]])
-        counter = Carried(builder, induction.type, start)
+        counter = Carried(builder, llvm, start)
         inside, after = builder.label("for_body"), builder.label("for_end")
         loop.start([counter])
         less = "ult" if operation.attributes["unsigned"] else "slt"
@@ -122,6 +127,7 @@ class ControlWriter:
         inside, after = builder.label("while_body"), builder.label("while_end")
         loop.start([])
         condition, *passed = self._region(operation.regions[0], {**values, **loop.values}, "scf.condition")
+        self.decide(operation, [condition])
         builder.branch(builder.lane(condition, ()), inside, after)
         builder.start(inside)
         names = [argument.name for argument in operation.regions[1].blocks[0].arguments]
@@ -131,14 +137,58 @@ class ControlWriter:
         values.update(zip(operation.results, passed, strict=True))
 
 
-class Carried:
-    """A scalar that a loop's header receives: from before at first, then from the iteration before."""
+class _Incoming:
+    """A scalar that depends on where control came from."""
 
-    def __init__(self, builder: LaneBuilder, type_: Type, initial: str) -> None:
+    def __init__(self, builder: LaneBuilder, type_: Type) -> None:
+        self._builder = builder
+        self._type = type_
+        self._operands: list[tuple[str, str]] = []
+        self._shadows: list[tuple[str, str]] = []
+
+    def add(self, value: Value) -> None:
+        """What it is if control comes from the block being written."""
+        builder = self._builder
+        self._operands.append((builder.lane(value, ()), builder.block))
+        self._shadows.append((builder.shadow(value, ()) or "0", builder.block))
+
+    def joined(self) -> Scalar:
+        """Write it, here."""
+        type_ = self._type
         assert not isinstance(type_, Tensor)
+        shadow = self._builder.phi(stored_llvm(type_), self._shadows) if self._builder.tracking else ""
+        return Scalar(type_, self._builder.phi(type_.llvm, self._operands), shadow)
+
+    def reserve(self) -> Scalar:
+        """Leave room for it, here, for `fill` to write."""
+        type_, builder = self._type, self._builder
+        assert not isinstance(type_, Tensor)
+        self._holes = [builder.hole()]
+        value = Scalar(type_, builder.name())
+        if builder.tracking:
+            self._holes.append(builder.hole())
+            value = Scalar(type_, value.operand, builder.name())
+        self._reserved = value
+        return value
+
+    def fill(self) -> None:
+        """All that `reserve` left room for is known."""
+        value = self._reserved
+        pairs = (
+            (value.operand, value.element.llvm, self._operands),
+            (value.shadow, stored_llvm(value.element), self._shadows),
+        )
+        for hole, (name, llvm, incoming) in zip(self._holes, pairs, strict=False):
+            self._builder.fill(hole, f"{name} = phi {llvm} {phi_pairs(incoming)}")
+
+
+class Carried:
+    """A number that a loop's header receives: from before at first, then from the iteration before."""
+
+    def __init__(self, builder: LaneBuilder, llvm: str, initial: str) -> None:
         self.operand = builder.name()
         self._builder = builder
-        self._llvm = type_.llvm
+        self._llvm = llvm
         self._incoming = [(initial, builder.block)]
         self._hole = -1
 
@@ -160,7 +210,7 @@ class _Loop:
         self._header = builder.label("loop")
         self._names = [argument.name for argument in arguments]
         self._buffers: dict[str, Buffer] = {}
-        self._scalars: dict[str, Carried] = {}
+        self._scalars: dict[str, _Incoming] = {}
         self.values: Environment = {}
         # Buffers first: filling one writes blocks, and scalars note the block they come from.
         for argument, value in zip(arguments, initial, strict=True):
@@ -171,16 +221,18 @@ class _Loop:
                 self.values[argument.name] = builder.kept(buffer)
         for argument, value in zip(arguments, initial, strict=True):
             if not isinstance(argument.type, Tensor):
-                scalar = Carried(builder, argument.type, builder.lane(value, ()))
+                scalar = _Incoming(builder, argument.type)
+                scalar.add(value)
                 self._scalars[argument.name] = scalar
-                self.values[argument.name] = Scalar(argument.type, scalar.operand)
 
     def start(self, counters: list[Carried]) -> None:
         """Begin the header; `counters` are carried too."""
         self._builder.jump(self._header)
         self._builder.start(self._header)
-        for scalar in (*counters, *self._scalars.values()):
-            scalar.start()
+        for counter in counters:
+            counter.start()
+        for name, scalar in self._scalars.items():
+            self.values[name] = scalar.reserve()
 
     def repeat(self, yielded: list[Value], counters: list[tuple[Carried, str]]) -> None:
         """End an iteration that hands over `yielded`."""
@@ -188,12 +240,14 @@ class _Loop:
         move(self._builder, [(self._buffers[name], value) for name, value in pairs if name in self._buffers])
         for name, value in pairs:
             if name in self._scalars:
-                self._scalars[name].repeat(self._builder.lane(value, ()))
+                self._scalars[name].add(value)
         for counter, operand in counters:
             counter.repeat(operand)
         self._builder.jump(self._header)
-        for scalar in (*self._scalars.values(), *(counter for counter, _ in counters)):
-            scalar.finish()
+        for scalar in self._scalars.values():
+            scalar.fill()
+        for counter, _ in counters:
+            counter.finish()
 
 
 def move(builder: LaneBuilder, pairs: list[tuple[Buffer, Value]]) -> None:
@@ -223,8 +277,8 @@ class _Blocks:
             for number, argument in enumerate(block.arguments)
             if isinstance(argument.type, Tensor)
         }
-        self._incoming: dict[tuple[str, int], list[tuple[str, str]]] = {
-            (block.label, number): []
+        self._incoming: dict[tuple[str, int], _Incoming] = {
+            (block.label, number): _Incoming(builder, argument.type)
             for block in body.blocks
             for number, argument in enumerate(block.arguments)
             if not isinstance(argument.type, Tensor)
@@ -233,7 +287,7 @@ class _Blocks:
     def write(self) -> None:
         builder = self._builder
         builder.jump(self._labels[self._entry])
-        holes: list[tuple[int, str, str, tuple[str, int]]] = []
+        reserved: list[_Incoming] = []
         for label in self._order():
             block = self._blocks[label]
             builder.start(self._labels[label])
@@ -242,12 +296,11 @@ class _Blocks:
                 if isinstance(argument.type, Tensor):
                     self._values[argument.name] = builder.kept(self._buffers[key])
                 else:
-                    name = builder.name()
-                    holes.append((builder.hole(), name, argument.type.llvm, key))
-                    self._values[argument.name] = Scalar(argument.type, name)
+                    reserved.append(self._incoming[key])
+                    self._values[argument.name] = reserved[-1].reserve()
             self._leave(self._control.block(block, self._values))
-        for hole, name, llvm, key in holes:
-            builder.fill(hole, f"{name} = phi {llvm} {phi_pairs(self._incoming[key])}")
+        for scalar in reserved:
+            scalar.fill()
 
     def _order(self) -> list[str]:
         """Reachable blocks, each after those that dominate it: reverse postorder."""
@@ -275,6 +328,7 @@ class _Blocks:
         elif last.name == "cf.br":
             self._jump(last.successors[0])
         elif last.name == "cf.cond_br":
+            self._control.decide(last, [self._values[last.operands[0]]])
             condition = builder.lane(self._values[last.operands[0]], ())
             # Each edge gets a block of its own, for the arguments it hands over.
             edges = [builder.label("edge") for _ in last.successors]
@@ -295,5 +349,5 @@ class _Blocks:
         )
         for number, value in handed:
             if keys[number] in self._incoming:
-                self._incoming[keys[number]].append((builder.lane(value, ()), builder.block))
+                self._incoming[keys[number]].add(value)
         builder.jump(self._labels[successor.label])

@@ -11,7 +11,17 @@ from dataclasses import dataclass
 
 from harness.kernels.executors.base import ExecutorCannot
 from harness.kernels.executors.native import arithmetic, runtime_ir
-from harness.kernels.executors.native.abi import ARGUMENTS, GRID, LINES, SPAN_CACHE, WORD
+from harness.kernels.executors.native.abi import (
+    ARGUMENTS,
+    GRID,
+    HIDDEN,
+    LINES,
+    ORIGIN,
+    SHADOWS,
+    SPAN_CACHE,
+    WATCH,
+    WORD,
+)
 from harness.kernels.executors.native.accesses import AccessSite, AccessWriter
 from harness.kernels.executors.native.builder import literal
 from harness.kernels.executors.native.control import ControlWriter, Environment
@@ -21,6 +31,7 @@ from harness.kernels.executors.native.lanes import Index, LaneBuilder, Lanes, Sc
 from harness.kernels.executors.native.recognition import recognised
 from harness.kernels.executors.native.source_lines import SourceLine
 from harness.kernels.executors.native.types import (
+    Element,
     Integer,
     Tensor,
     element_of,
@@ -31,7 +42,8 @@ from harness.kernels.executors.native.types import (
 
 @dataclass(frozen=True)
 class EmitOptions:
-    """What is compiled into a variant: access checks, a byte set for each block that runs, a record of accesses."""
+    """What is compiled into a variant: access checks, a byte set for each block that runs, a record of accesses,
+    shadows that follow undefined bytes."""
 
     checks: bool
     lines: bool
@@ -57,7 +69,7 @@ class _Emitter:
     def __init__(self, function: Function, options: EmitOptions) -> None:
         self._function = function
         self._options = options
-        self._builder = LaneBuilder()
+        self._builder = LaneBuilder(tracking=options.undefined)
         self._epoch = self._builder.slot("i64") if options.record else ""
         names = used_names(function.body)
         self._accesses = AccessWriter(
@@ -73,6 +85,11 @@ class _Emitter:
         for name, word in (("%spans", SPAN_CACHE), ("%lines", LINES)):
             place = builder.value(f"getelementptr i8, ptr %launch, i64 {WORD * word}")
             builder.effect(f"{name} = load ptr, ptr {place}")
+        watch = builder.value(f"load ptr, ptr {builder.value(f'getelementptr i8, ptr %launch, i64 {WORD * WATCH}')}")
+        builder.effect(f"%origin = getelementptr i8, ptr {watch}, i64 {WORD * ORIGIN}")
+        for name, word in (("%hidden", HIDDEN), ("%shadows", SHADOWS)):
+            place = builder.value(f"getelementptr i8, ptr {watch}, i64 {WORD * word}")
+            builder.effect(f"{name} = load i64, ptr {place}")
         if self._epoch:
             builder.effect(f"store i64 0, ptr {self._epoch}")
         values: Environment = {}
@@ -81,10 +98,18 @@ class _Emitter:
             place = builder.value(f"getelementptr i8, ptr %launch, i64 {WORD * (ARGUMENTS + number)}")
             operand = builder.value(f"load {stored_llvm(element)}, ptr {place}")
             values[argument.name] = Scalar(element, builder.from_stored(element, operand))
-        ControlWriter(builder, self._operation, self._enter).function(self._function.body, values)
+        ControlWriter(builder, self._operation, self._enter, self._decide).function(self._function.body, values)
         signature = "define internal void @program(ptr %launch, i32 %x, i32 %y, i32 %z, i64 %program)"
-        llvm = runtime_ir.module(builder.text(signature), checks=self._options.checks, record=self._options.record)
+        options = self._options
+        llvm = runtime_ir.module(
+            builder.text(signature), checks=options.checks, record=options.record, undefined=options.undefined
+        )
         return Emitted(llvm, tuple(self._accesses.sites), tuple(self._blocks))
+
+    def _decide(self, operation: Operation, values: list[Value]) -> None:
+        """Before a branch: which way it goes must not hang on something undefined."""
+        if any(self._builder.shadow(value, ()) for value in values):
+            self._accesses.branch(operation.line, values)
 
     def _enter(self, operations: tuple[Operation, ...]) -> None:
         """Note that a block runs, if any line is its own."""
@@ -119,10 +144,9 @@ class _Emitter:
         if dialect == "arith" and kind in BINARY:
             type_ = operation.types[0]
             bits = arithmetic.integer_bits(element_of(type_), name)
+            shadow = self._bitwise_shadow(kind, element_of(type_), operands) if kind in ("andi", "ori") else None
             return self._builder.elementwise(
-                type_,
-                lambda a, b: arithmetic.binary(self._builder, kind, bits, a, b),
-                *operands,
+                type_, lambda a, b: arithmetic.binary(self._builder, kind, bits, a, b), *operands, shadow=shadow
             )
         if dialect == "arith" and kind in CASTS:
             source, target = (element_of(type_) for type_ in operation.types)
@@ -145,6 +169,25 @@ class _Emitter:
             raise ExecutorCannot(f"the native executor does not know {name}")
         return write(self, operation, operands)
 
+    def _bitwise_shadow(self, kind: str, element: Element, operands: list[Value]) -> Callable[[Index], str]:
+        """A bit that one side decides is defined, whatever the other is: a mask must not hang on what it rules out."""
+        builder, llvm = self._builder, stored_llvm(element)
+
+        def shadow(index: Index) -> str:
+            shadows = [builder.shadow(operand, index) or "0" for operand in operands]
+            undecided = builder.value(f"or {llvm} {shadows[0]}, {shadows[1]}")
+            for operand, own in zip(operands, shadows, strict=True):
+                lane = builder.lane(operand, index)
+                if element == Integer(1):
+                    lane = builder.value(f"sext i1 {lane} to i8")
+                if kind == "ori":
+                    lane = builder.value(f"xor {llvm} {lane}, -1")
+                open_ = builder.value(f"or {llvm} {lane}, {own}")
+                undecided = builder.value(f"and {llvm} {undecided}, {open_}")
+            return undecided
+
+        return shadow
+
     def _passed_barriers(self) -> str:
         return self._builder.value(f"load i64, ptr {self._epoch}")
 
@@ -164,10 +207,24 @@ class _Emitter:
 
     def select(self, operation: Operation, operands: list[Value]) -> Value:
         type_ = operation.types[-1]
-        llvm = element_of(type_).llvm
-        return self._builder.elementwise(
-            type_, lambda c, a, b: self._builder.value(f"select i1 {c}, {llvm} {a}, {llvm} {b}"), *operands
-        )
+        element, builder = element_of(type_), self._builder
+        condition, one, other = operands
+
+        def compute(index: Index) -> str:
+            c, a, b = (builder.lane(operand, index) for operand in operands)
+            return builder.value(f"select i1 {c}, {element.llvm} {a}, {element.llvm} {b}")
+
+        def shadow(index: Index) -> str:
+            """What is not chosen does not matter."""
+            llvm = stored_llvm(element)
+            a, b = (builder.shadow(operand, index) or "0" for operand in (one, other))
+            chosen = builder.value(f"select i1 {builder.lane(condition, index)}, {llvm} {a}, {llvm} {b}")
+            undecided = builder.joined(element, [condition], index)
+            return builder.value(f"or {llvm} {chosen}, {undecided}") if undecided else chosen
+
+        if isinstance(type_, Tensor):
+            return builder.lazy(type_, compute, *operands, shadow=shadow)
+        return Scalar(element, compute(()), shadow(()) if builder.tracks(operands) else "")
 
     def absolute(self, operation: Operation, operands: list[Value]) -> Value:
         type_ = operation.types[0]
@@ -246,7 +303,13 @@ class _Emitter:
     def _rearranged(self, operation: Operation, operands: list[Value], source: Callable[[Index], Index]) -> Value:
         """The tensor whose lane at `index` is the operand's at `source(index)`."""
         (operand,) = operands
-        return self._builder.lazy(operation.types[1], lambda index: self._builder.lane(operand, source(index)), operand)
+        builder = self._builder
+        return builder.lazy(
+            operation.types[1],
+            lambda index: builder.lane(operand, source(index)),
+            operand,
+            shadow=lambda index: builder.shadow(operand, source(index)) or "0",
+        )
 
 
 _WRITERS: dict[str, Callable[[_Emitter, Operation, list[Value]], Value]] = {

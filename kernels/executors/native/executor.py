@@ -74,6 +74,7 @@ class NativeExecutor(Executor):
         self._recorder = Recorder(self._watch.record) if races else None
         self._recorded: list[RecordedLaunch] = []
         self._arena: Arena | None = None
+        self._shadows: weakref.WeakKeyDictionary[Arena, Arena] = weakref.WeakKeyDictionary()
         self._epoch = 0
         # Not a set: hashing a Triton kernel reads all that it calls, which may not exist yet.
         self._kernels: list[weakref.ref[NativeKernel]] = []
@@ -103,6 +104,10 @@ class NativeExecutor(Executor):
         self._kernels.append(weakref.ref(kernel))
         return kernel
 
+    def raise_addresses(self, arena: Arena, raised: bool) -> None:
+        assert isinstance(arena, HostArena)
+        arena.raise_addresses(raised)
+
     def watch(self, checks: Collection[Check]) -> None:
         most = self._most
         memory = most.checks and "memory" in checks
@@ -118,8 +123,17 @@ class NativeExecutor(Executor):
         super().begin(arena, spans)
         self._arena = arena
         self._epoch += 1
-        self._watch.begin(arena.address, spans)
+        shadow = self.shadow(arena)
+        hidden = arena.raised_by if isinstance(arena, HostArena) else 0
+        self._watch.begin(arena.address, spans, hidden=hidden, shadows=0 if shadow is None else shadow.address)
         self._recorded = []
+
+    def shadow(self, arena: Arena) -> Arena | None:
+        if not self.options.undefined:
+            return None
+        if arena not in self._shadows:
+            self._shadows[arena] = HostArena(arena.size)
+        return self._shadows[arena]
 
     def recorded(self) -> Sequence[RecordedLaunch]:
         return self._recorded
@@ -170,6 +184,8 @@ class NativeExecutor(Executor):
         if self._arena is None and variant.options.checks:
             raise RuntimeError("the native executor checks accesses: call begin(arena, spans) before a launch")
         self.transfers.finish()
+        if self.on_launch is not None:
+            self.on_launch()
         with self._lock:
             if variant.epoch != self._epoch:
                 variant.forget_spans()

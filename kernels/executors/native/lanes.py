@@ -3,11 +3,15 @@
 Nothing is computed where a tensor operation stands; loads and stores run a loop over lanes and evaluate there what
 they need, lane by lane. Only results of loads, and tensors that cross control flow, are kept in memory. So no
 vector is ever 1024 wide, and the order of accesses stays that of the kernel.
+
+A builder that tracks gives every value a shadow: an integer of the width it has in memory, in which the bits of bytes
+that nobody has defined are set. Loads and stores carry shadows along byte by byte; whatever is calculated from an
+undefined number is undefined as a whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from harness.kernels.executors.native.builder import Builder, literal
@@ -26,10 +30,11 @@ from harness.kernels.executors.native.types import (
 
 @dataclass(frozen=True, eq=False)
 class Buffer:
-    """Stack memory for a tensor."""
+    """Stack memory for a tensor, and for its shadow if the builder tracks."""
 
     type: Tensor
     pointer: str
+    shadow: str = ""
 
 
 Index = tuple[str, ...]
@@ -41,10 +46,11 @@ _DEPTH_LIMIT = 48
 
 @dataclass(frozen=True, eq=False)
 class Scalar:
-    """One value: an LLVM operand."""
+    """One value: an LLVM operand, and that of its shadow; without one it is defined."""
 
     element: Element
     operand: str
+    shadow: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +58,7 @@ class Lanes:
     """A tensor: `compute(index)` writes the code for one lane and gives its operand.
 
     `depth` counts how deep tensors are nested in it; `buffer` is the memory it lies in, if it does; `progression`
-    and `prefix` are what is known of it.
+    and `prefix` are what is known of it; `shadow(index)` writes the shadow of one lane, without it all are defined.
     """
 
     shape: tuple[int, ...]
@@ -62,13 +68,18 @@ class Lanes:
     buffer: Buffer | None = None
     progression: Progression | None = None
     prefix: Prefix | None = None
+    shadow: Callable[[Index], str] | None = None
 
 
 Value = Scalar | Lanes
 
 
 class LaneBuilder(Builder):
-    """A builder that knows lanes."""
+    """A builder that knows lanes. `tracking`: whether values have shadows."""
+
+    def __init__(self, *, tracking: bool = False) -> None:
+        super().__init__()
+        self.tracking = tracking
 
     def lane(self, value: Value, index: Index) -> str:
         """The operand of one lane; a scalar is the same in all."""
@@ -76,18 +87,70 @@ class LaneBuilder(Builder):
             return value.operand
         return self.once((value, index), lambda: value.compute(index))
 
-    def elementwise(self, type_: Type, compute: Callable[..., str], *values: Value) -> Value:
-        """The value whose lanes are `compute(*lanes of values)`; of scalars, at once."""
-        if shape_of(type_) is None:
-            return Scalar(element_of(type_), compute(*(self.lane(value, ()) for value in values)))
-        return self.lazy(type_, lambda index: compute(*(self.lane(value, index) for value in values)), *values)
+    def elementwise(
+        self,
+        type_: Type,
+        compute: Callable[..., str],
+        *values: Value,
+        shadow: Callable[[Index], str] | None = None,
+    ) -> Value:
+        """The value whose lanes are `compute(*lanes of values)`; of scalars, at once. `shadow` as in `lazy`."""
+        if shape_of(type_) is not None:
+            return self.lazy(
+                type_, lambda index: compute(*(self.lane(value, index) for value in values)), *values, shadow=shadow
+            )
+        element = element_of(type_)
+        operand = compute(*(self.lane(value, ()) for value in values))
+        if shadow is not None and self.tracks(values):
+            return Scalar(element, operand, shadow(()))
+        return Scalar(element, operand, self.joined(element, values, ()))
 
-    def lazy(self, type_: Type, compute: Callable[[Index], str], *sources: Value) -> Lanes:
-        """The tensor with lanes `compute(index)`, which reads lanes of `sources`."""
+    def tracks(self, values: Sequence[Value]) -> bool:
+        """Whether any of the values may be undefined."""
+        return self.tracking and any(_may_be_undefined(value) for value in values)
+
+    def shadow(self, value: Value | None, index: Index) -> str:
+        """The operand of one lane's shadow; empty if the lane is defined."""
+        if value is None:
+            return ""
+        if isinstance(value, Scalar):
+            return value.shadow
+        shadow = value.shadow
+        return "" if shadow is None else self.once(("shadow", value, index), lambda: shadow(index))
+
+    def joined(self, element: Element, values: Sequence[Value], index: Index) -> str:
+        """The shadow of something of type `element` calculated from `values`: all of it, if anything of them is."""
+        undefined = ""
+        for value in values:
+            shadow = self.shadow(value, index)
+            if not shadow:
+                continue
+            some = self.value(f"icmp ne {stored_llvm(value.element)} {shadow}, 0")
+            undefined = self.value(f"or i1 {undefined}, {some}") if undefined else some
+        return self.value(f"sext i1 {undefined} to {stored_llvm(element)}") if undefined else ""
+
+    def lazy(
+        self,
+        type_: Type,
+        compute: Callable[[Index], str],
+        *sources: Value,
+        shadow: Callable[[Index], str] | None = None,
+    ) -> Lanes:
+        """The tensor with lanes `compute(index)`, which reads lanes of `sources`.
+
+        Its shadow, if not given, is theirs.
+        """
         assert isinstance(type_, Tensor)
         tensors = [source for source in sources if isinstance(source, Lanes)]
         depth = 1 + max((tensor.depth for tensor in tensors), default=0)
-        lanes = Lanes(type_.shape, type_.element, compute, depth)
+        if not self.tracks(sources):
+            shadow = None
+        elif shadow is None:
+
+            def shadow(index: Index) -> str:
+                return self.joined(type_.element, sources, index) or "0"
+
+        lanes = Lanes(type_.shape, type_.element, compute, depth, shadow=shadow)
         return lanes if depth <= _DEPTH_LIMIT else self.in_memory(lanes)
 
     def in_memory(self, lanes: Lanes) -> Lanes:
@@ -138,22 +201,25 @@ class LaneBuilder(Builder):
 
     def buffer(self, type_: Tensor) -> Buffer:
         """New memory for a tensor of this type."""
-        return Buffer(type_, self.slot(stored_llvm(type_.element), type_.lanes))
+        llvm = stored_llvm(type_.element)
+        return Buffer(type_, self.slot(llvm, type_.lanes), self.slot(llvm, type_.lanes) if self.tracking else "")
 
-    def put(self, buffer: Buffer, index: Index, operand: str) -> None:
+    def put(self, buffer: Buffer, index: Index, operand: str, shadow: str = "") -> None:
         """Write one lane."""
         llvm = stored_llvm(buffer.type.element)
         pointer = self._place(buffer, index)
         self.effect(f"store {llvm} {self.to_stored(buffer.type.element, operand)}, ptr {pointer}")
+        if buffer.shadow:
+            self.effect(f"store {llvm} {shadow or '0'}, ptr {self._place(buffer, index, buffer.shadow)}")
 
     def clear(self, buffer: Buffer, first: str) -> None:
         """Zero the lanes from number `first` on, an i64 operand of at most all lanes."""
         size = stored_bytes(buffer.type.element)
-        place = self.value(f"getelementptr {stored_llvm(buffer.type.element)}, ptr {buffer.pointer}, i64 {first}")
         lanes = self.value(f"sub i64 {buffer.type.lanes}, {first}")
-        self.effect(
-            f"call void @llvm.memset.p0.i64(ptr {place}, i8 0, i64 {self.value(f'mul i64 {lanes}, {size}')}, i1 false)"
-        )
+        bytes_ = self.value(f"mul i64 {lanes}, {size}")
+        for pointer in filter(None, (buffer.pointer, buffer.shadow)):
+            place = self.value(f"getelementptr {stored_llvm(buffer.type.element)}, ptr {pointer}, i64 {first}")
+            self.effect(f"call void @llvm.memset.p0.i64(ptr {place}, i8 0, i64 {bytes_}, i1 false)")
 
     def kept(self, buffer: Buffer) -> Lanes:
         """The tensor that lies in the buffer."""
@@ -164,11 +230,17 @@ class LaneBuilder(Builder):
             operand = self.value(f"load {llvm}, ptr {self._place(buffer, index)}")
             return self.from_stored(element, operand)
 
-        return Lanes(buffer.type.shape, element, compute, buffer=buffer)
+        def shadow(index: Index) -> str:
+            return self.value(f"load {llvm}, ptr {self._place(buffer, index, buffer.shadow)}")
+
+        return Lanes(buffer.type.shape, element, compute, buffer=buffer, shadow=shadow if buffer.shadow else None)
 
     def keep(self, buffer: Buffer, value: Value) -> None:
         """Write all lanes of `value`."""
-        self.each_lane(buffer.type.shape, lambda index: self.put(buffer, index, self.lane(value, index)))
+        self.each_lane(
+            buffer.type.shape,
+            lambda index: self.put(buffer, index, self.lane(value, index), self.shadow(value, index)),
+        )
 
     def to_stored(self, element: Element, operand: str) -> str:
         """The operand as it lies in memory: booleans take a byte."""
@@ -178,9 +250,14 @@ class LaneBuilder(Builder):
         """The opposite of `to_stored`."""
         return self.value(f"trunc i8 {operand} to i1") if element == Integer(1) else operand
 
-    def _place(self, buffer: Buffer, index: Index) -> str:
+    def _place(self, buffer: Buffer, index: Index, pointer: str = "") -> str:
         number = self.linear(buffer.type.shape, index)
-        return self.value(f"getelementptr {stored_llvm(buffer.type.element)}, ptr {buffer.pointer}, i64 {number}")
+        base = pointer or buffer.pointer
+        return self.value(f"getelementptr {stored_llvm(buffer.type.element)}, ptr {base}, i64 {number}")
+
+
+def _may_be_undefined(value: Value) -> bool:
+    return bool(value.shadow) if isinstance(value, Scalar) else value.shadow is not None
 
 
 def _sum(builder: Builder, left: str, right: str) -> str:

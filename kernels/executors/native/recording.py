@@ -56,7 +56,7 @@ class Recorder:
             source=table[abi.ACCESS_SITE],
             program=table[abi.ACCESS_PROGRAM],
             epoch=table[abi.ACCESS_EPOCH],
-            offset=table[abi.ACCESS_ADDRESS] - base,
+            offset=(table[abi.ACCESS_ADDRESS].view(np.uint64) - np.uint64(base)).view(np.int64),
             lane=table[abi.ACCESS_LANE],
             count=table[abi.ACCESS_COUNT],
             stored_at=table[abi.ACCESS_STORED],

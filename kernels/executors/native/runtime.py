@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.kernels.executors.base import AccessFault, AccessSpan
+from harness.kernels.executors.base import AccessFault, AccessSpan, Violation
 from harness.kernels.executors.native import abi
 from harness.kernels.executors.native.accesses import AccessSite
 
@@ -14,7 +14,13 @@ FAULT_CAPACITY = 64
 """Faults kept of one case; the others are only counted."""
 
 _WORD_MASK = (1 << 64) - 1
-_VIOLATIONS = {abi.OUT_OF_BOUNDS: "out-of-bounds", abi.MISALIGNED: "misaligned", abi.READ_ONLY: "read-only"}
+_VIOLATIONS: dict[int, Violation] = {
+    abi.OUT_OF_BOUNDS: "out-of-bounds",
+    abi.MISALIGNED: "misaligned",
+    abi.READ_ONLY: "read-only",
+    abi.UNDEFINED_ADDRESS: "undefined-address",
+    abi.UNDEFINED_BRANCH: "undefined-branch",
+}
 
 
 class Watch:
@@ -35,8 +41,14 @@ class Watch:
         self.address = self._record.ctypes.data
         self.record = self._record
 
-    def begin(self, base: int, spans: Sequence[AccessSpan]) -> None:
-        """Forget faults; from here on, `spans` of the arena at address `base` may be touched."""
+    def begin(self, base: int, spans: Sequence[AccessSpan], *, hidden: int = 0, shadows: int = 0) -> None:
+        """Forget faults; from here on, `spans` of the arena at address `base` may be touched.
+
+        `hidden` is what to subtract from an address to get where it lies in this process, `shadows` the address in this
+        process of the shadow of the arena's first byte.
+        """
+        self._record[abi.HIDDEN] = hidden
+        self._record[abi.SHADOWS] = shadows - base & _WORD_MASK
         self._recorded = []
         self.count = 0
         self._record[abi.FAULT_COUNT] = 0

@@ -6,19 +6,25 @@ It is LLVM IR, compiled with each variant, so that a user's machine needs no C c
 from __future__ import annotations
 
 from harness.kernels.executors.native import abi
+from harness.kernels.executors.native.record_ir import RECORD
+from harness.kernels.executors.native.shadow_ir import SHADOWS
 
 
-def module(program: str, *, checks: bool, record: bool) -> str:
+def module(program: str, *, checks: bool, record: bool, undefined: bool) -> str:
     """A whole module around the function `program`; `run` in it is the entry point."""
-    parts = [_HEADER, _RUN, _CHECK if checks else _NO_CHECK, _MOVE, *([_RECORD] if record else [])]
-    return "\n".join([*(_filled(part, record) for part in parts), program])
+    parts = [_HEADER, _FAULT, _RUN, _CHECK if checks else _NO_CHECK, _MOVE]
+    parts += [RECORD] if record else []
+    parts += [SHADOWS] if undefined else []
+    return "\n".join([*(_filled(part, record, undefined) for part in parts), program])
 
 
-def _filled(text: str, record: bool) -> str:
-    """`text` with `$NAME$` replaced by the byte offset of that word of a record, and `;record ` by nothing or by a
-    comment."""
+def _filled(text: str, record: bool, undefined: bool) -> str:
+    """`text` with `$NAME$` replaced by the byte offset of that word of a record; lines that begin with `;record ` or
+    `;undefined ` are comments unless that is wanted."""
     if record:
         text = text.replace(";record ", "")
+    if undefined:
+        text = text.replace(";undefined ", "")
     for name, word in _OFFSETS:
         text = text.replace(f"${name}$", str(abi.WORD * word))
     return text
@@ -59,6 +65,9 @@ _OFFSETS = [
         "ACCESS_COUNT",
         "ACCESS_STORED",
         "ACCESS_WORDS",
+        "SHADOWS",
+        "ORIGIN",
+        "HIDDEN",
     ]
 ]
 
@@ -66,6 +75,40 @@ _HEADER = """
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 !0 = !{!"branch_weights", i32 2000, i32 1}
+"""
+
+# Counts a fault, and keeps it if there is room.
+_FAULT = """
+define internal void @fault(ptr %watch, i64 %site, i64 %address, i64 %lane, i64 %program, i64 %kind) \
+noinline nounwind {
+entry:
+  %count.place = getelementptr i8, ptr %watch, i64 $FAULT_COUNT$
+  %number = load i64, ptr %count.place
+  %number.next = add i64 %number, 1
+  store i64 %number.next, ptr %count.place
+  %capacity.place = getelementptr i8, ptr %watch, i64 $FAULT_CAPACITY$
+  %capacity = load i64, ptr %capacity.place
+  %room.left = icmp ult i64 %number, %capacity
+  br i1 %room.left, label %keep, label %finish
+keep:
+  %faults.place = getelementptr i8, ptr %watch, i64 $FAULTS$
+  %faults = load ptr, ptr %faults.place
+  %offset = mul i64 %number, $FAULT_WORDS$
+  %fault = getelementptr i8, ptr %faults, i64 %offset
+  %site.place = getelementptr i8, ptr %fault, i64 $FAULT_SITE$
+  store i64 %site, ptr %site.place
+  %address.place = getelementptr i8, ptr %fault, i64 $FAULT_ADDRESS$
+  store i64 %address, ptr %address.place
+  %lane.place = getelementptr i8, ptr %fault, i64 $FAULT_LANE$
+  store i64 %lane, ptr %lane.place
+  %program.place = getelementptr i8, ptr %fault, i64 $FAULT_PROGRAM$
+  store i64 %program, ptr %program.place
+  %kind.place = getelementptr i8, ptr %fault, i64 $FAULT_KIND$
+  store i64 %kind, ptr %kind.place
+  br label %finish
+finish:
+  ret void
+}
 """
 
 # In the natural order the indices are counted up, x fastest, as a GPU starts programs; in another one they are
@@ -216,33 +259,9 @@ accept:
   ret i1 true
 
 refuse:
-  %count.place = getelementptr i8, ptr %watch, i64 $FAULT_COUNT$
-  %number = load i64, ptr %count.place
-  %number.next = add i64 %number, 1
-  store i64 %number.next, ptr %count.place
-  %capacity.place = getelementptr i8, ptr %watch, i64 $FAULT_CAPACITY$
-  %capacity = load i64, ptr %capacity.place
-  %room.left = icmp ult i64 %number, %capacity
-  br i1 %room.left, label %record, label %refused
-record:
-  %faults.place = getelementptr i8, ptr %watch, i64 $FAULTS$
-  %faults = load ptr, ptr %faults.place
-  %offset = mul i64 %number, $FAULT_WORDS$
-  %fault = getelementptr i8, ptr %faults, i64 %offset
-  %site.place = getelementptr i8, ptr %fault, i64 $FAULT_SITE$
-  store i64 %site, ptr %site.place
-  %address.place = getelementptr i8, ptr %fault, i64 $FAULT_ADDRESS$
-  store i64 %address, ptr %address.place
-  %lane.place = getelementptr i8, ptr %fault, i64 $FAULT_LANE$
-  store i64 %lane, ptr %lane.place
-  %program.place = getelementptr i8, ptr %fault, i64 $FAULT_PROGRAM$
-  store i64 %program, ptr %program.place
   ; outside, misaligned and read-only are numbered as `find` does
-  %kind.place = getelementptr i8, ptr %fault, i64 $FAULT_KIND$
   %kind = zext i32 %found to i64
-  store i64 %kind, ptr %kind.place
-  br label %refused
-refused:
+  call void @fault(ptr %watch, i64 %site, i64 %address, i64 %lane, i64 %program, i64 %kind)
   ret i1 false
 }
 
@@ -296,9 +315,14 @@ define internal i1 @covers(ptr %launch, i64 %first, i64 %bytes, i64 %width, i1 %
 _MOVE = """
 define internal void @move(ptr %launch, i64 %program, i64 %epoch, i64 %site, i64 %width, i64 %address, \
 i64 %count, ptr %mask, \
-i64 %lanes, i1 %is.store, i1 %clear, ptr %buffer) noinline nounwind {
+i64 %lanes, i1 %is.store, i1 %clear, ptr %buffer, ptr %shadow) noinline nounwind {
 entry:
-  %memory = inttoptr i64 %address to ptr
+  %watch.place = getelementptr i8, ptr %launch, i64 $WATCH$
+  %watch = load ptr, ptr %watch.place
+  %hidden.place = getelementptr i8, ptr %watch, i64 $HIDDEN$
+  %hidden = load i64, ptr %hidden.place
+  %real = sub i64 %address, %hidden
+  %memory = inttoptr i64 %real to ptr
   %straight = icmp eq ptr %mask, null
   %kept = select i1 %straight, i64 %count, i64 0
   %idle = sub i64 %lanes, %kept
@@ -310,6 +334,8 @@ clearing:
   %idle.bytes = mul i64 %idle, %width
   %idle.place = getelementptr i8, ptr %buffer, i64 %kept.bytes
   call void @llvm.memset.p0.i64(ptr %idle.place, i8 0, i64 %idle.bytes, i1 false)
+  ;undefined %idle.shadow = getelementptr i8, ptr %shadow, i64 %kept.bytes
+  ;undefined call void @llvm.memset.p0.i64(ptr %idle.shadow, i8 0, i64 %idle.bytes, i1 false)
   br label %cleared
 cleared:
   %empty = icmp eq i64 %count, 0
@@ -330,6 +356,7 @@ copy:
   %source = select i1 %is.store, ptr %buffer, ptr %memory
   ;record call void @record(ptr %launch, i64 %program, i64 %epoch, i64 %site, i64 %address, i64 0, i64 %count, \
 i64 %width, ptr %recorded)
+  ;undefined call void @carry(ptr %launch, i64 %address, i64 %bytes, ptr %shadow, i1 %is.store)
   call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %source, i64 %bytes, i1 false)
   br label %finish
 
@@ -349,18 +376,22 @@ test:
 i1 %is.store, ptr %cache)
   br i1 %legal, label %move.lane, label %refused
 move.lane:
-  %lane.memory = inttoptr i64 %lane.address to ptr
+  %lane.memory = getelementptr i8, ptr %memory, i64 %offset
   %lane.target = select i1 %is.store, ptr %lane.memory, ptr %lane.buffer
   %lane.source = select i1 %is.store, ptr %lane.buffer, ptr %lane.memory
   ;record %lane.recorded = select i1 %is.store, ptr %lane.buffer, ptr null
   ;record call void @record(ptr %launch, i64 %program, i64 %epoch, i64 %site, i64 %lane.address, i64 %i, i64 1, \
 i64 %width, ptr %lane.recorded)
+  ;undefined %lane.shadow = getelementptr i8, ptr %shadow, i64 %offset
+  ;undefined call void @carry(ptr %launch, i64 %lane.address, i64 %width, ptr %lane.shadow, i1 %is.store)
   call void @llvm.memcpy.p0.p0.i64(ptr %lane.target, ptr %lane.source, i64 %width, i1 false)
   br label %next
 refused:
   br i1 %clear, label %clear.lane, label %next
 clear.lane:
   call void @llvm.memset.p0.i64(ptr %lane.buffer, i8 0, i64 %width, i1 false)
+  ;undefined %cleared.shadow = getelementptr i8, ptr %shadow, i64 %offset
+  ;undefined call void @llvm.memset.p0.i64(ptr %cleared.shadow, i8 0, i64 %width, i1 false)
   br label %next
 next:
   %i.next = add i64 %i, 1
@@ -368,101 +399,6 @@ next:
   br i1 %more, label %lane, label %finish
 
 finish:
-  ret void
-}
-"""
-
-# Appends an access record, or extends the last one where lane and address follow on. `value` points to the bytes of a
-# store, null for a load.
-_RECORD = """
-define internal void @record(ptr %launch, i64 %program, i64 %epoch, i64 %site, i64 %address, i64 %lane, i64 %count, \
-i64 %width, ptr %value) noinline nounwind {
-entry:
-  %watch.place = getelementptr i8, ptr %launch, i64 $WATCH$
-  %watch = load ptr, ptr %watch.place
-  %number.place = getelementptr i8, ptr %watch, i64 $RECORD_COUNT$
-  %number = load i64, ptr %number.place
-  %capacity.place = getelementptr i8, ptr %watch, i64 $RECORD_CAPACITY$
-  %capacity = load i64, ptr %capacity.place
-  %records.place = getelementptr i8, ptr %watch, i64 $RECORDS$
-  %records = load ptr, ptr %records.place
-  %bytes = mul i64 %count, %width
-  %is.load = icmp eq ptr %value, null
-  %size.place = getelementptr i8, ptr %watch, i64 $STORED_SIZE$
-  %size = load i64, ptr %size.place
-  br i1 %is.load, label %follow, label %keep
-keep:
-  %size.next = add i64 %size, %bytes
-  store i64 %size.next, ptr %size.place
-  %most.place = getelementptr i8, ptr %watch, i64 $STORED_CAPACITY$
-  %most = load i64, ptr %most.place
-  %fits = icmp ule i64 %size.next, %most
-  br i1 %fits, label %kept, label %follow
-kept:
-  %stored.place = getelementptr i8, ptr %watch, i64 $STORED$
-  %stored = load ptr, ptr %stored.place
-  %target = getelementptr i8, ptr %stored, i64 %size
-  call void @llvm.memcpy.p0.p0.i64(ptr %target, ptr %value, i64 %bytes, i1 false)
-  br label %follow
-
-follow:
-  %room = icmp ult i64 %number, %capacity
-  br i1 %room, label %look, label %full
-look:
-  %offset = mul i64 %number, $ACCESS_WORDS$
-  %here = getelementptr i8, ptr %records, i64 %offset
-  %none = icmp eq i64 %number, 0
-  br i1 %none, label %append, label %compare
-compare:
-  %last = getelementptr i8, ptr %here, i64 -$ACCESS_WORDS$
-  %last.site.place = getelementptr i8, ptr %last, i64 $ACCESS_SITE$
-  %last.site = load i64, ptr %last.site.place
-  %same.site = icmp eq i64 %last.site, %site
-  %last.program.place = getelementptr i8, ptr %last, i64 $ACCESS_PROGRAM$
-  %last.program = load i64, ptr %last.program.place
-  %same.program = icmp eq i64 %last.program, %program
-  %last.epoch.place = getelementptr i8, ptr %last, i64 $ACCESS_EPOCH$
-  %last.epoch = load i64, ptr %last.epoch.place
-  %same.epoch = icmp eq i64 %last.epoch, %epoch
-  %last.address.place = getelementptr i8, ptr %last, i64 $ACCESS_ADDRESS$
-  %last.address = load i64, ptr %last.address.place
-  %last.lane.place = getelementptr i8, ptr %last, i64 $ACCESS_LANE$
-  %last.lane = load i64, ptr %last.lane.place
-  %last.count.place = getelementptr i8, ptr %last, i64 $ACCESS_COUNT$
-  %last.count = load i64, ptr %last.count.place
-  %lane.next = add i64 %last.lane, %last.count
-  %same.lane = icmp eq i64 %lane.next, %lane
-  %last.bytes = mul i64 %last.count, %width
-  %address.next = add i64 %last.address, %last.bytes
-  %same.address = icmp eq i64 %address.next, %address
-  %same.1 = and i1 %same.site, %same.program
-  %same.2 = and i1 %same.epoch, %same.lane
-  %same.3 = and i1 %same.1, %same.2
-  %same = and i1 %same.3, %same.address
-  br i1 %same, label %extend, label %append
-extend:
-  %extended = add i64 %last.count, %count
-  store i64 %extended, ptr %last.count.place
-  ret void
-append:
-  %site.place = getelementptr i8, ptr %here, i64 $ACCESS_SITE$
-  store i64 %site, ptr %site.place
-  %program.place = getelementptr i8, ptr %here, i64 $ACCESS_PROGRAM$
-  store i64 %program, ptr %program.place
-  %epoch.place = getelementptr i8, ptr %here, i64 $ACCESS_EPOCH$
-  store i64 %epoch, ptr %epoch.place
-  %address.place = getelementptr i8, ptr %here, i64 $ACCESS_ADDRESS$
-  store i64 %address, ptr %address.place
-  %lane.place = getelementptr i8, ptr %here, i64 $ACCESS_LANE$
-  store i64 %lane, ptr %lane.place
-  %count.place = getelementptr i8, ptr %here, i64 $ACCESS_COUNT$
-  store i64 %count, ptr %count.place
-  %begin.place = getelementptr i8, ptr %here, i64 $ACCESS_STORED$
-  store i64 %size, ptr %begin.place
-  br label %full
-full:
-  %number.next = add i64 %number, 1
-  store i64 %number.next, ptr %number.place
   ret void
 }
 """

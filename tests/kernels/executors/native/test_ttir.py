@@ -20,6 +20,7 @@ from harness.kernels.executors.native.types import Float, Integer, Pointer, Tens
 from harness.kernels.executors.native.variant import Variant
 
 TEXTS = Path(__file__).with_name("ttir")
+OPTIONS = EmitOptions(checks=True, lines=True)
 NAMES = sorted({path.name.split(".")[0] for path in TEXTS.glob("*.ttir")})
 
 
@@ -39,7 +40,7 @@ def operations(region: Region) -> Iterator[Operation]:
 @pytest.mark.parametrize("name", NAMES)
 def test_stored_texts_compile(name: str, version: str) -> None:
     function = parse(text_of(name, version))
-    emitted = emit(function, EmitOptions(checks=True, lines=True))
+    emitted = emit(function, OPTIONS)
     assert jit.compile_object(emitted.llvm, verify=True)
     accesses = [operation for operation in operations(function.body) if operation.name in ("tt.load", "tt.store")]
     assert len(emitted.sites) == len(accesses) > 0
@@ -62,7 +63,7 @@ def test_two_triton_versions_say_the_same(name: str) -> None:
 
 
 def test_lines_are_those_of_inlined_functions() -> None:
-    emitted = emit(parse(text_of("postprocess")), EmitOptions(checks=True, lines=True))
+    emitted = emit(parse(text_of("postprocess")), OPTIONS)
     files = {site.line.file for site in emitted.sites if site.line}
     assert files == {"harness/kernels/fused/postprocess.py", "harness/kernels/fused/copy.py"}
 
@@ -159,11 +160,11 @@ def test_locations(tmp_path: Path) -> None:
 def run(text: str, memory: np.ndarray, *arguments: int) -> Variant:
     """Run a kernel given as TTIR; its first argument is the address of `memory`, which it may touch."""
     function = parse(text)
-    emitted = emit(function, EmitOptions(checks=True, lines=True))
+    emitted = emit(function, OPTIONS)
     compiled = CompiledVariant(
         jit.compile_object(emitted.llvm, verify=True), len(function.arguments), emitted.sites, emitted.blocks
     )
-    variant, watch = Variant(function.name, compiled), Watch()
+    variant, watch = Variant(function.name, compiled, OPTIONS), Watch()
     watch.begin(memory.ctypes.data, [AccessSpan(0, memory.nbytes, "memory", "memory")])
     words = [memory.ctypes.data, *(argument & (1 << 64) - 1 for argument in arguments)]
     assert variant.launch((1, 1, 1), 0, watch.address, words) == 0

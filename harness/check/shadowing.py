@@ -1,0 +1,64 @@
+"""Shadowing follows what nobody has defined through the operations of one case, beside its bytes.
+
+The executor's kernels carry shadows along in memory of their own (harness.memory.shadow says what they are). Host code
+of a target writes without telling: of a target's own buffers, what does not hold poison any more counts as defined.
+"""
+
+from __future__ import annotations
+
+from harness.case import Case
+from harness.check.outcome import Evidence, Signature
+from harness.check.private_memory import PrivateMemory
+from harness.check.sight import undefined_evidence
+from harness.kernels.executors.base import Arena
+from harness.memory import Image, MemoryPlan, define_arrays, initial_shadow
+from harness.oracles.expected import Expected
+from harness.oracles.undefined import trace
+
+
+class Shadowing:
+    """The shadows of one case, as memory holds them. `arena` is the executor's memory for them."""
+
+    def __init__(self, case: Case, plan: MemoryPlan, arena: Arena) -> None:
+        self._case, self._plan, self._arena = case, plan, arena
+        self._shadow = initial_shadow(case, plan)
+        for offset, data in self._shadow.segments:
+            arena.write(offset, data)
+
+    def load(self, index: int) -> None:
+        """The arguments of an operation come into memory."""
+        define_arrays(self._plan, index, self._shadow)
+        for span in self._plan.arrays[index].values():
+            self._arena.write(span.start, self._shadow.view(span.start, span.size))
+
+    def begin(self, private: PrivateMemory) -> None:
+        """An operation begins."""
+        self._start, self._unwritten = private.unwritten()
+        self._arena.write(self._start, self._unwritten)
+
+    def refresh(self, private: PrivateMemory) -> None:
+        """A kernel is launched: host code may have written to the target's buffers."""
+        _, unwritten = private.unwritten()
+        if len(unwritten) > len(self._unwritten):
+            self.begin(private)  # it has made new ones
+            return
+        written = (self._unwritten != 0) & (unwritten == 0)
+        if written.any():
+            shadow = self._arena.read(self._start, len(unwritten)).copy()
+            shadow[written] = 0
+            self._arena.write(self._start, shadow)
+        self._unwritten = unwritten
+
+    def fill(self, before: Image, expected: Expected) -> None:
+        """The harness itself does what is expected."""
+        after = trace(before, self._shadow, expected)
+        for offset, data in after.segments:
+            self._arena.write(offset, data)
+        self._shadow = after
+
+    def end(self, index: int, before: Image, expected: Expected) -> tuple[Signature, Evidence] | None:
+        """An operation has run on memory that held `before`: what is undefined where it must not be."""
+        traced = trace(before, self._shadow, expected)
+        found = Image([(start, self._arena.read(start, size).copy()) for start, size in self._plan.covered])
+        self._shadow = found
+        return undefined_evidence(self._case, self._plan, index, traced, found)

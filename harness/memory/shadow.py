@@ -1,0 +1,53 @@
+"""A shadow says of each byte of an image whether anybody has defined it: 0 if so, 255 if not.
+
+Undefined are poison, table cells and array entries that are not given (stale, but in range), and the states of blocks
+that belong to no group: no request has ever written them. What they hold is a matter of chance, so that nothing may
+hang on it; copying it along is no fault.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from harness.case import Case
+from harness.case.case import FREE
+from harness.memory.contents import block_mask, state_masks
+from harness.memory.image import Image
+from harness.memory.plan import LayoutPlan, MemoryPlan
+
+UNDEFINED = 255
+
+
+def initial_shadow(case: Case, plan: MemoryPlan) -> Image:
+    """The shadow of a case's image before its first operation."""
+    segments = []
+    for (start, size), mask in zip(plan.covered, (*state_masks(plan.base), None), strict=True):
+        shadow = np.full(size, UNDEFINED, dtype=np.uint8)
+        if mask is not None:
+            shadow[mask] = 0
+        segments.append((start, shadow))
+    image = Image(segments)
+    _forget_blocks(case, plan.base, image)
+    for group, table in enumerate(case.contents.tables):
+        for row, given in enumerate(table):
+            image.view(plan.base.table_cell(group, row, 0), 4 * len(given))[:] = 0
+    for index in range(len(case.program)):
+        define_arrays(plan, index, image)
+    return image
+
+
+def _forget_blocks(case: Case, base: LayoutPlan, image: Image) -> None:
+    unwritten = [block for block, owner in enumerate(case.contents.owners) if owner == FREE]
+    for place in base.states:
+        mask = block_mask(place.state, place.extent)
+        for block in unwritten:
+            np.copyto(image.view(place.block(block), place.extent), np.uint8(UNDEFINED), where=mask)
+
+
+def define_arrays(plan: MemoryPlan, index: int, shadow: Image) -> None:
+    """The given entries of the arguments of operation `index` are defined from now on."""
+    for array in plan.contents[index]:
+        span = plan.arrays[index][array.name]
+        entries = shadow.view(span.start, span.size).reshape(span.length, span.item)
+        # A mapping says "skip" where nothing is given.
+        entries[slice(None) if array.mapping else list(array.entries)] = 0

@@ -1,0 +1,33 @@
+"""never-written: the null block has never held anybody's state."""
+
+from harness.kernels.mutations.mutation import Mutation, Rewrite
+from harness.kernels.mutations.vllm_sources import COPY_BODY, MAMBA_UTILS
+
+MUTATION = Mutation(
+    name="never-written",
+    summary="Where no drafted token was accepted, temporal states are taken from the null block.",
+    rewrites={
+        "builtin": {
+            "fused/copy.py": [
+                [
+                    Rewrite(
+                        "move_state",
+                        "tl.load(table + source_column + temporal_bias)",
+                        "tl.load(table + source_column + temporal_bias, mask=(window > 0) | (bias > 0), other=0)",
+                    )
+                ]
+            ]
+        },
+        "vllm": {
+            MAMBA_UTILS: [
+                [
+                    Rewrite(
+                        COPY_BODY,
+                        "tl.load(block_table_base + src_col + token_bias)",
+                        "tl.load(block_table_base + src_col + token_bias, mask=token_bias > 0, other=0)",
+                    )
+                ]
+            ]
+        },
+    },
+)

@@ -1,0 +1,27 @@
+"""shared-destination: requests that go on to the same column write one block, in whatever order."""
+
+from harness.kernels.mutations.mutation import Mutation, Rewrite
+from harness.kernels.mutations.vllm_sources import COPY_BODY, MAMBA_UTILS
+
+MUTATION = Mutation(
+    name="shared-destination",
+    summary="The destination block of every request is looked up in the first row of the table.",
+    rewrites={
+        "builtin": {
+            "fused/copy.py": [
+                [
+                    Rewrite(
+                        "move_state",
+                        "tl.load(table + destination_column)",
+                        "tl.load(table - row.to(tl.int64) * table_stride + destination_column)",
+                    )
+                ]
+            ]
+        },
+        "vllm": {
+            MAMBA_UTILS: [
+                [Rewrite(COPY_BODY, "tl.load(block_table_base + dst_col)", "tl.load(block_table_typed + dst_col)")]
+            ]
+        },
+    },
+)

@@ -1,0 +1,33 @@
+"""signed-address: on some devices every address is negative as a signed number."""
+
+from harness.kernels.mutations.mutation import Mutation, Rewrite
+from harness.kernels.mutations.vllm_sources import COPY_BODY, MAMBA_UTILS
+
+MUTATION = Mutation(
+    name="signed-address",
+    summary="A state counts as absent, and is not moved, unless its address is positive as a signed number.",
+    rewrites={
+        "builtin": {
+            "fused/copy.py": [
+                [
+                    Rewrite(
+                        "move_state",
+                        "unit = tl.load(record + UNIT)",
+                        "unit = tl.where(tl.load(record + ADDRESS) > 0, tl.load(record + UNIT), 0)",
+                    )
+                ]
+            ]
+        },
+        "vllm": {
+            MAMBA_UTILS: [
+                [
+                    Rewrite(
+                        COPY_BODY,
+                        "is_conv_state = conv_width > 0",
+                        "is_conv_state = conv_width > 0\n    if state_base_addr <= 0:\n        return",
+                    )
+                ]
+            ]
+        },
+    },
+)

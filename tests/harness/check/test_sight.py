@@ -1,0 +1,200 @@
+"""What an instrumented executor sees, found and named: planted faults on cases made for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from harness.case import (
+    Case,
+    Check,
+    ConvState,
+    Execution,
+    Layout,
+    Operation,
+    Postprocess,
+    PostprocessRow,
+    Precopy,
+    PrecopyRow,
+    ScalarCopy,
+)
+from harness.check.outcome import Outcome
+from harness.check.session import Session
+from harness.kernels.executors.registry import create_executor, executor_class
+from harness.kernels.mutations.mutation import Mutation, Rewrite
+from harness.kernels.mutations.registry import mutation
+from harness.kernels.targets.builtin import BuiltinTarget
+
+pytestmark = pytest.mark.skipif(
+    executor_class("native").unavailable() is not None, reason="nothing here is instrumented"
+)
+
+MOVE = Precopy(runner="V1", rows=(PrecopyRow(slot=0, source_column=0, destination_column=1, bias=0),))
+TWO_MOVE = Precopy(
+    runner="V1",
+    rows=tuple(PrecopyRow(slot=slot, source_column=0, destination_column=1, bias=0) for slot in range(2)),
+)
+SHIFT = PostprocessRow(slot=0, scheduled=3, computed=2, draft=2, accepted=2, state_column=0)
+
+
+def wide(layout: Layout) -> Layout:
+    """A conv state of group 0 that several warps share: 4 tokens x 192 elements of 2 bytes, in pages of 2048 bytes."""
+    conv, temporal = layout.groups[0].layers[0].states
+    (other,) = layout.groups[1].layers[0].states
+    assert isinstance(conv, ConvState)
+    row_stride = None if conv.row_stride is None else 8
+    conv = msgspec.structs.replace(conv, window=4, dim=192, block_stride=2048, row_stride=row_stride)
+    temporal = msgspec.structs.replace(temporal, offset=1792, block_stride=2048)
+    other = msgspec.structs.replace(other, block_stride=2048)
+    groups = tuple(
+        msgspec.structs.replace(group, layers=(msgspec.structs.replace(group.layers[0], states=states),))
+        for group, states in zip(layout.groups, ((conv, temporal), (other,)), strict=True)
+    )
+    buffers = (msgspec.structs.replace(layout.buffers[0], size=5 * 2048),)
+    return msgspec.structs.replace(layout, groups=groups, buffers=buffers)
+
+
+def outcome(case: Case, *mutations: Mutation, checks: tuple[Check, ...] | None = None, high: bool = False) -> Outcome:
+    execution = Execution(high_addresses=high) if checks is None else Execution(high_addresses=high, checks=checks)
+    executor = create_executor("native")
+    return Session(BuiltinTarget(executor, mutations), executor).check(
+        msgspec.structs.replace(case, execution=execution)
+    )
+
+
+def told(result: Outcome) -> str:
+    failure = result.failure
+    assert failure is not None
+    assert failure.evidence is not None
+    return failure.evidence.summary
+
+
+def test_a_count_written_in_place(make_case: Callable[..., Case]) -> None:
+    case = make_case(Postprocess(runner="V2", rows=(SHIFT,)), tables=(((1, 2, 2),), ((3, 4, 4),)))
+    found = outcome(case, mutation("stale-accept"))
+    assert str(found.signature) == "postprocess/race/between-programs/accepted/-"
+    assert "operation 0, accepted[0] (slot 0)" in told(found)
+    assert told(found).count("in postprocess_kernel line") == 2
+
+
+@pytest.mark.parametrize("conv_layout", ["SD", "DS"])
+def test_a_shift_without_order(
+    conv_layout: str, make_case: Callable[..., Case], make_layout: Callable[..., Layout]
+) -> None:
+    case = make_case(
+        Postprocess(runner="V1", rows=(SHIFT,)),
+        layout=wide(make_layout(conv_layout)),
+        tables=(((1, 2, 2),), ((3, 4, 4),)),
+    )
+    found = outcome(case, mutation("unordered-shift"))
+    assert str(found.signature) == f"postprocess/race/between-warps/conv/{conv_layout}"
+    assert "of program (0, 0, 0)" in told(found)
+    assert outcome(case).failure is None
+
+
+def test_a_missing_barrier(make_case: Callable[..., Case], make_layout: Callable[..., Layout]) -> None:
+    """Source and destination are one block, its tokens 384 bytes apart."""
+    case = make_case(
+        ScalarCopy(rows=(PrecopyRow(slot=0, source_column=0, destination_column=1, bias=1),)),
+        layout=wide(make_layout()),
+        tables=(((1, 1, 2),), ((3, 3, 4),)),
+    )
+    found = outcome(case, mutation("missing-barrier"))
+    assert str(found.signature) == "scalar-copy/race/between-warps/conv/SD"
+    assert "_copy_steps line" in told(found)
+    assert outcome(case).failure is None
+
+
+def test_two_requests_with_one_destination(make_case: Callable[..., Case], make_layout: Callable[..., Layout]) -> None:
+    tables = (((1, 2), (3, 4)), ((5, 6), (7, 8)))
+    layout = msgspec.structs.replace(
+        make_layout(), num_blocks=9, buffers=(msgspec.structs.replace(make_layout().buffers[0], size=576),)
+    )
+    case = make_case(TWO_MOVE, layout=layout, tables=tables, owners=(-1, 0, 0, 0, 0, 1, 1, 1, 1))
+    found = outcome(case, mutation("shared-destination"))
+    assert str(found.signature) == "precopy/race/between-programs/temporal/-"
+    assert "programs (0, 1, 0) and (1, 1, 0)" in told(found)
+    assert "block 2 (column 1 of slot 0)" in told(found)
+    assert outcome(case).failure is None
+
+
+def test_a_stale_cell_that_steers_an_address(make_case: Callable[..., Case]) -> None:
+    found = outcome(make_case(MOVE), mutation("stale-cell"))
+    assert str(found.signature) == "precopy/undefined/address/table/-"
+    assert told(found).startswith(
+        "block table of group 0, slot 0, column 2 was never defined, and decides an address in precopy_kernel, "
+    )
+
+
+def test_a_state_never_written_that_is_copied(make_case: Callable[..., Case]) -> None:
+    found = outcome(make_case(MOVE), mutation("never-written"))
+    assert str(found.signature) == "precopy/undefined/bytes/temporal/-"
+    assert "block 2 (column 1 of slot 0)" in told(found)
+    assert "copied from where nobody has written" in told(found)
+
+
+def test_an_address_kept_as_a_signed_number(make_case: Callable[..., Case]) -> None:
+    assert outcome(make_case(MOVE), mutation("signed-address")).failure is None
+    found = outcome(make_case(MOVE), mutation("signed-address"), high=True)
+    assert str(found.signature) == "precopy/memory/wrong-bytes/temporal/-"
+    assert outcome(make_case(MOVE), high=True).failure is None
+
+
+def test_host_code_sees_high_addresses(make_case: Callable[..., Case]) -> None:
+    """Kept as they are, they do not fit a signed tensor."""
+    planted = Mutation(
+        "planted",
+        "a fault of this test",
+        {
+            "builtin": {
+                "fused/context.py": [[Rewrite("signed", "address - 2**64 if address >= 2**63 else address", "address")]]
+            }
+        },
+    )
+    assert outcome(make_case(MOVE), planted).failure is None
+    found = outcome(make_case(MOVE, domain="reachable"), planted, high=True)
+    assert str(found.signature) == "precopy/exception/ValueError/call/-"
+
+
+HARMLESS: dict[str, tuple[Operation, str, Rewrite, str]] = {
+    "a branch on a stale count": (
+        Postprocess(runner="V2", rows=(SHIFT,)),
+        "postprocess",
+        Rewrite(
+            "postprocess_kernel",
+            "        if (bias >= 0) & ((bias > 0) |",
+            "        if tl.load(state_column + 1) > 99:\n            tl.store(accepted_out + slot, 99)\n"
+            "        if (bias >= 0) & ((bias > 0) |",
+        ),
+        "postprocess/undefined/branch/state_column/-",
+    ),
+    "a count calculated from a stale one": (
+        Postprocess(runner="V2", rows=(SHIFT,)),
+        "postprocess",
+        Rewrite(
+            "postprocess_kernel",
+            "tl.where(within_block, 1, count)",
+            "tl.where(within_block, 1, count) + tl.load(state_column + 1) // 1000000",
+        ),
+        "postprocess/undefined/bytes/accepted/-",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", HARMLESS)
+def test_what_no_byte_shows(what: str, make_case: Callable[..., Case]) -> None:
+    """Only this check sees it: without, the faulty target passes."""
+    operation, file, rewrite, signature = HARMLESS[what]
+    planted = Mutation("planted", "a fault of this test", {"builtin": {f"fused/{file}.py": [[rewrite]]}})
+    case = make_case(operation, tables=(((1, 2, 2),), ((3, 4, 4),)))
+    assert str(outcome(case, planted).signature) == signature
+    assert outcome(case, planted, checks=("memory", "races")).failure is None
+    assert outcome(case).failure is None
+
+
+def test_races_are_looked_for_only_if_asked(make_case: Callable[..., Case]) -> None:
+    case = make_case(Postprocess(runner="V2", rows=(SHIFT,)), tables=(((1, 2, 2),), ((3, 4, 4),)))
+    found = outcome(case, mutation("stale-accept"), checks=("memory",))
+    assert found.signature is None or found.signature.oracle == "memory"
