@@ -23,12 +23,15 @@ DEFAULT_CHECKS: tuple[Check, ...] = ("memory", "undefined", "races")
 
 
 class Execution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How to run a case. `seed` belongs to the shuffled order, which differs from launch to launch.
+    """How to run a case. `seed` belongs to shuffled orders and to schedules, which differ from launch to launch.
 
-    `high_addresses`: addresses have their highest bit set, as on some devices.
+    `interleave`: so many programs of a launch are under way at a time, and one of them, drawn from `seed`, goes on
+    before each load and store; 0: they run one after the other. `high_addresses`: addresses have their highest bit set,
+    as on some devices.
     """
 
     program_order: ProgramOrder = "natural"
     seed: Annotated[int, Meta(ge=0, le=2**32 - 1)] = 0
     checks: Annotated[tuple[Check, ...], Meta(max_length=8)] = DEFAULT_CHECKS
+    interleave: Annotated[int, Meta(ge=0, le=16)] = 0
     high_addresses: bool = False

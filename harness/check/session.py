@@ -186,6 +186,7 @@ class Session:
         """Write the memory of a case, prepared as a variant wants it, into the arena."""
         order = case.execution.program_order
         self.executor.program_order = ("random", case.execution.seed) if order == "shuffled" else order
+        self.executor.interleave, self.executor.schedule_seed = case.execution.interleave, case.execution.seed
         self._watch(case, variant)
         plan = plan_memory(case, self.target.mapping_bits)
         image = initial_image(case, plan)

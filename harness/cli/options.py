@@ -11,7 +11,7 @@ import typer
 
 from harness.case import CHECKS, DEFAULT_CHECKS, Check, Domain
 from harness.cli.announcing import Announcer
-from harness.engines.random import AddressPolicy, CheckPolicy, OrderPolicy
+from harness.engines.random import AddressPolicy, CheckPolicy, InterleavePolicy, OrderPolicy
 from harness.generators.operations import OperationName
 
 if TYPE_CHECKING:
@@ -152,6 +152,15 @@ def parse_addresses(text: str) -> AddressPolicy:
     if text not in known:
         raise typer.BadParameter(f"unknown addresses {text!r}; known: {', '.join(known)}")
     return cast(AddressPolicy, text)
+
+
+def parse_interleave(text: str) -> InterleavePolicy:
+    """How many programs are under way at a time, or `vary`. Raises typer.BadParameter."""
+    if text == "vary":
+        return "vary"
+    if not text.isascii() or not text.isdigit() or int(text) > 16:
+        raise typer.BadParameter(f"{text!r} is no number of programs from 0 to 16, nor vary")
+    return int(text)
 
 
 def case_seconds(text: str | None, executor: str) -> float:

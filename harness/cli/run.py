@@ -106,6 +106,15 @@ def run(
             callback=options.callback(options.parse_addresses),
         ),
     ] = "vary",
+    interleave: Annotated[
+        str,
+        typer.Option(
+            "--interleave",
+            help="Programs of a launch under way at a time, natively, switched before each load and store: 0 (one "
+            "after the other) to 16, or vary: 4 in every eighth case.",
+            callback=options.callback(options.parse_interleave),
+        ),
+    ] = "vary",
     case_limit: options.CaseLimitOption = None,
     fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop judging at the first finding.")] = False,
     no_shrink: Annotated[bool, typer.Option("--no-shrink", help="Keep findings as they were drawn.")] = False,
@@ -194,6 +203,7 @@ def run(
         order=options.parse_order(order),
         checks=options.parse_check_policy(checks),
         addresses=options.parse_addresses(addresses),
+        interleave=options.parse_interleave(interleave),
     )
     settings = Settings(
         target=names[0],

@@ -29,12 +29,17 @@ AddressPolicy = Literal["low", "high", "vary"]
 """Whether addresses have their highest bit set: never, always, or for every fourth layout."""
 
 
+InterleavePolicy = int | Literal["vary"]
+"""Programs under way at a time in every case, or several in every eighth one."""
+
+
 class Policies(msgspec.Struct, frozen=True, kw_only=True):
     """How cases are executed: a choice for all of them, or one drawn for each."""
 
     order: OrderPolicy = "vary"
     checks: CheckPolicy = "vary"
     addresses: AddressPolicy = "vary"
+    interleave: InterleavePolicy = "vary"
 
 
 class Recipe(Policies, frozen=True):
@@ -69,10 +74,15 @@ def with_execution(draw: Draw, case: Case, recipe: Policies, *, high: bool) -> C
     drawn: ProgramOrder = draw.weighted((("natural", 4), ("reversed", 1), ("shuffled", 3)))
     seed = draw.integer(0, 2**32 - 1)
     watched: tuple[Check, ...] = draw.weighted(_WATCHED)
+    live = draw.weighted(((0, 7), (4, 1)))
+    interleave = live if recipe.interleave == "vary" else recipe.interleave
+    if recipe.interleave == "vary" and recipe.checks == "vary" and interleave:
+        watched = _WATCHED[0][0]  # one more variant of a kernel to compile is enough
     chosen = drawn if recipe.order == "vary" else recipe.order
     execution = Execution(
         program_order=chosen,
-        seed=seed if chosen == "shuffled" else 0,
+        seed=seed if chosen == "shuffled" or interleave > 1 else 0,
+        interleave=interleave,
         checks=watched if recipe.checks == "vary" else recipe.checks,
         high_addresses=high if recipe.addresses == "vary" else recipe.addresses == "high",
     )

@@ -119,6 +119,11 @@ class Executor(abc.ABC):
     device: torch.device
     launches: int = 0
     program_order: ProgramOrder = "natural"
+    interleave: int = 0
+    """Programs to have under way at a time, switching between them before each load and store; 0: one after the other.
+    Executors that cannot choose ignore it."""
+    schedule_seed: int = 0
+    """What the schedules of interleaved launches are drawn from."""
     on_launch: Callable[[], None] | None = None
     """Called before each launch by executors that keep shadows: what host code has written since is defined."""
 

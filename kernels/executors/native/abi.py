@@ -56,7 +56,15 @@ ORIGIN: Final = 14
 """Where an undefined number was read last."""
 HIDDEN: Final = 15
 """What to subtract from an address to get where it lies in this process."""
-WATCH_WORDS: Final = 16
+LIVE: Final = 16
+"""Programs under way at a time, where they are interleaved."""
+SEED: Final = 17
+"""What their schedule is drawn from; not 0."""
+FRAMES: Final = 18
+"""Address of memory for the frames of programs."""
+FRAME: Final = 19
+"""Address of the frame of the program that is being started."""
+WATCH_WORDS: Final = 20
 
 # A fault record.
 FAULT_SITE: Final = 0

@@ -43,6 +43,10 @@ class Builder:
         """Write an instruction without a result."""
         self._lines.append(f"  {instruction}")
 
+    def verbatim(self, text: str) -> None:
+        """Write lines as they are."""
+        self._lines.append(text)
+
     def name(self) -> str:
         """A fresh value name."""
         self._fresh += 1

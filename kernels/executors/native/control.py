@@ -39,10 +39,9 @@ class ControlWriter:
         self._nested = {"scf.if": self._if, "scf.for": self._for, "scf.while": self._while}
 
     def function(self, body: Region, values: Environment) -> None:
-        """Write a kernel's blocks and its return."""
+        """Write a kernel's blocks; then begin the one that all of them leave to."""
         _Blocks(self, self._builder, body, values).write()
         self._builder.start(_EXIT)
-        self._builder.effect("ret void")
 
     def block(self, block: Block, values: Environment) -> Operation:
         """Write all operations but the last, which ends the block."""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness.kernels.executors.base import ExecutorCannot
-from harness.kernels.executors.native import arithmetic, runtime_ir
+from harness.kernels.executors.native import arithmetic, interleaving_ir, runtime_ir
 from harness.kernels.executors.native.abi import (
     ARGUMENTS,
     GRID,
@@ -43,12 +43,13 @@ from harness.kernels.executors.native.types import (
 @dataclass(frozen=True)
 class EmitOptions:
     """What is compiled into a variant: access checks, a byte set for each block that runs, a record of accesses,
-    shadows that follow undefined bytes."""
+    shadows that follow undefined bytes, programs that give way to each other."""
 
     checks: bool
     lines: bool
     record: bool = False
     undefined: bool = False
+    interleave: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,9 @@ class _Emitter:
         self._blocks: list[tuple[SourceLine, ...]] = []
 
     def emit(self) -> Emitted:
-        builder = self._builder
+        builder, options = self._builder, self._options
+        if options.interleave:
+            builder.verbatim(interleaving_ir.BEGIN)
         for name, word in (("%spans", SPAN_CACHE), ("%lines", LINES)):
             place = builder.value(f"getelementptr i8, ptr %launch, i64 {WORD * word}")
             builder.effect(f"{name} = load ptr, ptr {place}")
@@ -99,10 +102,15 @@ class _Emitter:
             operand = builder.value(f"load {stored_llvm(element)}, ptr {place}")
             values[argument.name] = Scalar(element, builder.from_stored(element, operand))
         ControlWriter(builder, self._operation, self._enter, self._decide).function(self._function.body, values)
-        signature = "define internal void @program(ptr %launch, i32 %x, i32 %y, i32 %z, i64 %program)"
-        options = self._options
+        builder.verbatim(interleaving_ir.FINISH if options.interleave else "  ret void")
+        parameters = "(ptr %launch, i32 %x, i32 %y, i32 %z, i64 %program)"
+        result, attribute = ("ptr", " presplitcoroutine") if options.interleave else ("void", "")
         llvm = runtime_ir.module(
-            builder.text(signature), checks=options.checks, record=options.record, undefined=options.undefined
+            builder.text(f"define internal {result} @program{parameters}{attribute}"),
+            checks=options.checks,
+            record=options.record,
+            undefined=options.undefined,
+            interleave=options.interleave,
         )
         return Emitted(llvm, tuple(self._accesses.sites), tuple(self._blocks))
 
@@ -155,6 +163,8 @@ class _Emitter:
                 lambda a: arithmetic.cast(self._builder, kind, source, target, a),
                 *operands,
             )
+        if self._options.interleave and name in ("tt.load", "tt.store"):
+            self._give_way()
         if name == "tt.store":
             self._accesses.store(operation, operands)
             return None
@@ -187,6 +197,14 @@ class _Emitter:
             return undecided
 
         return shadow
+
+    def _give_way(self) -> None:
+        """Let another program go on, perhaps."""
+        builder = self._builder
+        resumed = builder.label("resumed")
+        way = builder.value("call i8 @llvm.coro.suspend(token none, i1 false)")
+        builder.effect(f"switch i8 {way}, label %coro.suspend [i8 0, label %{resumed} i8 1, label %coro.suspend]")
+        builder.start(resumed)
 
     def _passed_barriers(self) -> str:
         return self._builder.value(f"load i64, ptr {self._epoch}")

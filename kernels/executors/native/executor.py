@@ -26,6 +26,7 @@ from harness.kernels.executors.native.program_order import check_order, program_
 
 if TYPE_CHECKING:
     from harness.case import Check
+    from harness.kernels.executors.native.emit import EmitOptions
     from harness.kernels.executors.native.kernel import NativeKernel
     from harness.kernels.executors.native.source_lines import SourceLine
     from harness.kernels.executors.native.variant import Variant
@@ -67,7 +68,7 @@ class NativeExecutor(Executor):
         lines = checks if lines is None else lines
         self._most = EmitOptions(checks=checks, lines=lines, undefined=undefined and checks, record=races)
         self.options = self._most
-        """What is compiled into the variants that are launched from here on."""
+        """What is watched from here on."""
         directory = cache_directory() / "native" if cache == "" else cache
         self._cache = VariantCache(Path(directory) if directory is not None else None)
         self._watch = Watch()
@@ -163,13 +164,18 @@ class NativeExecutor(Executor):
         for variant in self._loaded:
             variant.forget_lines()
 
+    @property
+    def compiled_in(self) -> EmitOptions:
+        """What is compiled into the variants that are launched from here on."""
+        return replace(self.options, interleave=True) if self.interleave > 1 else self.options
+
     def load(self, kernel: Any, signature: Mapping[str, str], constants: Mapping[str, Any], num_warps: int) -> Variant:
         """Compile a variant of a kernel made by `jit`, or find it in the cache."""
         from harness.kernels.executors.native.variant import load_variant
 
         if len(self._loaded) >= VARIANT_LIMIT:
             self._drop_variants()
-        variant = load_variant(kernel, signature, constants, self.options, self._cache, num_warps)
+        variant = load_variant(kernel, signature, constants, self.compiled_in, self._cache, num_warps)
         self._loaded.append(variant)
         return variant
 
@@ -190,6 +196,8 @@ class NativeExecutor(Executor):
             if variant.epoch != self._epoch:
                 variant.forget_spans()
                 variant.epoch = self._epoch
+            if variant.options.interleave:
+                self._watch.schedule(self.interleave, f"{self.schedule_seed}/{self.launches}")
             order = program_ids(self.program_order, self.launches, programs)
             address = 0 if order is None else int(order.ctypes.data)
             recorder = self._recorder if variant.options.record else None

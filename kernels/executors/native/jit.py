@@ -42,14 +42,18 @@ def _machine(optimisation: int) -> llvm.TargetMachine:
     )
 
 
-def compile_object(text: str, *, verify: bool) -> bytes:
-    """An object file for a module of LLVM IR. No mid-level passes run: they cost much and gain little here."""
+def compile_object(text: str, *, verify: bool, coroutines: bool = False) -> bytes:
+    """An object file for a module of LLVM IR. No mid-level passes run: they cost much and gain little here; but for
+    those that `coroutines` take."""
     machine = _machine(2)
     module = llvm.parse_assembly(text)
     module.triple = llvm.get_process_triple()
     module.data_layout = str(machine.target_data)
     if verify:
         module.verify()
+    if coroutines:
+        builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0))
+        builder.getModulePassManager().run(module, builder)
     compiled = machine.emit_object(module)
     module.close()
     assert isinstance(compiled, bytes)

@@ -5,13 +5,13 @@ Compiled code appends to memory that is reserved once and costs nothing until it
 
 from __future__ import annotations
 
-import mmap
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from harness.kernels.executors.base import ExecutorCannot
 from harness.kernels.executors.native import abi
+from harness.kernels.executors.native.reserve import reserve
 from harness.memory.accesses import RecordedLaunch
 
 if TYPE_CHECKING:
@@ -20,17 +20,14 @@ if TYPE_CHECKING:
 RECORD_CAPACITY = 1 << 22
 STORED_CAPACITY = 1 << 30
 
-# The Linux value, for Pythons whose mmap module does not name it.
-_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
-
 
 class Recorder:
     """The record of one executor; `record` is its watch record."""
 
     def __init__(self, record: np.ndarray) -> None:
         self._watch = record
-        self._records = _reserve(RECORD_CAPACITY * abi.ACCESS_WORDS * abi.WORD).view(np.int64)
-        self._stored = _reserve(STORED_CAPACITY)
+        self._records = reserve(RECORD_CAPACITY * abi.ACCESS_WORDS * abi.WORD).view(np.int64)
+        self._stored = reserve(STORED_CAPACITY)
         record[abi.RECORD_CAPACITY] = RECORD_CAPACITY
         record[abi.RECORDS] = self._records.ctypes.data
         record[abi.STORED_CAPACITY] = STORED_CAPACITY
@@ -62,11 +59,3 @@ class Recorder:
             stored_at=table[abi.ACCESS_STORED],
             stored=self._stored[:stored].copy(),
         )
-
-
-def _reserve(size: int) -> np.ndarray:
-    try:
-        mapping = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE)
-    except OSError as error:
-        raise ExecutorCannot(f"no room to record accesses: {error}") from error
-    return np.frombuffer(mapping, dtype=np.uint8)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy as np
 from harness.kernels.executors.base import AccessFault, AccessSpan, Violation
 from harness.kernels.executors.native import abi
 from harness.kernels.executors.native.accesses import AccessSite
+from harness.kernels.executors.native.interleaving_ir import FRAME_BYTES, MOST_LIVE
+from harness.kernels.executors.native.reserve import reserve
 
 FAULT_CAPACITY = 64
 """Faults kept of one case; the others are only counted."""
@@ -32,6 +35,7 @@ class Watch:
         self._record[abi.FAULT_CAPACITY] = FAULT_CAPACITY
         self._record[abi.FAULTS] = self._faults.ctypes.data
         self._base = 0
+        self._frames: np.ndarray | None = None
         self._spans: tuple[AccessSpan, ...] | None = None
         self._starts = self._sizes = np.zeros(0, dtype=np.uint64)
         self._writable = np.zeros(0, dtype=np.uint8)
@@ -62,6 +66,15 @@ class Watch:
         self._record[abi.SPAN_STARTS] = self._starts.ctypes.data
         self._record[abi.SPAN_SIZES] = self._sizes.ctypes.data
         self._record[abi.SPANS_WRITABLE] = self._writable.ctypes.data
+
+    def schedule(self, live: int, seed: str) -> None:
+        """Have `live` programs of the next launch under way at a time, as a seed says."""
+        if self._frames is None:
+            self._frames = reserve(MOST_LIVE * FRAME_BYTES)
+            self._record[abi.FRAMES] = self._frames.ctypes.data
+        self._record[abi.LIVE] = min(live, MOST_LIVE)
+        digest = hashlib.blake2b(seed.encode(), digest_size=8).digest()
+        self._record[abi.SEED] = int.from_bytes(digest, "little") or 1
 
     def collect(self, count: int, kernel: str, sites: Sequence[AccessSite], grid: tuple[int, int, int]) -> None:
         """Keep the faults that one launch added; `count` is the record's count after it."""

@@ -5,14 +5,14 @@ It is LLVM IR, compiled with each variant, so that a user's machine needs no C c
 
 from __future__ import annotations
 
-from harness.kernels.executors.native import abi
+from harness.kernels.executors.native import abi, interleaving_ir
 from harness.kernels.executors.native.record_ir import RECORD
 from harness.kernels.executors.native.shadow_ir import SHADOWS
 
 
-def module(program: str, *, checks: bool, record: bool, undefined: bool) -> str:
+def module(program: str, *, checks: bool, record: bool, undefined: bool, interleave: bool) -> str:
     """A whole module around the function `program`; `run` in it is the entry point."""
-    parts = [_HEADER, _FAULT, _RUN, _CHECK if checks else _NO_CHECK, _MOVE]
+    parts = [_HEADER, _FAULT, interleaving_ir.RUN if interleave else _RUN, _CHECK if checks else _NO_CHECK, _MOVE]
     parts += [RECORD] if record else []
     parts += [SHADOWS] if undefined else []
     return "\n".join([*(_filled(part, record, undefined) for part in parts), program])
@@ -68,6 +68,10 @@ _OFFSETS = [
         "SHADOWS",
         "ORIGIN",
         "HIDDEN",
+        "LIVE",
+        "SEED",
+        "FRAMES",
+        "FRAME",
     ]
 ]
 

@@ -118,7 +118,7 @@ def load_variant(
         function = parse(translation.ttir)
         emitted = emit(function, options)
         compiled = CompiledVariant(
-            jit.compile_object(emitted.llvm, verify=True),
+            jit.compile_object(emitted.llvm, verify=True, coroutines=options.interleave),
             len(function.arguments),
             emitted.sites,
             emitted.blocks,

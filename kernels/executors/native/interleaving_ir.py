@@ -1,0 +1,180 @@
+"""The part of the runtime that runs several programs of a launch at a time, as LLVM IR; see runtime_ir.
+
+A program is then a coroutine that gives way before each load and store of the kernel's text. Which one goes on is
+drawn from a seed, so that a schedule replays. `LIVE` programs are under way, each with a frame of its own; when one is
+done, the next one of the launch's order takes its place.
+"""
+
+from __future__ import annotations
+
+import llvmlite.binding as llvm
+
+FRAME_BYTES = 4 << 20
+"""Most bytes of one program's frame: all that it keeps on the stack otherwise."""
+MOST_LIVE = 16
+"""Programs that can be under way at a time."""
+
+END = "i1" if llvm.llvm_version_info[0] < 22 else "void"
+"""What the end of a coroutine returns to LLVM of this version."""
+
+BEGIN = """\
+  %coro.id = call token @llvm.coro.id(i32 0, ptr null, ptr null, ptr null)
+  %coro.size = call i64 @llvm.coro.size.i64()
+  %coro.memory = call ptr @frame(ptr %launch, i64 %coro.size)
+  %coro.handle = call ptr @llvm.coro.begin(token %coro.id, ptr %coro.memory)"""
+
+FINISH = f"""\
+  br label %coro.final
+coro.final:
+  %coro.last = call i8 @llvm.coro.suspend(token none, i1 true)
+  switch i8 %coro.last, label %coro.suspend [i8 1, label %coro.suspend]
+coro.suspend:
+  {"%coro.end = " if END == "i1" else ""}call {END} @llvm.coro.end(ptr null, i1 false, token none)
+  ret ptr %coro.handle"""
+
+# `run` looks for a free place (a null handle) and starts programs there while there are any; then one of those under
+# way, drawn by xorshift, goes on. A frame that does not fit ends the process: the emitter's stack limit is far below.
+RUN = f"""
+declare token @llvm.coro.id(i32, ptr, ptr, ptr)
+declare i64 @llvm.coro.size.i64()
+declare ptr @llvm.coro.begin(token, ptr)
+declare i8 @llvm.coro.suspend(token, i1)
+declare {END} @llvm.coro.end(ptr, i1, token)
+declare void @llvm.coro.resume(ptr)
+declare i1 @llvm.coro.done(ptr)
+declare void @llvm.trap()
+
+define internal ptr @frame(ptr %launch, i64 %size) noinline nounwind {{
+entry:
+  %fits = icmp ule i64 %size, {FRAME_BYTES}
+  br i1 %fits, label %give, label %fail
+fail:
+  call void @llvm.trap()
+  unreachable
+give:
+  %watch.place = getelementptr i8, ptr %launch, i64 $WATCH$
+  %watch = load ptr, ptr %watch.place
+  %frame.place = getelementptr i8, ptr %watch, i64 $FRAME$
+  %frame = load ptr, ptr %frame.place
+  ret ptr %frame
+}}
+
+define i64 @run(ptr %launch) nounwind {{
+entry:
+  %handles = alloca [{MOST_LIVE} x ptr]
+  %next.place = alloca i64
+  %live.place = alloca i64
+  %state.place = alloca i64
+  call void @llvm.memset.p0.i64(ptr %handles, i8 0, i64 {8 * MOST_LIVE}, i1 false)
+  store i64 0, ptr %next.place
+  store i64 0, ptr %live.place
+  %grid.y = getelementptr i8, ptr %launch, i64 8
+  %gx = load i32, ptr %launch
+  %gy = load i32, ptr %grid.y
+  %wide.gx = zext i32 %gx to i64
+  %wide.gy = zext i32 %gy to i64
+  %programs.place = getelementptr i8, ptr %launch, i64 $PROGRAMS$
+  %programs = load i64, ptr %programs.place
+  %order.place = getelementptr i8, ptr %launch, i64 $ORDER$
+  %order = load ptr, ptr %order.place
+  %natural = icmp eq ptr %order, null
+  %watch.place = getelementptr i8, ptr %launch, i64 $WATCH$
+  %watch = load ptr, ptr %watch.place
+  %most.place = getelementptr i8, ptr %watch, i64 $LIVE$
+  %most = load i64, ptr %most.place
+  %seed.place = getelementptr i8, ptr %watch, i64 $SEED$
+  %seed = load i64, ptr %seed.place
+  store i64 %seed, ptr %state.place
+  %frames.place = getelementptr i8, ptr %watch, i64 $FRAMES$
+  %frames = load i64, ptr %frames.place
+  %frame.place = getelementptr i8, ptr %watch, i64 $FRAME$
+  br label %fill
+
+fill:
+  %live = load i64, ptr %live.place
+  %next = load i64, ptr %next.place
+  %room = icmp ult i64 %live, %most
+  %left = icmp ult i64 %next, %programs
+  %starts = and i1 %room, %left
+  br i1 %starts, label %free, label %choose
+free:
+  %f = phi i64 [ 0, %fill ], [ %f.next, %taken ]
+  %f.place = getelementptr ptr, ptr %handles, i64 %f
+  %f.handle = load ptr, ptr %f.place
+  %is.free = icmp eq ptr %f.handle, null
+  br i1 %is.free, label %pick, label %taken
+taken:
+  %f.next = add i64 %f, 1
+  br label %free
+pick:
+  %next.up = add i64 %next, 1
+  store i64 %next.up, ptr %next.place
+  br i1 %natural, label %start, label %ordered
+ordered:
+  %id.place = getelementptr i64, ptr %order, i64 %next
+  %id.ordered = load i64, ptr %id.place
+  br label %start
+start:
+  %id = phi i64 [ %next, %pick ], [ %id.ordered, %ordered ]
+  %x.wide = urem i64 %id, %wide.gx
+  %plane = udiv i64 %id, %wide.gx
+  %y.wide = urem i64 %plane, %wide.gy
+  %z.wide = udiv i64 %plane, %wide.gy
+  %x = trunc i64 %x.wide to i32
+  %y = trunc i64 %y.wide to i32
+  %z = trunc i64 %z.wide to i32
+  %offset = mul i64 %f, {FRAME_BYTES}
+  %frame = add i64 %frames, %offset
+  store i64 %frame, ptr %frame.place
+  %started = call ptr @program(ptr %launch, i32 %x, i32 %y, i32 %z, i64 %id)
+  %idle = call i1 @llvm.coro.done(ptr %started)
+  br i1 %idle, label %fill, label %keep
+keep:
+  store ptr %started, ptr %f.place
+  %live.up = add i64 %live, 1
+  store i64 %live.up, ptr %live.place
+  br label %fill
+
+choose:
+  %under.way = load i64, ptr %live.place
+  %none = icmp eq i64 %under.way, 0
+  br i1 %none, label %finish, label %draw
+draw:
+  %state = load i64, ptr %state.place
+  %left.13 = shl i64 %state, 13
+  %state.1 = xor i64 %state, %left.13
+  %right.7 = lshr i64 %state.1, 7
+  %state.2 = xor i64 %state.1, %right.7
+  %left.17 = shl i64 %state.2, 17
+  %state.3 = xor i64 %state.2, %left.17
+  store i64 %state.3, ptr %state.place
+  %high = lshr i64 %state.3, 20
+  %drawn = urem i64 %high, %most
+  br label %seek
+seek:
+  %k = phi i64 [ %drawn, %draw ], [ %k.next, %empty ]
+  %k.place = getelementptr ptr, ptr %handles, i64 %k
+  %handle = load ptr, ptr %k.place
+  %is.empty = icmp eq ptr %handle, null
+  br i1 %is.empty, label %empty, label %resume
+empty:
+  %k.up = add i64 %k, 1
+  %k.next = urem i64 %k.up, %most
+  br label %seek
+resume:
+  call void @llvm.coro.resume(ptr %handle)
+  %done = call i1 @llvm.coro.done(ptr %handle)
+  br i1 %done, label %release, label %choose
+release:
+  store ptr null, ptr %k.place
+  %fewer = load i64, ptr %live.place
+  %live.less = sub i64 %fewer, 1
+  store i64 %live.less, ptr %live.place
+  br label %fill
+
+finish:
+  %count.place = getelementptr i8, ptr %watch, i64 $FAULT_COUNT$
+  %faults = load i64, ptr %count.place
+  ret i64 %faults
+}}
+"""

@@ -1,0 +1,83 @@
+"""Programs that give way to each other before each load and store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from harness.oracles.races import find_races
+
+RACING = Path(__file__).with_name("racing_kernels.py")
+
+
+@pytest.fixture
+def weaving(make_bench: Callable[..., Any]) -> Any:
+    return make_bench(races=True, undefined=True)
+
+
+@pytest.fixture
+def kernels(weaving: Any) -> ModuleType:
+    loaded: ModuleType = weaving.load(RACING)
+    return loaded
+
+
+def counted(bench: Any, kernels: ModuleType, programs: int) -> list[int]:
+    """What each program reads of a number that the first of them changes from 7 to 1."""
+    total, out = bench.put([7], torch.int32), bench.put([0] * programs, torch.int32)
+    kernels.count[(programs,)](total, out)
+    assert bench.executor.faults() == ()
+    return [int(number) for number in out]
+
+
+def test_a_schedule_is_drawn_from_its_seed(weaving: Any, kernels: ModuleType) -> None:
+    weaving.executor.interleave = 4
+    outcomes = []
+    for seed in (*range(8), *range(8)):
+        weaving.executor.schedule_seed = seed
+        outcomes.append(counted(weaving, kernels, 6))
+    assert outcomes[:8] == outcomes[8:]
+    assert len({tuple(outcome) for outcome in outcomes}) > 2
+    # The first program may be overtaken: no order of whole programs gives this.
+    assert any(outcome[1:].count(7) and outcome[1:].count(1) for outcome in outcomes)
+
+
+def test_one_after_the_other(weaving: Any, kernels: ModuleType) -> None:
+    for live in (0, 1):
+        weaving.executor.interleave = live
+        assert counted(weaving, kernels, 6) == [7, 1, 1, 1, 1, 1]
+
+
+@pytest.mark.parametrize("order", ["natural", "reversed", ("random", 3)])
+def test_all_programs_run_once(weaving: Any, kernels: ModuleType, order: Any) -> None:
+    weaving.executor.program_order = order
+    weaving.executor.interleave = 16
+    memory = weaving.put([0] * 51, torch.int32)
+    kernels.unused_load[(50,)](memory)
+    assert memory.tolist() == [1] * 50 + [0]
+
+
+def test_races_are_the_same_in_any_schedule(weaving: Any, kernels: ModuleType) -> None:
+    found = set()
+    for live, seed in ((0, 0), (4, 1), (4, 2)):
+        weaving.executor.interleave, weaving.executor.schedule_seed = live, seed
+        weaving.begin()
+        counted(weaving, kernels, 3)
+        (launch,) = weaving.executor.recorded()
+        lines = [(race.between, frozenset((race.first.line, race.second.line))) for race in find_races(launch)]
+        found.add(frozenset(lines))
+        weaving.begin()
+    assert len(found) == 1
+
+
+def test_tensors_outlive_their_program_s_turn(weaving: Any, kernels: ModuleType) -> None:
+    """A program's values lie in a frame of its own."""
+    weaving.executor.interleave = 3
+    memories = [weaving.put(list(range(64)), torch.int32) for _ in range(2)]
+    for memory in memories:
+        kernels.small[(1,)](memory, LANES=64)
+        assert memory.tolist() == list(range(1, 65))
