@@ -4,7 +4,7 @@ The floor that every room stands on: it imports nothing from the other rooms, an
 """
 
 from harness.case.case import CASE_VERSION, Case, Contents, Domain, decode_case, encode_case
-from harness.case.execution import CHECKS, DEFAULT_CHECKS, Check, Execution, ProgramOrder
+from harness.case.execution import CHECKS, DEFAULT_CHECKS, Check, Execution, ProgramOrder, Warps
 from harness.case.layout import (
     Buffer,
     ConvLayout,
@@ -105,6 +105,7 @@ __all__ = [
     "State",
     "TableCell",
     "TemporalState",
+    "Warps",
     "decode_case",
     "encode_case",
     "operation_name",

@@ -187,6 +187,7 @@ class Session:
         order = case.execution.program_order
         self.executor.program_order = ("random", case.execution.seed) if order == "shuffled" else order
         self.executor.interleave, self.executor.schedule_seed = case.execution.interleave, case.execution.seed
+        self.executor.warps_apart = case.execution.warps == "apart"
         self._watch(case, variant)
         plan = plan_memory(case, self.target.mapping_bits)
         image = initial_image(case, plan)

@@ -11,7 +11,7 @@ import typer
 
 from harness.case import CHECKS, DEFAULT_CHECKS, Check, Domain
 from harness.cli.announcing import Announcer
-from harness.engines.random import AddressPolicy, CheckPolicy, InterleavePolicy, OrderPolicy
+from harness.engines.random import AddressPolicy, CheckPolicy, InterleavePolicy, OrderPolicy, WarpPolicy
 from harness.generators.operations import OperationName
 
 if TYPE_CHECKING:
@@ -161,6 +161,14 @@ def parse_interleave(text: str) -> InterleavePolicy:
     if not text.isascii() or not text.isdigit() or int(text) > 16:
         raise typer.BadParameter(f"{text!r} is no number of programs from 0 to 16, nor vary")
     return int(text)
+
+
+def parse_warps(text: str) -> WarpPolicy:
+    """Whether the warps of a program run together. Raises typer.BadParameter."""
+    known = ("together", "apart", "vary")
+    if text not in known:
+        raise typer.BadParameter(f"unknown warps {text!r}; known: {', '.join(known)}")
+    return cast("WarpPolicy", text)
 
 
 def case_seconds(text: str | None, executor: str) -> float:

@@ -106,6 +106,15 @@ def run(
             callback=options.callback(options.parse_addresses),
         ),
     ] = "vary",
+    warps: Annotated[
+        str,
+        typer.Option(
+            "--warps",
+            help="Whether the warps of a program run together or apart, natively, the latter by a schedule drawn from "
+            "a seed and without a record for the race oracle; or vary: apart in every sixteenth case.",
+            callback=options.callback(options.parse_warps),
+        ),
+    ] = "vary",
     interleave: Annotated[
         str,
         typer.Option(
@@ -204,6 +213,7 @@ def run(
         checks=options.parse_check_policy(checks),
         addresses=options.parse_addresses(addresses),
         interleave=options.parse_interleave(interleave),
+        warps=options.parse_warps(warps),
     )
     settings = Settings(
         target=names[0],

@@ -11,7 +11,7 @@ from typing import Literal
 
 import msgspec
 
-from harness.case import Case, Check, Domain, Execution, ProgramOrder
+from harness.case import Case, Check, Domain, Execution, ProgramOrder, Warps
 from harness.generators.cases import GENERATOR_VERSION, LayoutPlan, OperationName, Scale, draw_case, draw_layout
 from harness.generators.draw import Draw, RandomDraw
 
@@ -32,6 +32,9 @@ AddressPolicy = Literal["low", "high", "vary"]
 InterleavePolicy = int | Literal["vary"]
 """Programs under way at a time in every case, or several in every eighth one."""
 
+WarpPolicy = Warps | Literal["vary"]
+"""Whether the warps of a program stay together; apart in half of the cases whose programs are interleaved."""
+
 
 class Policies(msgspec.Struct, frozen=True, kw_only=True):
     """How cases are executed: a choice for all of them, or one drawn for each."""
@@ -40,6 +43,7 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
     checks: CheckPolicy = "vary"
     addresses: AddressPolicy = "vary"
     interleave: InterleavePolicy = "vary"
+    warps: WarpPolicy = "vary"
 
 
 class Recipe(Policies, frozen=True):
@@ -74,20 +78,24 @@ def with_execution(draw: Draw, case: Case, recipe: Policies, *, high: bool) -> C
     drawn: ProgramOrder = draw.weighted((("natural", 4), ("reversed", 1), ("shuffled", 3)))
     seed = draw.integer(0, 2**32 - 1)
     watched: tuple[Check, ...] = draw.weighted(_WATCHED)
-    live = draw.weighted(((0, 7), (4, 1)))
+    live, drawn_warps = draw.weighted(_SCHEDULES)
     interleave = live if recipe.interleave == "vary" else recipe.interleave
-    if recipe.interleave == "vary" and recipe.checks == "vary" and interleave:
-        watched = _WATCHED[0][0]  # one more variant of a kernel to compile is enough
+    warps = drawn_warps if recipe.warps == "vary" else recipe.warps
+    if live:
+        watched = _WATCHED[0][0]  # each combination is one more variant of a kernel to compile
     chosen = drawn if recipe.order == "vary" else recipe.order
     execution = Execution(
         program_order=chosen,
-        seed=seed if chosen == "shuffled" or interleave > 1 else 0,
+        seed=seed if chosen == "shuffled" or interleave > 1 or warps == "apart" else 0,
+        warps=warps,
         interleave=interleave,
         checks=watched if recipe.checks == "vary" else recipe.checks,
         high_addresses=high if recipe.addresses == "vary" else recipe.addresses == "high",
     )
     return msgspec.structs.replace(case, execution=execution)
 
+
+_SCHEDULES: tuple[tuple[tuple[int, Warps], int], ...] = (((0, "together"), 14), ((4, "together"), 1), ((4, "apart"), 1))
 
 _WATCHED: tuple[tuple[tuple[Check, ...], int], ...] = (
     (("memory", "races"), 3),

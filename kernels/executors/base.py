@@ -122,6 +122,8 @@ class Executor(abc.ABC):
     interleave: int = 0
     """Programs to have under way at a time, switching between them before each load and store; 0: one after the other.
     Executors that cannot choose ignore it."""
+    warps_apart: bool = False
+    """Whether the warps of a program are under way by themselves, where the executor can do that."""
     schedule_seed: int = 0
     """What the schedules of interleaved launches are drawn from."""
     on_launch: Callable[[], None] | None = None

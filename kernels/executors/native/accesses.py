@@ -44,8 +44,11 @@ class AccessWriter:
         checks: bool,
         epoch: Callable[[], str] | None,
         is_used: Callable[[str], bool],
+        apart: bool = False,
     ) -> None:
-        """`epoch` writes the number of barriers passed, None if accesses are not recorded."""
+        """`epoch` writes the number of barriers passed, None if accesses are not recorded. `apart`: `%warp` is one of
+        the program's warps, which stores what it owns."""
+        self._apart = apart
         self.sites: list[AccessSite] = []
         self._builder = builder
         self._checks = checks
@@ -82,7 +85,7 @@ class AccessWriter:
         assert value is not None
         element = _pointee(pointer)
         site = self._site(operation, element, pointer, is_store=True)
-        if isinstance(pointer, Lanes) and is_block(pointer, element):
+        if isinstance(pointer, Lanes) and is_block(pointer, element) and not self._apart:
             store_block(self._builder, site, pointer, element, value, mask, self._now())
             return
         shape = pointer.shape if isinstance(pointer, Lanes) else ()
@@ -193,6 +196,13 @@ class AccessWriter:
         done = builder.label("accessed")
         number = self._number(pointer, index)
         incoming: list[tuple[list[str], str]] = []
+        if self._apart and self.sites[site].is_store:
+            place = builder.value(f"getelementptr i8, ptr @owners.{site}, i64 {number}")
+            owner = builder.value(f"zext i8 {builder.value(f'load i8, ptr {place}')} to i64")
+            owned = builder.label("owned")
+            builder.branch(builder.value(f"icmp eq i64 {owner}, %warp"), owned, done)
+            incoming.append((fallback, builder.block))
+            builder.start(owned)
         if mask is not None:
             if shadow := builder.shadow(mask, index):
                 report_undefined(builder, site, mask.element, shadow, number, UNDEFINED_BRANCH)

@@ -6,7 +6,7 @@ kernel (the loop over programs, the search for a span) in runtime_ir.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from harness.kernels.executors.base import ExecutorCannot
@@ -50,6 +50,8 @@ class EmitOptions:
     record: bool = False
     undefined: bool = False
     interleave: bool = False
+    warps: int = 0
+    """Warps of a program that are interleaved, too; 0 if a program's warps stay together."""
 
 
 @dataclass(frozen=True)
@@ -61,14 +63,19 @@ class Emitted:
     blocks: tuple[tuple[SourceLine, ...], ...]
 
 
-def emit(function: Function, options: EmitOptions) -> Emitted:
-    """LLVM IR for the kernel. Raises ExecutorCannot, naming operation and line, for what it does not know."""
-    return _Emitter(function, options).emit()
+def emit(function: Function, options: EmitOptions, owners: Sequence[bytes] | None = None) -> Emitted:
+    """LLVM IR for the kernel. Raises ExecutorCannot, naming operation and line, for what it does not know.
+
+    Where warps are interleaved, `owners` gives the warp of each lane of each access site. They are known once it has
+    been emitted without; that code is of no other use.
+    """
+    return _Emitter(function, options, owners).emit()
 
 
 class _Emitter:
-    def __init__(self, function: Function, options: EmitOptions) -> None:
+    def __init__(self, function: Function, options: EmitOptions, owners: Sequence[bytes] | None) -> None:
         self._function = function
+        self._owners = owners
         self._options = options
         self._builder = LaneBuilder(tracking=options.undefined)
         self._epoch = self._builder.slot("i64") if options.record else ""
@@ -78,7 +85,9 @@ class _Emitter:
             checks=options.checks,
             epoch=self._passed_barriers if options.record else None,
             is_used=names.__contains__,
+            apart=options.warps > 1,
         )
+        self._phase = self._builder.slot("i64") if options.warps > 1 else ""
         self._blocks: list[tuple[SourceLine, ...]] = []
 
     def emit(self) -> Emitted:
@@ -93,8 +102,8 @@ class _Emitter:
         for name, word in (("%hidden", HIDDEN), ("%shadows", SHADOWS)):
             place = builder.value(f"getelementptr i8, ptr {watch}, i64 {WORD * word}")
             builder.effect(f"{name} = load i64, ptr {place}")
-        if self._epoch:
-            builder.effect(f"store i64 0, ptr {self._epoch}")
+        for place in filter(None, (self._epoch, self._phase)):
+            builder.effect(f"store i64 0, ptr {place}")
         values: Environment = {}
         for number, argument in enumerate(self._function.arguments):
             element = element_of(argument.type)
@@ -103,14 +112,17 @@ class _Emitter:
             values[argument.name] = Scalar(element, builder.from_stored(element, operand))
         ControlWriter(builder, self._operation, self._enter, self._decide).function(self._function.body, values)
         builder.verbatim(interleaving_ir.FINISH if options.interleave else "  ret void")
-        parameters = "(ptr %launch, i32 %x, i32 %y, i32 %z, i64 %program)"
-        result, attribute = ("ptr", " presplitcoroutine") if options.interleave else ("void", "")
+        signature = "define internal void @program(ptr %launch, i32 %x, i32 %y, i32 %z, i64 %program)"
+        if options.interleave:
+            parameters = "(ptr %launch, i32 %x, i32 %y, i32 %z, i64 %program, i64 %warp, ptr %gate)"
+            signature = f"define internal ptr @program{parameters} presplitcoroutine"
+        tables = [_owner_table(site, owners) for site, owners in enumerate(self._owners or ())]
         llvm = runtime_ir.module(
-            builder.text(f"define internal {result} @program{parameters}{attribute}"),
+            "\n".join([builder.text(signature), *tables]),
             checks=options.checks,
             record=options.record,
             undefined=options.undefined,
-            interleave=options.interleave,
+            warps=max(1, options.warps) if options.interleave else None,
         )
         return Emitted(llvm, tuple(self._accesses.sites), tuple(self._blocks))
 
@@ -169,7 +181,9 @@ class _Emitter:
             self._accesses.store(operation, operands)
             return None
         if name == "barrier":
-            # Every lane is done with an operation before the next one starts: there is nothing to wait for.
+            # Every lane is done with an operation before the next one starts: only warps apart have to wait.
+            if self._phase:
+                self._await_warps()
             if self._epoch:
                 following = self._builder.value(f"add i64 {self._passed_barriers()}, 1")
                 self._builder.effect(f"store i64 {following}, ptr {self._epoch}")
@@ -205,6 +219,24 @@ class _Emitter:
         way = builder.value("call i8 @llvm.coro.suspend(token none, i1 false)")
         builder.effect(f"switch i8 {way}, label %coro.suspend [i8 0, label %{resumed} i8 1, label %coro.suspend]")
         builder.start(resumed)
+
+    def _await_warps(self) -> None:
+        """Give way until all warps of the program have come here as often as this one."""
+        builder = self._builder
+        phase = builder.value(f"add i64 {builder.value(f'load i64, ptr {self._phase}')}, 1")
+        builder.effect(f"store i64 {phase}, ptr {self._phase}")
+        arrived = builder.value(f"add i64 {builder.value('load i64, ptr %gate')}, 1")
+        builder.effect(f"store i64 {arrived}, ptr %gate")
+        wanted = builder.value(f"mul i64 {phase}, {self._options.warps}")
+        look, wait, passed = builder.label("look"), builder.label("wait"), builder.label("passed")
+        builder.jump(look)
+        builder.start(look)
+        there = builder.value("load i64, ptr %gate")
+        builder.branch(builder.value(f"icmp uge i64 {there}, {wanted}"), passed, wait)
+        builder.start(wait)
+        self._give_way()
+        builder.jump(look)
+        builder.start(passed)
 
     def _passed_barriers(self) -> str:
         return self._builder.value(f"load i64, ptr {self._epoch}")
@@ -328,6 +360,12 @@ class _Emitter:
             operand,
             shadow=lambda index: builder.shadow(operand, source(index)) or "0",
         )
+
+
+def _owner_table(site: int, owners: bytes) -> str:
+    """A constant with the warp that owns each lane of a site."""
+    numbers = ", ".join(f"i8 {warp}" for warp in owners)
+    return f"@owners.{site} = internal constant [{len(owners)} x i8] [{numbers}]"
 
 
 _WRITERS: dict[str, Callable[[_Emitter, Operation, list[Value]], Value]] = {

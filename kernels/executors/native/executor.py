@@ -20,7 +20,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 
 from harness.kernels.cache_directory import cache_directory
-from harness.kernels.executors.base import AccessFault, AccessSpan, Arena, Executor, ProgramOrder
+from harness.kernels.executors.base import (
+    AccessFault,
+    AccessSpan,
+    Arena,
+    Executor,
+    ExecutorCannot,
+    ProgramOrder,
+)
 from harness.kernels.executors.host_memory import HostArena
 from harness.kernels.executors.native.program_order import check_order, program_ids
 
@@ -164,10 +171,16 @@ class NativeExecutor(Executor):
         for variant in self._loaded:
             variant.forget_lines()
 
-    @property
-    def compiled_in(self) -> EmitOptions:
-        """What is compiled into the variants that are launched from here on."""
-        return replace(self.options, interleave=True) if self.interleave > 1 else self.options
+    def compiled_in(self, num_warps: int) -> EmitOptions:
+        """What is compiled into variants with so many warps from here on. Raises ExecutorCannot for too many warps."""
+        from harness.kernels.executors.native.interleaving_ir import MOST_WARPS
+
+        if not self.warps_apart:
+            return replace(self.options, interleave=True) if self.interleave > 1 else self.options
+        if num_warps > MOST_WARPS:
+            raise ExecutorCannot(f"the native executor interleaves at most {MOST_WARPS} warps, not {num_warps}")
+        # Each warp loads for itself: a record of that would show lanes that others own.
+        return replace(self.options, interleave=True, warps=num_warps, record=False)
 
     def load(self, kernel: Any, signature: Mapping[str, str], constants: Mapping[str, Any], num_warps: int) -> Variant:
         """Compile a variant of a kernel made by `jit`, or find it in the cache."""
@@ -175,7 +188,8 @@ class NativeExecutor(Executor):
 
         if len(self._loaded) >= VARIANT_LIMIT:
             self._drop_variants()
-        variant = load_variant(kernel, signature, constants, self.compiled_in, self._cache, num_warps)
+        options = self.compiled_in(num_warps)
+        variant = load_variant(kernel, signature, constants, options, self._cache, num_warps)
         self._loaded.append(variant)
         return variant
 
@@ -197,7 +211,7 @@ class NativeExecutor(Executor):
                 variant.forget_spans()
                 variant.epoch = self._epoch
             if variant.options.interleave:
-                self._watch.schedule(self.interleave, f"{self.schedule_seed}/{self.launches}")
+                self._watch.schedule(max(1, self.interleave), f"{self.schedule_seed}/{self.launches}")
             order = program_ids(self.program_order, self.launches, programs)
             address = 0 if order is None else int(order.ctypes.data)
             recorder = self._recorder if variant.options.record else None

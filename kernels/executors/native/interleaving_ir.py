@@ -3,6 +3,9 @@
 A program is then a coroutine that gives way before each load and store of the kernel's text. Which one goes on is
 drawn from a seed, so that a schedule replays. `LIVE` programs are under way, each with a frame of its own; when one is
 done, the next one of the launch's order takes its place.
+
+The warps of a program may be coroutines of their own. Each then runs the whole program, loads what it needs, and stores
+only those lanes that it owns; at a barrier it gives way until all of them have arrived there.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ FRAME_BYTES = 4 << 20
 """Most bytes of one program's frame: all that it keeps on the stack otherwise."""
 MOST_LIVE = 16
 """Programs that can be under way at a time."""
+MOST_WARPS = 32
+"""Warps of one program."""
 
 END = "i1" if llvm.llvm_version_info[0] < 22 else "void"
 """What the end of a coroutine returns to LLVM of this version."""
@@ -32,9 +37,7 @@ coro.suspend:
   {"%coro.end = " if END == "i1" else ""}call {END} @llvm.coro.end(ptr null, i1 false, token none)
   ret ptr %coro.handle"""
 
-# `run` looks for a free place (a null handle) and starts programs there while there are any; then one of those under
-# way, drawn by xorshift, goes on. A frame that does not fit ends the process: the emitter's stack limit is far below.
-RUN = f"""
+_DECLARATIONS = f"""
 declare token @llvm.coro.id(i32, ptr, ptr, ptr)
 declare i64 @llvm.coro.size.i64()
 declare ptr @llvm.coro.begin(token, ptr)
@@ -58,16 +61,25 @@ give:
   %frame = load ptr, ptr %frame.place
   ret ptr %frame
 }}
+"""
 
-define i64 @run(ptr %launch) nounwind {{
+# A place is for one program and has a handle for each of its warps, null for one that is done. `run` starts programs in
+# free places while there are any; then one of the warps under way, drawn by xorshift, goes on.
+_RUN = """
+define i64 @run(ptr %launch) nounwind {
 entry:
-  %handles = alloca [{MOST_LIVE} x ptr]
+  %handles = alloca [$UNITS$ x ptr]
+  %gates = alloca [$PLACES$ x i64]
+  %lefts = alloca [$PLACES$ x i64]
   %next.place = alloca i64
   %live.place = alloca i64
+  %units.place = alloca i64
   %state.place = alloca i64
-  call void @llvm.memset.p0.i64(ptr %handles, i8 0, i64 {8 * MOST_LIVE}, i1 false)
+  call void @llvm.memset.p0.i64(ptr %handles, i8 0, i64 $UNIT_BYTES$, i1 false)
+  call void @llvm.memset.p0.i64(ptr %lefts, i8 0, i64 $PLACE_BYTES$, i1 false)
   store i64 0, ptr %next.place
   store i64 0, ptr %live.place
+  store i64 0, ptr %units.place
   %grid.y = getelementptr i8, ptr %launch, i64 8
   %gx = load i32, ptr %launch
   %gy = load i32, ptr %grid.y
@@ -82,6 +94,7 @@ entry:
   %watch = load ptr, ptr %watch.place
   %most.place = getelementptr i8, ptr %watch, i64 $LIVE$
   %most = load i64, ptr %most.place
+  %most.units = mul i64 %most, $WARPS$
   %seed.place = getelementptr i8, ptr %watch, i64 $SEED$
   %seed = load i64, ptr %seed.place
   store i64 %seed, ptr %state.place
@@ -94,14 +107,14 @@ fill:
   %live = load i64, ptr %live.place
   %next = load i64, ptr %next.place
   %room = icmp ult i64 %live, %most
-  %left = icmp ult i64 %next, %programs
-  %starts = and i1 %room, %left
+  %more.programs = icmp ult i64 %next, %programs
+  %starts = and i1 %room, %more.programs
   br i1 %starts, label %free, label %choose
 free:
   %f = phi i64 [ 0, %fill ], [ %f.next, %taken ]
-  %f.place = getelementptr ptr, ptr %handles, i64 %f
-  %f.handle = load ptr, ptr %f.place
-  %is.free = icmp eq ptr %f.handle, null
+  %left.place = getelementptr i64, ptr %lefts, i64 %f
+  %left = load i64, ptr %left.place
+  %is.free = icmp eq i64 %left, 0
   br i1 %is.free, label %pick, label %taken
 taken:
   %f.next = add i64 %f, 1
@@ -109,6 +122,8 @@ taken:
 pick:
   %next.up = add i64 %next, 1
   store i64 %next.up, ptr %next.place
+  %gate = getelementptr i64, ptr %gates, i64 %f
+  store i64 0, ptr %gate
   br i1 %natural, label %start, label %ordered
 ordered:
   %id.place = getelementptr i64, ptr %order, i64 %next
@@ -123,21 +138,42 @@ start:
   %x = trunc i64 %x.wide to i32
   %y = trunc i64 %y.wide to i32
   %z = trunc i64 %z.wide to i32
-  %offset = mul i64 %f, {FRAME_BYTES}
+  %first.unit = mul i64 %f, $WARPS$
+  br label %warp
+warp:
+  %w = phi i64 [ 0, %start ], [ %w.next, %started ]
+  %unit = add i64 %first.unit, %w
+  %offset = mul i64 %unit, $FRAME_BYTES$
   %frame = add i64 %frames, %offset
   store i64 %frame, ptr %frame.place
-  %started = call ptr @program(ptr %launch, i32 %x, i32 %y, i32 %z, i64 %id)
-  %idle = call i1 @llvm.coro.done(ptr %started)
-  br i1 %idle, label %fill, label %keep
+  %handle.new = call ptr @program(ptr %launch, i32 %x, i32 %y, i32 %z, i64 %id, i64 %w, ptr %gate)
+  %idle = call i1 @llvm.coro.done(ptr %handle.new)
+  br i1 %idle, label %started, label %keep
 keep:
-  store ptr %started, ptr %f.place
-  %live.up = add i64 %live, 1
+  %unit.place = getelementptr ptr, ptr %handles, i64 %unit
+  store ptr %handle.new, ptr %unit.place
+  %left.now = load i64, ptr %left.place
+  %left.up = add i64 %left.now, 1
+  store i64 %left.up, ptr %left.place
+  %units.now = load i64, ptr %units.place
+  %units.up = add i64 %units.now, 1
+  store i64 %units.up, ptr %units.place
+  br label %started
+started:
+  %w.next = add i64 %w, 1
+  %more.warps = icmp ult i64 %w.next, $WARPS$
+  br i1 %more.warps, label %warp, label %all.started
+all.started:
+  %left.all = load i64, ptr %left.place
+  %some = icmp ne i64 %left.all, 0
+  %one = zext i1 %some to i64
+  %live.up = add i64 %live, %one
   store i64 %live.up, ptr %live.place
   br label %fill
 
 choose:
-  %under.way = load i64, ptr %live.place
-  %none = icmp eq i64 %under.way, 0
+  %units = load i64, ptr %units.place
+  %none = icmp eq i64 %units, 0
   br i1 %none, label %finish, label %draw
 draw:
   %state = load i64, ptr %state.place
@@ -149,7 +185,7 @@ draw:
   %state.3 = xor i64 %state.2, %left.17
   store i64 %state.3, ptr %state.place
   %high = lshr i64 %state.3, 20
-  %drawn = urem i64 %high, %most
+  %drawn = urem i64 %high, %most.units
   br label %seek
 seek:
   %k = phi i64 [ %drawn, %draw ], [ %k.next, %empty ]
@@ -159,7 +195,7 @@ seek:
   br i1 %is.empty, label %empty, label %resume
 empty:
   %k.up = add i64 %k, 1
-  %k.next = urem i64 %k.up, %most
+  %k.next = urem i64 %k.up, %most.units
   br label %seek
 resume:
   call void @llvm.coro.resume(ptr %handle)
@@ -167,8 +203,18 @@ resume:
   br i1 %done, label %release, label %choose
 release:
   store ptr null, ptr %k.place
-  %fewer = load i64, ptr %live.place
-  %live.less = sub i64 %fewer, 1
+  %units.less = sub i64 %units, 1
+  store i64 %units.less, ptr %units.place
+  %place = udiv i64 %k, $WARPS$
+  %place.left = getelementptr i64, ptr %lefts, i64 %place
+  %left.before = load i64, ptr %place.left
+  %left.less = sub i64 %left.before, 1
+  store i64 %left.less, ptr %place.left
+  %empties = icmp eq i64 %left.less, 0
+  br i1 %empties, label %vacate, label %choose
+vacate:
+  %live.before = load i64, ptr %live.place
+  %live.less = sub i64 %live.before, 1
   store i64 %live.less, ptr %live.place
   br label %fill
 
@@ -176,5 +222,20 @@ finish:
   %count.place = getelementptr i8, ptr %watch, i64 $FAULT_COUNT$
   %faults = load i64, ptr %count.place
   ret i64 %faults
-}}
+}
 """
+
+
+def run(warps: int) -> str:
+    """The loop over programs, of which `warps` warps are under way by themselves; 1: all together."""
+    text = _DECLARATIONS + _RUN
+    for name, number in (
+        ("UNITS", MOST_LIVE * warps),
+        ("UNIT_BYTES", 8 * MOST_LIVE * warps),
+        ("PLACES", MOST_LIVE),
+        ("PLACE_BYTES", 8 * MOST_LIVE),
+        ("WARPS", warps),
+        ("FRAME_BYTES", FRAME_BYTES),
+    ):
+        text = text.replace(f"${name}$", str(number))
+    return text

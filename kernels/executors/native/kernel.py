@@ -72,7 +72,7 @@ class NativeKernel(JITFunction[Any]):  # type: ignore[misc]
             raise KeyError(f"{self.__name__} was launched with the unknown keyword argument {unknown}")
         kinds, words = self._arguments(passed)
         num_warps = int(options.get("num_warps", DEFAULT_WARPS))
-        key = (kinds, constants, tuple(map(type, constants)), num_warps, self.executor.compiled_in)
+        key = (kinds, constants, tuple(map(type, constants)), num_warps, self.executor.compiled_in(num_warps))
         variant = self.variants.get(key)
         if variant is None:
             self.variants[key] = variant = self._compile(kinds, passed, constants, num_warps)

@@ -10,7 +10,7 @@ import numpy as np
 from harness.kernels.executors.base import AccessFault, AccessSpan, Violation
 from harness.kernels.executors.native import abi
 from harness.kernels.executors.native.accesses import AccessSite
-from harness.kernels.executors.native.interleaving_ir import FRAME_BYTES, MOST_LIVE
+from harness.kernels.executors.native.interleaving_ir import FRAME_BYTES, MOST_LIVE, MOST_WARPS
 from harness.kernels.executors.native.reserve import reserve
 
 FAULT_CAPACITY = 64
@@ -70,7 +70,7 @@ class Watch:
     def schedule(self, live: int, seed: str) -> None:
         """Have `live` programs of the next launch under way at a time, as a seed says."""
         if self._frames is None:
-            self._frames = reserve(MOST_LIVE * FRAME_BYTES)
+            self._frames = reserve(MOST_LIVE * MOST_WARPS * FRAME_BYTES)
             self._record[abi.FRAMES] = self._frames.ctypes.data
         self._record[abi.LIVE] = min(live, MOST_LIVE)
         digest = hashlib.blake2b(seed.encode(), digest_size=8).digest()

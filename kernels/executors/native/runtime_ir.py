@@ -10,9 +10,19 @@ from harness.kernels.executors.native.record_ir import RECORD
 from harness.kernels.executors.native.shadow_ir import SHADOWS
 
 
-def module(program: str, *, checks: bool, record: bool, undefined: bool, interleave: bool) -> str:
-    """A whole module around the function `program`; `run` in it is the entry point."""
-    parts = [_HEADER, _FAULT, interleaving_ir.RUN if interleave else _RUN, _CHECK if checks else _NO_CHECK, _MOVE]
+def module(program: str, *, checks: bool, record: bool, undefined: bool, warps: int | None) -> str:
+    """A whole module around the function `program`; `run` in it is the entry point.
+
+    `warps`: how many warps of each program are under way by themselves, 1 if that is the program as a whole; None if
+    programs run one after the other.
+    """
+    parts = [
+        _HEADER,
+        _FAULT,
+        _RUN if warps is None else interleaving_ir.run(warps),
+        _CHECK if checks else _NO_CHECK,
+        _MOVE,
+    ]
     parts += [RECORD] if record else []
     parts += [SHADOWS] if undefined else []
     return "\n".join([*(_filled(part, record, undefined) for part in parts), program])

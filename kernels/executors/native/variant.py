@@ -95,7 +95,7 @@ def load_variant(
 ) -> Variant:
     """The variant, from the disk cache if it is there. Raises ExecutorCannot for what cannot be compiled."""
     name = kernel.fn.__name__
-    warps = num_warps if options.record else None
+    warps = num_warps if options.record or options.warps else None
     key = cache.key(
         (
             # Triton's key covers the source of the kernel and of all it calls, with their lines and globals.
@@ -117,12 +117,15 @@ def load_variant(
         translation = translate(kernel, signature, constants, warps)
         function = parse(translation.ttir)
         emitted = emit(function, options)
+        owners = owners_of(emitted.sites, translation.ttgir, warps) if warps is not None else []
+        if options.warps > 1:
+            emitted = emit(function, options, owners)
         compiled = CompiledVariant(
             jit.compile_object(emitted.llvm, verify=True, coroutines=options.interleave),
             len(function.arguments),
             emitted.sites,
             emitted.blocks,
-            tuple(owners_of(emitted.sites, translation.ttgir, warps)) if warps is not None else (),
+            tuple(owners),
         )
         cache.write(key, compiled)
     return Variant(name, compiled, options)

@@ -81,3 +81,32 @@ def test_tensors_outlive_their_program_s_turn(weaving: Any, kernels: ModuleType)
     for memory in memories:
         kernels.small[(1,)](memory, LANES=64)
         assert memory.tolist() == list(range(1, 65))
+
+
+@pytest.mark.parametrize("lanes", [128, 256])
+def test_warps_apart_shift_in_some_order(weaving: Any, kernels: ModuleType, lanes: int) -> None:
+    """Without a barrier bytes come out wrong in some schedules; with one in none."""
+    weaving.executor.warps_apart = True
+    wrong = 0
+    for seed in range(6):
+        weaving.executor.schedule_seed = seed
+        for barrier in (False, True):
+            memory = weaving.put(list(range(400)), torch.int32)
+            kernels.shift[(1,)](memory, 3, 300, LANES=lanes, BARRIER=barrier)
+            right = memory[:300].tolist() == list(range(3, 303))
+            assert right or not barrier
+            wrong += not right
+    assert wrong > 0
+
+
+def test_warps_apart_store_every_lane_once(weaving: Any, kernels: ModuleType) -> None:
+    weaving.executor.warps_apart = True
+    weaving.executor.interleave = 3
+    memory, out = weaving.put(list(range(512)), torch.int32), weaving.put([0] * 512, torch.int32)
+    kernels.rows_and_columns[(1,)](memory, out, ROWS=16, COLUMNS=32)
+    assert out.tolist() == [number + number % 32 for number in range(512)]
+    small = weaving.put(list(range(16)), torch.int32)
+    kernels.small[(1,)](small, LANES=16)
+    assert small.tolist() == list(range(1, 17))
+    assert weaving.executor.recorded() == []
+    assert counted(weaving, kernels, 5)[0] in (7, 1)
