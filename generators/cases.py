@@ -15,7 +15,7 @@ from harness.generators.operations import OperationName
 from harness.generators.reachable import draw_reachable
 from harness.generators.total import draw_total
 
-GENERATOR_VERSION = 5
+GENERATOR_VERSION = 6
 
 __all__ = ["GENERATOR_VERSION", "LayoutPlan", "OperationName", "Scale", "draw_case", "draw_layout"]
 

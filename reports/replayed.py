@@ -24,6 +24,8 @@ def print_replayed(file: Path, repro: Repro, result: Replayed) -> None:
         if verdict.status == "skip":
             console.print(Text(f"{verdict.operation} skipped: {verdict.reason}: {verdict.detail}"))
     failure = result.outcome.failure
+    if result.answer == "SKIPPED" and not any(verdict.status == "skip" for verdict in result.outcome.verdicts):
+        console.print(Text(f"{repro.signature.oracle} findings take an executor that watches for them, as native does"))
     if failure is None or failure.evidence is None:
         return
     if not result.same:

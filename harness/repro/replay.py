@@ -9,6 +9,7 @@ import msgspec
 from harness.case import InvalidCase
 from harness.check.outcome import Outcome
 from harness.check.worker_process import WorkerProcess
+from harness.kernels.executors.registry import executor_class
 from harness.oracles.relations.registry import UnknownRelation, relation
 from harness.repro.format import Repro
 
@@ -71,6 +72,8 @@ def replay(repro: Repro, target: str, executor: str, limit: float) -> Replayed:
         answer = "FAILED"
     elif any(verdict.status == "skip" for verdict in (*outcome.verdicts, *outcome.relations)):
         answer = "SKIPPED"
+    elif repro.signature.sighted and not executor_class(executor).instrumented:
+        answer = "SKIPPED"  # nobody looked
     else:
         answer = "FIXED"
     return Replayed(answer, target, executor, outcome.signature == repro.signature, outcome)

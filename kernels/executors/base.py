@@ -116,6 +116,8 @@ class Executor(abc.ABC):
     """
 
     name: ClassVar[str]
+    instrumented: ClassVar[bool] = False
+    """Whether it can watch what cases ask for."""
     device: torch.device
     launches: int = 0
     program_order: ProgramOrder = "natural"

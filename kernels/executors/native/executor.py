@@ -54,6 +54,7 @@ class NativeExecutor(Executor):
     """
 
     name: ClassVar[str] = "native"
+    instrumented: ClassVar[bool] = True
 
     def __init__(
         self,
