@@ -48,7 +48,7 @@ def test_the_report_ends_with_all_targets(harness: Command, executor_name: str) 
 def test_what_an_old_release_lacks_is_told(harness: Command, executor_name: str) -> None:
     """0.22.0 has no precopy: no failure of a run over several releases, unless precopy was asked for by name."""
     targets = ("run", "--targets", "vllm==0.22.0,builtin", "-e", executor_name)
-    more = ("--cases", 160, "--scale", "small", "--relations", "none", "--json")
+    more = ("--cases", 160, "--scale", "small", "--relations", "none", "--addresses", "low", "--json")
     done = harness(*targets, *more)
     assert done.returncode == 0, done.stderr
     old, new = json.loads(done.stdout)["targets"]
