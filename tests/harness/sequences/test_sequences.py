@@ -10,6 +10,8 @@ from harness.case.sequence import Add, Segment, SequenceCase, SequenceConfig, St
 from harness.generators.draw import RandomDraw
 from harness.generators.sequences.configurations import Pins
 from harness.generators.sequences.events import draw_sequence
+from harness.kernels.targets.base import UnknownTarget
+from harness.kernels.targets.vllm.scheduling import sources
 from harness.sequences.controls import FAULTS, FIXES, Controls
 from harness.sequences.counters import THRESHOLDS, below_threshold
 from harness.sequences.known import KNOWN
@@ -93,3 +95,12 @@ def test_counters_that_met_nothing_are_named() -> None:
     missing = below_threshold({}, 10_000, True)
     assert len(missing) == len(THRESHOLDS)
     assert len(below_threshold({}, 10_000, False)) < len(missing)
+
+
+def test_missing_packages_are_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "REQUIRED", ("json", "no_such_package_a", "no_such_package_b"))
+    with pytest.raises(
+        UnknownTarget, match=r"no_such_package_a, no_such_package_b: install the extra .*pip install"
+    ) as e:
+        sources.require_packages()
+    assert "\n" not in str(e.value)

@@ -38,7 +38,11 @@ class ReleaseLacks(Exception):
 
 
 class Engine:
-    """One engine of the loaded release. Raises ReleaseLacks if the configuration asks for what the release lacks."""
+    """One engine of the loaded release.
+
+    Raises ReleaseLacks if the configuration asks for what the release lacks, or refuses by an assertion or a ValueError
+    of its own when an engine starts.
+    """
 
     def __init__(self, config: SequenceConfig) -> None:
         self.config = config
@@ -52,8 +56,14 @@ class Engine:
         self.attention_groups = (0,) if config.drafter_block_size is None else (0, 1 + config.mamba_groups)
         self.vllm_config = self._make_config()
         self.kv_cache_config = self._make_groups()
-        self.scheduler_block_size, self.hash_block_size = self._block_sizes()
-        self.scheduler = self._make_scheduler()
+        try:
+            self.scheduler_block_size, self.hash_block_size = self._block_sizes()
+            self.scheduler = self._make_scheduler()
+        except (AssertionError, ValueError, NotImplementedError) as error:
+            if not _is_production(error):
+                raise
+            reason = " ".join(str(error).split())[:200] or type(error).__name__
+            raise ReleaseLacks(f"the release refuses to start with these groups: {reason}") from error
         self.manager = self.scheduler.kv_cache_manager
         self.pool = self.manager.block_pool
         self.hasher = self._make_hasher()
@@ -315,6 +325,14 @@ class _NoGrammar:
 def bare_spec(kind: Any, **values: Any) -> Any:
     """A KV-cache spec, made by its own constructor from those values it has a field for."""
     return kind(**accepted(kind, values))
+
+
+def _is_production(error: Exception) -> bool:
+    """Whether code of the release raised it."""
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    return step is not None and str(step.tb_frame.f_globals.get("__name__", "")).startswith("vllm.")
 
 
 def _has_field(kind: type, name: str) -> bool:
