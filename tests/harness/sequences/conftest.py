@@ -26,7 +26,7 @@ NEWEST = "vllm==0.33.0"
 REQUIRE_VARIABLE = "HARNESS_REQUIRE_RELEASE"
 
 STREAM = SequenceRecipe(seed=21)
-STREAM_SEQUENCES = 16
+STREAM_SEQUENCES = 24
 
 
 @pytest.fixture(scope="session")
