@@ -4,7 +4,8 @@ The race oracle reads what one launch did (harness.memory.accesses), in whatever
 what a GPU promises, which is little:
 
 - two programs of a launch are not ordered at all;
-- two warps of one program are ordered by a barrier that both have passed in between, and by nothing else;
+- two warps of one program are ordered by a barrier that both have passed in between, the kernel's or the compiler's,
+  and by nothing else;
 - what one warp does, it does in the order of the kernel's text.
 
 So a race is found whether or not any byte came out wrong. Of the threads that hold one lane only the owner counts, and
@@ -68,10 +69,17 @@ def find_races(launch: RecordedLaunch) -> list[Race]:
     """
     first, second = _overlaps(launch)
     apart = launch.program[first] != launch.program[second]
-    together = ~apart & (launch.epoch[first] == launch.epoch[second])
+    together = ~apart & (launch.epoch[first] == launch.epoch[second]) & ~_parted(launch, first, second)
     races = _races(launch, "programs", first[apart], second[apart])
     races += _races(launch, "warps", first[together], second[together])
     return sorted(races, key=lambda race: race.identical)
+
+
+def _parted(launch: RecordedLaunch, first: Integers, second: Integers) -> NDArray[np.bool_]:
+    """Whether a barrier of the compiler lies between an access and a later one."""
+    phases = np.array([source.phase for source in launch.sources], dtype=np.int64)
+    before, after = phases[launch.source[first]], phases[launch.source[second]]
+    return (before >= 0) & (after > before)
 
 
 def _overlaps(launch: RecordedLaunch) -> tuple[Integers, Integers]:

@@ -61,7 +61,7 @@ def parse_operations(text: str) -> tuple[OperationName, ...]:
     names = [name.strip() for name in text.split(",") if name.strip()]
     unknown = [name for name in names if name not in OPERATIONS]
     if unknown or not names:
-        known = ", ".join((*OPERATIONS, ALL))
+        known = ", ".join((*OPERATIONS, ALL, "sequences"))
         raise typer.BadParameter(f"unknown operation {', '.join(unknown) or text!r}; known: {known}")
     return tuple(name for name in OPERATIONS if name in names)
 

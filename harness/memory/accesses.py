@@ -18,7 +18,10 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class AccessSource:
-    """A load or store in a kernel's text. `width` is bytes for each lane, `warps[lane]` the warp that owns a lane."""
+    """A load or store in a kernel's text. `width` is bytes for each lane, `warps[lane]` the warp that owns a lane.
+
+    `phase` counts the barriers in front of it that the compiler put into the kernel's body; negative if unknown.
+    """
 
     kernel: str
     function: str
@@ -26,6 +29,7 @@ class AccessSource:
     is_store: bool
     width: int
     warps: NDArray[np.uint8]
+    phase: int = -1
 
 
 @dataclass(frozen=True)

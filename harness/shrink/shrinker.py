@@ -17,6 +17,9 @@ from harness.generators.reachability import require_reachable
 from harness.shrink.passes import PASSES
 from harness.shrink.proposals import Proposal
 
+HANGS = 6
+"""A candidate that hangs costs its whole time limit: after so many, the case is small enough."""
+
 Judge = Callable[[Case], Outcome]
 """Judges a candidate. Raises InvalidCase if it is outside the preconditions."""
 
@@ -32,7 +35,8 @@ class PassCounter(msgspec.Struct):
 class Shrunk(msgspec.Struct):
     """A minimal case, the outcome of its last execution, and what finding it took.
 
-    `complete` is False if the budget ran out first. `others` are failing cases of other signatures met on the way.
+    `complete` is False if the budget ran out first, or HANGS candidates hung. `others` are failing cases of
+    other signatures met on the way.
     """
 
     case: Case
@@ -58,12 +62,13 @@ class _Shrinker:
         self._tried = {encode_case(case)}
         self._others: dict[str, tuple[Case, Outcome]] = {}
         self._executions = 0
+        self._hangs = 0
 
     def run(self) -> Shrunk:
         start = time.perf_counter()
         counters = [PassCounter(propose.__name__) for propose in PASSES]
         improved = True
-        while improved and self._executions < self._budget:
+        while improved and not self._used_up():
             improved = False
             for propose, counter in zip(PASSES, counters, strict=True):
                 while self._improve(propose(self._best), counter):
@@ -73,7 +78,7 @@ class _Shrinker:
             self._outcome,
             self._executions,
             time.perf_counter() - start,
-            self._executions < self._budget,
+            not self._used_up(),
             counters,
             list(self._others.values()),
         )
@@ -81,7 +86,7 @@ class _Shrinker:
     def _improve(self, proposals: Iterator[Proposal], counter: PassCounter) -> bool:
         """Accept the first proposal that fails alike."""
         for proposal in proposals:
-            if self._executions >= self._budget:
+            if self._used_up():
                 return False
             try:
                 candidate = proposal()
@@ -100,6 +105,8 @@ class _Shrinker:
                 continue
             self._executions += 1
             counter.executions += 1
+            if outcome.signature is not None and outcome.signature.violation == "hang":
+                self._hangs += 1
             if outcome.signature == self._signature:
                 self._best, self._outcome = candidate, outcome
                 counter.accepted += 1
@@ -107,3 +114,6 @@ class _Shrinker:
             if outcome.signature is not None:
                 self._others.setdefault(str(outcome.signature), (candidate, outcome))
         return False
+
+    def _used_up(self) -> bool:
+        return self._executions >= self._budget or self._hangs >= HANGS

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from harness.memory.accesses import AccessSource, RecordedLaunch
@@ -125,3 +127,13 @@ def test_against_every_pair_of_bytes() -> None:
                             wanted.add(("warps", SOURCES[one[0]].line, SOURCES[other[0]].line))
         found = {(race.between, race.first.line, race.second.line) for race in find_races(launch(*records))}
         assert found == wanted
+
+
+def test_barriers_of_the_compiler_order_warps_but_no_programs() -> None:
+    """The load is in phase 0, the store in phase 1; what comes round a loop is not ordered by them."""
+    phased = [replace(source, phase=int(source.is_store)) for source in SOURCES]
+    inside = replace(launch(load(0, 0, lane=64), store(0, 0)), sources=phased)
+    assert find_races(inside) == []
+    assert find_races(launch(load(0, 0, lane=64), store(0, 0)))
+    assert find_races(replace(launch(store(0, 0), load(0, 0, lane=64)), sources=phased))
+    assert find_races(replace(launch(load(0, 0, lane=64), store(1, 0)), sources=phased))

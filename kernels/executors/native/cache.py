@@ -38,6 +38,8 @@ class CompiledVariant:
     blocks: tuple[tuple[SourceLine, ...], ...]
     owners: tuple[bytes, ...] = ()
     """For each site, the warp of each of its lanes; empty where accesses are not recorded."""
+    phases: tuple[int, ...] = ()
+    """For each site, its phase; empty where accesses are not recorded."""
 
 
 class VariantCache:

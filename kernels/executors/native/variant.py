@@ -21,7 +21,7 @@ from harness.kernels.executors.native.emit import EmitOptions, emit
 from harness.kernels.executors.native.frontend import translate
 from harness.kernels.executors.native.source_lines import SourceLine
 from harness.kernels.executors.native.ttir import parse
-from harness.kernels.executors.native.warps import owners_of
+from harness.kernels.executors.native.warps import owners_of, phases_of
 from harness.memory.accesses import AccessSource
 
 
@@ -41,8 +41,9 @@ class Variant:
                 site.is_store,
                 site.width,
                 np.frombuffer(owners, dtype=np.uint8),
+                phase,
             )
-            for site, owners in zip(compiled.sites, compiled.owners, strict=False)
+            for site, owners, phase in zip(compiled.sites, compiled.owners, compiled.phases, strict=False)
         )
         """The sites as a record of accesses names them; empty if there is none."""
         self.epoch = -1
@@ -126,6 +127,7 @@ def load_variant(
             emitted.sites,
             emitted.blocks,
             tuple(owners),
+            tuple(phases_of(emitted.sites, translation.ttgir)) if warps is not None else (),
         )
         cache.write(key, compiled)
     return Variant(name, compiled, options)

@@ -4,6 +4,10 @@ Triton decides how the lanes of a tensor lie on a GPU's threads when it turns TT
 layouts, which needs no GPU. Where a tensor is smaller than the program's threads, or has a dimension less than its
 threads have, several threads hold the same lane; the first of them owns it. Where TTGIR does not say, a lane is a
 thread.
+
+Where a tensor changes from one layout to another whose lanes belong to other warps, it goes through shared memory, and
+all warps wait for each other: a barrier that TTIR does not show. Accesses have a phase, the number of such changes in
+front of them in the kernel's body; changes inside of loops and branches, which may not happen, do not count.
 """
 
 from __future__ import annotations
@@ -24,6 +28,8 @@ WARP_THREADS = 32
 
 _ALIAS = re.compile(r"(#[\w.]+) = (#ttg\..*)")
 _ACCESS = re.compile(r"(?:%\S+ = )?tt\.(load|store) .* : tensor<((?:\d+x)+)!tt\.ptr<[^>]*>, (.*)>")
+_CONVERT = re.compile(r"%\S+ = ttg\.convert_layout .* : tensor<((?:\d+x)+)[^,]*, (.*)> -> tensor<(?:\d+x)+[^,]*, (.*)>")
+_BODY_DEPTH = 2
 _SLICE = re.compile(r"#ttg\.slice<\{dim = (\d+), parent = (.*)\}>")
 _BLOCKED = re.compile(r"#ttg\.blocked<\{(.*)\}>")
 _LINEAR = re.compile(r"#ttg\.linear<\{(.*)\}>")
@@ -36,6 +42,20 @@ class _Access:
     line: SourceLine | None
     shape: tuple[int, ...]
     owners: bytes | None
+    phase: int
+
+
+UNKNOWN_PHASE = -1
+
+
+def phases_of(sites: Sequence[AccessSite], ttgir: str | None) -> list[int]:
+    """The phase of each site; UNKNOWN_PHASE for scalars, and where TTGIR does not have the same accesses in order."""
+    found = _accesses(ttgir) if ttgir is not None else []
+    tensors = [(site.is_store, site.line, site.shape) for site in sites if site.shape]
+    if tensors != [(access.is_store, access.line, access.shape) for access in found]:
+        return [UNKNOWN_PHASE] * len(sites)
+    phases = iter(found)
+    return [next(phases).phase if site.shape else UNKNOWN_PHASE for site in sites]
 
 
 def owners_of(sites: Sequence[AccessSite], ttgir: str | None, num_warps: int) -> list[bytes]:
@@ -75,15 +95,31 @@ def _accesses(ttgir: str) -> list[_Access]:
     locations = LocationTable([line for line in lines if line.startswith("#loc")])
     layouts = {match[1]: match[2] for line in lines if (match := _ALIAS.fullmatch(line))}
     found = []
+    depth = phase = 0
     for text in lines:
+        if "ttg.convert_layout" in text:
+            # The module, the function: no deeper.
+            phase += depth == _BODY_DEPTH and _is_barrier(split_location(text).text, layouts)
+        if not text.startswith("#"):
+            depth += text.count("{") - text.count("}")
         if "tt.load" not in text and "tt.store" not in text:
             continue
         line = split_location(text)
         if match := _ACCESS.fullmatch(line.text):
             shape = tuple(int(size) for size in match[2].rstrip("x").split("x"))
             source = locations.line(line.location) if line.location else None
-            found.append(_Access(match[1] == "store", source, shape, _owners(match[3], layouts, shape)))
+            found.append(_Access(match[1] == "store", source, shape, _owners(match[3], layouts, shape), phase))
     return found
+
+
+def _is_barrier(text: str, layouts: dict[str, str]) -> bool:
+    """Whether a change of layout hands lanes from warp to warp."""
+    match = _CONVERT.fullmatch(text)
+    if match is None:
+        return False
+    shape = tuple(int(size) for size in match[1].rstrip("x").split("x"))
+    before, after = (_owners(layout, layouts, shape) for layout in (match[2], match[3]))
+    return before is not None and after is not None and before != after
 
 
 def _owners(layout: str, layouts: dict[str, str], shape: tuple[int, ...]) -> bytes | None:

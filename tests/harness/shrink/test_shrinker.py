@@ -13,7 +13,7 @@ from harness.check.outcome import Evidence, Outcome, Seconds, Signature, Verdict
 from harness.engines.random import Recipe, case_at
 from harness.generators.reachability import require_reachable
 from harness.shrink.passes import PASSES
-from harness.shrink.shrinker import shrink
+from harness.shrink.shrinker import HANGS, shrink
 
 ONE = Signature("precopy", "memory", "wrong-bytes", "conv", "SD")
 OTHER = Signature("precopy", "memory", "stray-write", "guard", "-")
@@ -172,3 +172,19 @@ def test_a_total_case_need_not_be_reachable(make_case: Callable[..., Case]) -> N
     shrunk = shrink(case, failed(), when(lambda c: isinstance(c.program[0], Precopy | Postprocess)))
     assert shrunk.case.domain == "total"
     assert shrunk.executions > 5
+
+
+def test_hangs_are_shrunk_with_little_patience() -> None:
+    hang = Signature("precopy", "isolation", "hang", "process", "-")
+    recipe = Recipe(seed=3, domains=("reachable",), operations=("precopy",), scale="small")
+    case = next(case for case in (case_at(recipe, i) for i in range(100)) if len(case.program[0].rows) > 1)
+    hung = []
+
+    def judge(candidate: Case) -> Outcome:
+        hung.append(candidate)
+        return failed(hang)
+
+    shrunk = shrink(case, failed(hang), judge)
+    assert len(hung) == HANGS == shrunk.executions
+    assert not shrunk.complete
+    assert len(shrunk.case.program[0].rows) == 1

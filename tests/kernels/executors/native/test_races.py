@@ -14,7 +14,7 @@ import torch
 from harness.kernels.executors.native import source_lines
 from harness.kernels.executors.native.accesses import AccessSite
 from harness.kernels.executors.native.source_lines import SourceLine
-from harness.kernels.executors.native.warps import owners_of
+from harness.kernels.executors.native.warps import UNKNOWN_PHASE, owners_of, phases_of
 from harness.oracles.races import Race, find_races
 
 
@@ -145,3 +145,38 @@ def test_layouts(layout: str, per_thread: int, warps: int, wanted: list[int], mo
         )
     (owners,) = owners_of([AccessSite(LINE, False, 4, (128,))], text, 4)
     assert list(owners) == wanted
+
+
+def test_changes_of_layout_between_warps_are_barriers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the kernel's body, and only where lanes change warps."""
+    monkeypatch.setattr(source_lines, "function_at", lambda file, line: "kernel")
+    parts = "threadsPerWarp = [32], warpsPerCTA = [4], order = [0]"
+    change = "%4 = ttg.convert_layout %3 : tensor<128xi32, #{}> -> tensor<128xi32, #{}> loc(#loc1)"
+    access = "%0 = tt.load %1, %2 : tensor<128x!tt.ptr<i32>, #one> loc(#loc1)"
+    text = "\n".join(
+        [
+            f"#one = #ttg.blocked<{{sizePerThread = [1], {parts}}}>",
+            f"#two = #ttg.blocked<{{sizePerThread = [2], {parts}}}>",
+            '#loc1 = loc("kernel.py":7:3)',
+            'module attributes {"ttg.num-warps" = 4 : i32} {',
+            "tt.func public @kernel(%a: i32 loc(unknown)) attributes {noinline = false} {",
+            access,
+            change.format("one", "one"),
+            access,
+            change.format("one", "two"),
+            access,
+            "%9 = scf.if %8 -> (i32) {",
+            change.format("two", "one"),
+            "} else {",
+            access,
+            "} loc(#loc1)",
+            change.format("two", "one"),
+            access,
+            "} loc(#loc)",
+            "} loc(#loc)",
+        ]
+    )
+    sites = [AccessSite(LINE, False, 4, (128,))] * 5
+    assert phases_of(sites, text) == [0, 0, 1, 1, 2]
+    assert phases_of([*sites, AccessSite(LINE, False, 4)], text) == [0, 0, 1, 1, 2, UNKNOWN_PHASE]
+    assert phases_of(sites[:4], text) == [UNKNOWN_PHASE] * 4
