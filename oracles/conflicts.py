@@ -17,7 +17,7 @@ def refuse_conflicts(copies: list[StateCopy]) -> None:
     spans = [(copy.destination, copy.destination + copy.span, i, True) for i, copy in enumerate(copies)]
     spans += [(copy.source, copy.source + copy.span, i, False) for i, copy in enumerate(copies)]
     spans.sort()
-    # Sweep from low to high: `ends` holds, for writes and reads, the two furthest ends by different copies.
+    # Sweep from low to high, keeping for writes and for reads the two furthest ends by different copies.
     furthest_write = furthest_read = (-1, -1)
     second_write = second_read = (-1, -1)
     for start, end, i, is_write in spans:

@@ -115,7 +115,7 @@ class _TerminalReport:
             self._line("skipped", "yellow", f"{name} altogether: {words}")
         for name in summary.missing:
             self._line("missing", "bold red", f"{name}: no case")
-        if not summary.findings and not summary.missing:
+        if summary.exit_status == 0:  # a finding that could not be saved is not among the findings
             self._console.print(Text("nothing found", style="bold green"))
 
 

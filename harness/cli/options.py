@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, cast, get_args
@@ -49,7 +50,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object 
 def parse_seconds(text: str) -> float:
     """Seconds of `90`, `60s`, `5m` or `2h`. Raises typer.BadParameter."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
-    if not match or float(match[1]) <= 0:
+    if not match or not 0 < float(match[1]) < math.inf:
         raise typer.BadParameter(f"{text!r} is no time: write 60s, 5m or 2h")
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 

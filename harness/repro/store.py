@@ -86,9 +86,14 @@ def _check_version(path: Path, text: bytes) -> None:
 
 
 def require_writable_file(path: Path) -> None:
-    """Raise OSError if no repro file could be written as `path`, whose folder need not exist."""
+    """Raise OSError if no repro file could be written as `path`, whose folder need not exist.
+
+    Nor if it is a device or a pipe: writing puts a new file in its place, so that a superuser's machine would lose it.
+    """
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "not a regular file, and would be replaced by one", str(path))
     require_writable(path.parent)
 
 

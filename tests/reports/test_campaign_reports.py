@@ -110,6 +110,18 @@ def test_a_clean_run_says_so(events: list[Event], capsys: pytest.CaptureFixture[
     assert "nothing found\n" in capsys.readouterr().out
 
 
+def test_a_run_that_could_not_save_its_finding_does_not_say_nothing_found(
+    events: list[Event], capsys: pytest.CaptureFixture[str]
+) -> None:
+    last = events[-1]
+    assert isinstance(last, CampaignFinished)
+    failed = CampaignFinished(msgspec.structs.replace(last.summary, findings=[], missing=[], exit_status=2))
+    with reporter("terminal") as handle:
+        for event in (events[0], failed):
+            handle(event)
+    assert "nothing found" not in capsys.readouterr().out
+
+
 def test_what_no_drawn_case_showed_was_not_seen_zero_times(
     events: list[Event], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -100,6 +100,7 @@ def test_the_version(command: Command) -> None:
         (["run", "surplus"], "surplus"),
         (["run", "--budget", "5x"], "'5x' is no time"),
         (["run", "--budget", "0s"], "is no time"),
+        (["run", "--budget", "9" * 400], "is no time"),
         (["run", "--budget", "-3"], "is no time"),
         (["run", "--cases", "0"], "--cases"),
         (["run", "--cases", "x"], "--cases"),
@@ -226,7 +227,12 @@ def test_shrinking_what_is_fixed_writes_nothing(harness: Run, executor_name: str
 
 
 @pytest.mark.parametrize(
-    ("out", "said"), [("folder", "folder: Is a directory"), ("file/small.json", "file: Not a directory")]
+    ("out", "said"),
+    [
+        ("folder", "folder: Is a directory"),
+        ("file/small.json", "file: Not a directory"),
+        ("pipe", "pipe: not a regular file, and would be replaced by one"),
+    ],
 )
 def test_shrinking_refuses_a_place_for_the_result_before_it_works(
     command: Command, frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str, said: str
@@ -237,10 +243,12 @@ def test_shrinking_refuses_a_place_for_the_result_before_it_works(
     monkeypatch.setattr("harness.check.worker_process.WorkerProcess.__init__", work)
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("mine")
+    os.mkfifo(tmp_path / "pipe")
     status, printed, err = command("shrink", frozen / "wrong-group-as-drawn.json", "--out", tmp_path / out)
     assert (status, printed, err) == (2, "", f"harness: {tmp_path / said}\n")
     assert (tmp_path / "file").read_text() == "mine"
     assert list((tmp_path / "folder").iterdir()) == []
+    assert (tmp_path / "pipe").is_fifo()
 
 
 @pytest.mark.parametrize("kind", ["operations", "regimes", "relations"])
