@@ -6,6 +6,7 @@ cells), and nothing about failures. An edit that turns out impossible raises Inv
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
@@ -116,7 +117,7 @@ def keep_states(case: Case, kept: set[Where]) -> Case:
         for i, layer in enumerate(group.layers):
             states = tuple(state for s, state in enumerate(layer.states) if (g, i, s) in kept)
             if states:
-                layers.append(Layer(states=states))
+                layers.append(Layer(states=states, extra=layer.extra))
         if not layers:
             raise InvalidCase(f"group {g} would have no layer")
         groups.append(Group(layers=tuple(layers)))
@@ -144,7 +145,7 @@ def repack(case: Case, gap: Callable[[Where, State], int], **layout: Any) -> Cas
         buffers.append(Buffer(size=(blocks - 1) * stride + max(extent, stride)))
         return replace(state, buffer=len(buffers) - 1, offset=0, block_stride=stride)
 
-    groups = map_groups(case.layout, place)
+    groups = _place_extras(map_groups(case.layout, place), buffers, blocks)
     return with_layout(case, groups=groups, buffers=tuple(buffers), **layout)
 
 
@@ -169,8 +170,41 @@ def pack_pages(case: Case, change: Callable[[State], State]) -> Case:
             change(state), buffer=order[state.buffer], offset=offsets[where], block_stride=strides[state.buffer]
         )
 
-    buffers = tuple(Buffer(size=case.layout.num_blocks * stride) for stride in strides.values())
-    return with_layout(case, groups=map_groups(case.layout, place), buffers=buffers)
+    blocks = case.layout.num_blocks
+    buffers = [Buffer(size=blocks * stride) for stride in strides.values()]
+    groups = _place_extras(map_groups(case.layout, place), buffers, blocks)
+    return with_layout(case, groups=groups, buffers=tuple(buffers))
+
+
+def _place_extras(groups: tuple[Group, ...], buffers: list[Buffer], blocks: int) -> tuple[Group, ...]:
+    """Give each extra tensor a buffer of its own, behind those of the states."""
+
+    def place(state: State) -> State:
+        stride = max(state.block_stride, state_extent(state))
+        buffers.append(Buffer(size=blocks * stride))
+        return replace(state, buffer=len(buffers) - 1, offset=0, block_stride=stride)
+
+    return tuple(
+        Group(
+            layers=tuple(replace(layer, extra=tuple(place(state) for state in layer.extra)) for layer in group.layers)
+        )
+        for group in groups
+    )
+
+
+def keep_extras(case: Case, kept: Callable[[int], bool]) -> Case:
+    """Keep the extra tensors whose number, counted through all layers, is `kept`."""
+    number = itertools.count()
+    groups = tuple(
+        Group(
+            layers=tuple(
+                replace(layer, extra=tuple(state for state in layer.extra if kept(next(number))))
+                for layer in group.layers
+            )
+        )
+        for group in case.layout.groups
+    )
+    return with_layout(case, groups=groups)
 
 
 def _aligned(size: int) -> int:
@@ -181,7 +215,7 @@ def map_groups(layout: Layout, change: Callable[[Where, State], State]) -> tuple
     return tuple(
         Group(
             layers=tuple(
-                Layer(states=tuple(change((g, i, s), state) for s, state in enumerate(layer.states)))
+                Layer(states=tuple(change((g, i, s), state) for s, state in enumerate(layer.states)), extra=layer.extra)
                 for i, layer in enumerate(group.layers)
             )
         )

@@ -51,14 +51,15 @@ def _tight_rows(case: Case) -> Case:
 
 def smaller_pages(case: Case) -> Iterator[Proposal]:
     """Shared buffers stay shared: all states of one byte, of one element, one number of one state, tight pages."""
-    if len(case.layout.buffers) == len(list(case.layout.states())):
+    states = [state for _, state in case.layout.states()]
+    if len({state.buffer for state in states}) == len(states):
         return
     yield lambda: edits.pack_pages(case, _byte)
     # Not the smallest that may fail, but the same whatever states were there: two programs that shift one block.
     yield lambda: edits.pack_pages(case, lambda state: _shiftable(state, case.layout.conv_layout))
     yield lambda: edits.pack_pages(_tight_rows(case), _one_byte)
     yield lambda: edits.pack_pages(_tight_rows(case), lambda state: state)
-    for _, state in case.layout.states():
+    for state in states:
         for small in _smaller_state(state):
             yield lambda old=state, small=small: edits.pack_pages(  # type: ignore[misc]
                 _tight_rows(case), lambda s: small if s == old else s

@@ -54,7 +54,12 @@ def fewer_groups(case: Case) -> Iterator[Proposal]:
 
 
 def fewer_states(case: Case) -> Iterator[Proposal]:
-    """One state per group (every choice for one group at a time), then all but one."""
+    """No extra tensors, or one; then one state per group (every choice for one group at a time), then all but one."""
+    extras = sum(1 for _ in case.layout.extras())
+    if extras:
+        yield lambda: edits.keep_extras(case, lambda number: False)
+    for only in range(extras if extras > 1 else 0):
+        yield lambda only=only: edits.keep_extras(case, lambda number: number == only)  # type: ignore[misc]
     everything = [where for where, _ in case.layout.states()]
     by_group: dict[int, list[Where]] = {}
     for where in everything:

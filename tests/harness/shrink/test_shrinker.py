@@ -188,3 +188,15 @@ def test_hangs_are_shrunk_with_little_patience() -> None:
     assert len(hung) == HANGS == shrunk.executions
     assert not shrunk.complete
     assert len(shrunk.case.program[0].rows) == 1
+
+
+def test_extra_tensors_stay_where_they_matter() -> None:
+    recipe = Recipe(seed=0, domains=("total",), operations=("preprocess",), scale="small")
+    case = next(
+        case for case in (case_at(recipe, 16 * i) for i in range(60)) if sum(1 for _ in case.layout.extras()) > 1
+    )
+    shrunk = shrink(case, failed(), when(lambda candidate: any(True for _ in candidate.layout.extras())))
+    assert shrunk.complete
+    assert sum(1 for _ in shrunk.case.layout.extras()) == 1
+    assert len(list(shrunk.case.layout.states())) == 1
+    assert not list(shrink(case, failed(), when(lambda _: True)).case.layout.extras())
