@@ -144,13 +144,22 @@ class WorkerProcess:
         self.connection = Connection(mine.detach())
         self.last_heard = time.monotonic()
 
-    def wait_ready(self) -> None:
-        """Wait for the target to be loaded. Raises WorkerRefused, or WorkerError also for a process that died of it."""
+    def wait_ready(self, *, again: bool = True) -> None:
+        """Wait for the target to be loaded. Raises WorkerRefused, or WorkerError also for a process that died of it.
+
+        With `again`, one that was ended from outside is replaced once: memory is shortest while workers start.
+        """
         try:
             kind, _ = self._receive(STARTUP_SECONDS)
         except WorkerLost as lost:
+            if again and lost.from_outside:
+                self._on_notice(lost.notice)
+                self.close()
+                self._start()
+                self.wait_ready(again=False)
+                return
             raise WorkerError(
-                f"{lost.detail}\na worker was lost while it loaded the target ({lost.violation})"
+                f"{lost.detail}\na worker was lost while it loaded the target ({lost.violation})".lstrip()
             ) from lost
         if kind != "ready":
             raise WorkerError(f"unexpected {kind!r} from a new worker")

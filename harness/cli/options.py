@@ -55,11 +55,19 @@ def parse_seconds(text: str) -> float:
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
+def _require_alone(names: Sequence[str], *words: str) -> None:
+    """Raise typer.BadParameter if a word that stands for a whole list is part of one."""
+    for word in words:
+        if word in names and len(names) > 1:
+            raise typer.BadParameter(f"{word!r} stands alone: it is a whole list, not one of several names")
+
+
 def parse_operations(text: str) -> tuple[OperationName, ...]:
     """Names of a comma-separated list, in the order of OPERATIONS; all of them for `all`. Raises typer.BadParameter."""
     if text.strip() == ALL:
         return OPERATIONS
     names = [name.strip() for name in text.split(",") if name.strip()]
+    _require_alone(names, ALL)
     unknown = [name for name in names if name not in OPERATIONS]
     if unknown or not names:
         known = ", ".join((*OPERATIONS, ALL, "sequences"))
@@ -109,6 +117,7 @@ def parse_relations(text: str) -> RelationPolicy:
     if text in ("sample", "all"):
         everything = tuple(relations())
         return sampled(everything) if text == "sample" else RelationPolicy(everything)
+    _require_alone([name.strip() for name in text.split(",")], "sample", "all", "none")
     try:
         names = [relation(name.strip()).name for name in text.split(",") if name.strip()]
     except UnknownRelation as error:
@@ -123,6 +132,7 @@ def parse_checks(text: str) -> tuple[Check, ...]:
     if text in ("all", "none"):
         return DEFAULT_CHECKS if text == "all" else ()
     names = tuple(name.strip() for name in text.split(",") if name.strip())
+    _require_alone(names, "all", "none", "vary")
     unknown = [name for name in names if name not in CHECKS]
     if unknown or not names:
         known = ", ".join((*CHECKS, "all", "none"))

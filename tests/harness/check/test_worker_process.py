@@ -197,3 +197,18 @@ def test_a_makeshift_cache_is_shared_with_workers(
     environment = Path(f"/proc/{worker._process.pid}/environ").read_bytes().split(b"\0")
     assert f"HARNESS_CACHE_DIR={cache_directory()}".encode() in environment
     assert cache_directory().is_dir()
+
+
+def test_a_worker_that_was_killed_while_it_loaded_is_replaced_once(
+    make_case: Callable[..., Case], executor_name: str
+) -> None:
+    said: list[str] = []
+    with WorkerProcess("builtin", executor_name, limit=60.0, on_notice=said.append) as worker:
+        os.kill(worker._process.pid, signal.SIGKILL)
+        worker.wait_ready()
+        assert worker.check(make_case(SAFE)).failure is None
+    assert len(said) == 1
+    with WorkerProcess("builtin", executor_name, limit=60.0) as worker:
+        os.kill(worker._process.pid, signal.SIGKILL)
+        with pytest.raises(WorkerError, match=r"^a worker was lost while it loaded the target \(crash-SIGKILL\)"):
+            worker.wait_ready(again=False)

@@ -342,3 +342,18 @@ def test_processes_draw_the_same_cases_byte_for_byte() -> None:
         ).stdout
 
     assert digest("0") == digest("12345")
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "word"),
+    [
+        ("--ops", "all,precopy", "all"),
+        ("--checks", "none,memory", "none"),
+        ("--relations", "poison-patterns,all", "all"),
+    ],
+)
+def test_a_word_for_a_whole_list_stands_alone(harness: Run, option: str, text: str, word: str) -> None:
+    done = harness("run", "--target", "builtin", option, text, "--cases", 1)
+    assert done.returncode == 2
+    assert f"'{word}' stands alone" in done.stderr
+    assert "unknown" not in done.stderr
