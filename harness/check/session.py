@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from harness.case import Case, Check, ConvState, State, operation_name, state_extent
+from harness.case import Case, Check, operation_name
 from harness.case.case import Poison
 from harness.check.evidence import (
     Seen,
@@ -21,6 +21,7 @@ from harness.check.evidence import (
     refused_reachable_evidence,
     result_evidence,
 )
+from harness.check.layout_tensors import layout_tensors
 from harness.check.operations.call import Before
 from harness.check.operations.registry import call_of
 from harness.check.outcome import WITHIN, Evidence, Outcome, Seconds, Signature, SkipReason, Verdict
@@ -29,6 +30,7 @@ from harness.check.raised import compile_failure, is_refusal, is_targets, said
 from harness.check.relations import VariantFailed, VariantRefused, ask_relations
 from harness.check.shadowing import Shadowing
 from harness.check.sight import race_evidence, use_evidence
+from harness.check.spans import array_spans, layout_spans
 from harness.kernels.executors.base import (
     AccessSpan,
     Arena,
@@ -39,7 +41,6 @@ from harness.kernels.executors.base import (
 )
 from harness.kernels.targets.base import (
     Bound,
-    LayoutTensors,
     OutsideContract,
     Target,
     TargetIncomplete,
@@ -224,7 +225,7 @@ class Session:
         times: list[list[float]] = []
         for index in range(len(case.program)):
             bound, private, spans = self._bind(plan)
-            allowed = (*spans, *private.spans, *_array_spans(plan, index))
+            allowed = (*spans, *private.spans, *array_spans(plan, index))
             tensors = self._arguments(case, plan, index)
             call = call_of(case.program[index])
             host = call.prepare(bound, case, index, Before(plan, image))
@@ -293,7 +294,7 @@ class Session:
         seen_before = call.results(bound, case, index, host)
         transfers = self.executor.transfers
         transfers.forget()
-        self.executor.begin(self._require_arena(), [*spans, *private.spans, *_array_spans(plan, index)])
+        self.executor.begin(self._require_arena(), [*spans, *private.spans, *array_spans(plan, index)])
         shadowing = self._shadowing
         if shadowing is not None:
             shadowing.begin(private)
@@ -464,64 +465,3 @@ class Session:
         arena = self._require_arena()
         starts = [start for start, _ in plan.covered]
         return Image(list(zip(starts, arena.read_all(plan.covered), strict=True)))
-
-
-def layout_tensors(arena: Arena, base: LayoutPlan) -> LayoutTensors:
-    """The tensors that a runner owns, over an arena."""
-    import torch
-
-    layout = base.layout
-    kinds = {1: torch.int8, 2: torch.bfloat16, 4: torch.float32, 8: torch.float64}
-    states: list[list[list[torch.Tensor]]] = [[[] for _ in group.layers] for group in layout.groups]
-
-    def view(state: State, start: int) -> torch.Tensor:
-        item = state.item_size
-        stride = state.block_stride // item
-        if not isinstance(state, ConvState):
-            shape: tuple[int, ...] = (layout.num_blocks, *state.shape)
-            strides = [stride, *_contiguous(state.shape)]
-        elif state.row_stride is None:
-            shape, strides = (layout.num_blocks, state.window, state.dim), [stride, state.dim, 1]
-        else:
-            shape, strides = (layout.num_blocks, state.dim, state.window), [stride, state.row_stride // item, 1]
-        size = (layout.num_blocks - 1) * state.block_stride + state_extent(state)
-        return arena.tensor(start, size, kinds[item], shape, strides)
-
-    for place in base.states:
-        states[place.group][place.layer].append(view(place.state, place.start))
-    for (group, layer), extra in layout.extras():
-        states[group][layer].append(view(extra, base.buffers[extra.buffer] + extra.offset))
-    shape, strides = (layout.table_rows, layout.table_columns), [layout.table_columns, 1]
-    tables = [arena.tensor(start, base.table_bytes, torch.int32, shape, strides) for start in base.tables]
-    return LayoutTensors(states, tables)
-
-
-def _contiguous(shape: tuple[int, ...]) -> list[int]:
-    strides = [1]
-    for length in reversed(shape[1:]):
-        strides.insert(0, strides[0] * length)
-    return strides
-
-
-def _array_spans(plan: MemoryPlan, index: int) -> list[AccessSpan]:
-    return [
-        AccessSpan(span.start, span.size, array.name, f"{array.name} of operation {index}", writable=array.written)
-        for array in plan.contents[index]
-        for span in (plan.arrays[index][array.name],)
-    ]
-
-
-def layout_spans(base: LayoutPlan) -> list[AccessSpan]:
-    """What kernels may touch of a layout: each block of each state by itself, and each table."""
-    spans = [
-        AccessSpan(start, base.table_bytes, "table", f"block table of group {group}", writable=False)
-        for group, start in enumerate(base.tables)
-    ]
-    for place in base.states:
-        kind = "conv" if isinstance(place.state, ConvState) else "temporal"
-        name = f"group {place.group}, layer {place.layer}, {kind} state {place.index}"
-        spans += [
-            AccessSpan(place.block(block), place.extent, kind, f"{name}, block {block}")
-            for block in range(base.layout.num_blocks)
-        ]
-    return spans

@@ -154,9 +154,7 @@ class WorkerProcess:
         except WorkerLost as lost:
             if again and lost.from_outside:
                 self._on_notice(lost.notice)
-                self.close()
-                self._start()
-                self.wait_ready(again=False)
+                self.restart(again=False)
                 return
             raise WorkerError(
                 f"{lost.detail}\na worker was lost while it loaded the target ({lost.violation})".lstrip()
@@ -215,11 +213,11 @@ class WorkerProcess:
                 times: list[list[float]] = content
                 return times
 
-    def restart(self) -> None:
-        """Replace the process with a new one of the same assignment, and wait for it."""
+    def restart(self, *, again: bool = True) -> None:
+        """Replace the process with a new one of the same assignment, and wait for it; `again` as in `wait_ready`."""
         self.close()
         self._start()
-        self.wait_ready()
+        self.wait_ready(again=again)
 
     @property
     def alive(self) -> bool:

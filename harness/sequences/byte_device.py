@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 import numpy as np
 
 from harness.case.sequence import SequenceConfig
+from harness.check.layout_tensors import layout_tensors
 from harness.check.private_memory import PrivateMemory
 from harness.check.raised import compile_failure, is_targets, said
-from harness.check.session import layout_spans, layout_tensors
+from harness.check.spans import layout_spans
 from harness.kernels.executors.base import ExecutorCannot, KernelDoesNotCompile
 from harness.kernels.targets.arguments import AcceptedArrays, AdvanceArrays, HostBatch, HostRequest, StateMove
 from harness.kernels.targets.base import OutsideContract, PostprocessArrays, PrecopyArrays, TargetLacks
