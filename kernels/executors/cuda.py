@@ -24,8 +24,11 @@ class CudaExecutor(Executor):
 
     def __init__(self) -> None:
         import torch
+        import triton
 
         self.device = torch.device("cuda", torch.cuda.current_device())
+        # Triton looks for a GPU at the first launch; by then a whole vLLM beside the kernels may hide it from itself.
+        _ = triton.runtime.driver.active
 
     @classmethod
     def unavailable(cls) -> str | None:
