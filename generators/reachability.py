@@ -1,7 +1,9 @@
 """Reachability is whether a scheduler could have asked for an operation: the relations that every step obeys.
 
 The simulator produces reachable cases by construction; this is the check of it, and what keeps shrinking inside the
-domain. It states the relations of docs/domain.md, section 6, one operation at a time.
+domain. It states the relations of docs/domain.md, section 6: of the layout, then of one operation at a time. A layout
+may be smaller than that of any model, but is one that a model could have: what only the total domain has
+(`harness.regimes`) is never left by shrinking either.
 """
 
 from __future__ import annotations
@@ -16,8 +18,10 @@ from harness.case import (
     AdvanceRow,
     AlignedIndicesRow,
     Case,
+    ConvState,
     EditTables,
     InvalidCase,
+    Layout,
     Operation,
     PostprocessRow,
     PrecopyRow,
@@ -26,14 +30,18 @@ from harness.case import (
     ScalarCopy,
     ScatterAcceptedRow,
     StageRow,
-    TemporalState,
+    State,
     operation_name,
     rows_of,
 )
 
 NULL_BLOCK = 0
 PAGE_ALIGNMENT = 8
-"""Bytes that addresses and strides of real temporal states are multiples of (in fact of more: pages are padded)."""
+"""Bytes that addresses, strides and sizes of real states are multiples of (in fact of more: pages are padded)."""
+MODEL_ITEM_SIZES = (2, 4)
+"""Bytes of an element: models keep states as float32, float16 or bfloat16."""
+LEAST_BLOCK_SIZE = 2
+"""Tokens: Mamba blocks are as long as those of attention, whose kernels have none of one token."""
 
 
 def require_reachable(case: Case) -> None:
@@ -43,13 +51,7 @@ def require_reachable(case: Case) -> None:
 
 
 def _broken(case: Case) -> Iterator[str]:
-    layout = case.layout
-    if layout.block_size < 1 + layout.num_spec:
-        yield f"block size {layout.block_size} is below 1 + num_spec"
-    for (group, layer, _), state in layout.states():
-        address = layout.buffers[state.buffer].misalignment + state.offset
-        if isinstance(state, TemporalState) and (address % PAGE_ALIGNMENT or state.block_stride % PAGE_ALIGNMENT):
-            yield f"the temporal state of group {group}, layer {layer} is not aligned to {PAGE_ALIGNMENT} bytes"
+    yield from _broken_layout(case.layout)
     for operation in case.program:
         if isinstance(operation, EditTables):
             case = _edited(case, operation)
@@ -63,6 +65,39 @@ def _broken(case: Case) -> Iterator[str]:
             if text:
                 yield f"{operation_name(operation)} row {i}: {text}"
         yield from _shared_running_blocks(case, operation)
+
+
+def _broken_layout(layout: Layout) -> Iterator[str]:
+    if layout.block_size < max(1 + layout.num_spec, LEAST_BLOCK_SIZE):
+        yield f"block size {layout.block_size} is below {LEAST_BLOCK_SIZE}, or 1 + num_spec"
+    for (number, place, _), state in layout.states():
+        address = layout.buffers[state.buffer].misalignment + state.offset
+        text = _broken_state(layout, state)
+        if address % PAGE_ALIGNMENT or state.block_stride % PAGE_ALIGNMENT:
+            text = f"is not aligned to {PAGE_ALIGNMENT} bytes"
+        if text:
+            yield f"a state of group {number}, layer {place} {text}"
+    for g, group in enumerate(layout.groups):
+        for i, layer in enumerate(group.layers):
+            if len({state.buffer for state in layer.states}) > 1:
+                yield f"the states of group {g}, layer {i} are not in one page"
+            if sum(isinstance(state, ConvState) for state in layer.states) > 1:
+                yield f"group {g}, layer {i} has two windows"
+
+
+def _broken_state(layout: Layout, state: State) -> str | None:
+    """What no model has about a state's size. A window has a row for each draft beside those of the convolution."""
+    if state.item_size not in MODEL_ITEM_SIZES:
+        return f"has elements of {state.item_size} bytes"
+    if not isinstance(state, ConvState):
+        return f"has {state.natural_bytes} bytes" if state.natural_bytes % PAGE_ALIGNMENT else None
+    if state.dim * state.item_size % PAGE_ALIGNMENT:
+        return f"has {state.dim * state.item_size} bytes for a token"
+    if state.window <= layout.num_spec:
+        return f"has a window of {state.window} where the model makes {layout.num_spec} drafts"
+    if state.row_stride not in (None, state.window * state.item_size):
+        return "has gaps between its rows"
+    return None
 
 
 def _edited(case: Case, edit: EditTables) -> Case:

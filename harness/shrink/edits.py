@@ -132,20 +132,27 @@ def map_states(case: Case, change: Callable[[Where, State], State], **layout: An
 def repack(case: Case, gap: Callable[[Where, State], int], **layout: Any) -> Case:
     """Give each state a buffer of its own, from its first byte, `gap` bytes between blocks.
 
-    Rounded up to elements, and in the reachable domain to the alignment that every real page has.
+    Rounded up to elements, and in the reachable domain to the alignment that every real page has. There the states of
+    one layer stay in one page, one after the other.
     """
+    reachable = case.domain == "reachable"
     blocks = layout.get("num_blocks", case.layout.num_blocks)
+    pages: dict[tuple[int, ...], list[tuple[Where, State]]] = {}
+    for where, state in case.layout.states():
+        pages.setdefault(where[:2] if reachable else where, []).append((where, state))
     buffers: list[Buffer] = []
-
-    def place(where: Where, state: State) -> State:
-        unit = PAGE_ALIGNMENT if case.domain == "reachable" else state.item_size
-        extent = state_extent(state)
-        stride = extent + gap(where, state)
-        stride += -stride % unit
-        buffers.append(Buffer(size=(blocks - 1) * stride + max(extent, stride)))
-        return replace(state, buffer=len(buffers) - 1, offset=0, block_stride=stride)
-
-    groups = _place_extras(map_groups(case.layout, place), buffers, blocks)
+    placed: dict[Where, State] = {}
+    for page in pages.values():
+        offsets, end = [], 0
+        for _, state in page:
+            offsets.append(_aligned(end))
+            end = offsets[-1] + state_extent(state)
+        stride = max(end, *(state_extent(state) + gap(where, state) for where, state in page))
+        stride += -stride % (PAGE_ALIGNMENT if reachable else page[0][1].item_size)
+        for (where, state), offset in zip(page, offsets, strict=True):
+            placed[where] = replace(state, buffer=len(buffers), offset=offset, block_stride=stride)
+        buffers.append(Buffer(size=blocks * stride))
+    groups = _place_extras(map_groups(case.layout, lambda where, _: placed[where]), buffers, blocks)
     return with_layout(case, groups=groups, buffers=tuple(buffers), **layout)
 
 

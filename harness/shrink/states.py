@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 
 from harness.case import Case, ConvState, State, TemporalState, state_extent
+from harness.case.layout import ItemSize
 from harness.generators.reachability import PAGE_ALIGNMENT
 from harness.shrink import edits
 from harness.shrink.edits import Where, replace
@@ -54,80 +56,96 @@ def smaller_pages(case: Case) -> Iterator[Proposal]:
     states = [state for _, state in case.layout.states()]
     if len({state.buffer for state in states}) == len(states):
         return
-    yield lambda: edits.pack_pages(case, _byte)
+    yield lambda: edits.pack_pages(case, lambda state: _plain(case, state))
     # Not the smallest that may fail, but the same whatever states were there: two programs that shift one block.
-    yield lambda: edits.pack_pages(case, lambda state: _shiftable(state, case.layout.conv_layout))
-    yield lambda: edits.pack_pages(_tight_rows(case), _one_byte)
+    yield lambda: edits.pack_pages(case, lambda state: _shiftable(case, state))
+    yield lambda: edits.pack_pages(_tight_rows(case), lambda state: _one_element(case, state))
     yield lambda: edits.pack_pages(_tight_rows(case), lambda state: state)
     for state in states:
-        for small in _smaller_state(state):
+        for small in _smaller_state(case, state):
             yield lambda old=state, small=small: edits.pack_pages(  # type: ignore[misc]
                 _tight_rows(case), lambda s: small if s == old else s
             )
 
 
-def _byte(state: State) -> State:
-    """The plainest state there is, in the place of any."""
+def _least(case: Case) -> tuple[ItemSize, int]:
+    """The least size of an element in the case's domain, and how many of them the least state has."""
+    return (1, 1) if case.domain == "total" else (2, PAGE_ALIGNMENT // 2)
+
+
+def _plain(case: Case, state: State) -> State:
+    """The plainest state there is, in the place of any: one byte, or eight in the reachable domain."""
+    item, count = _least(case)
     return TemporalState(
-        item_size=1, shape=(1,), buffer=state.buffer, offset=state.offset, block_stride=state.block_stride
+        item_size=item, shape=(count,), buffer=state.buffer, offset=state.offset, block_stride=state.block_stride
     )
 
 
-def _shiftable(state: State, conv_layout: str) -> State:
+def _shiftable(case: Case, state: State) -> State:
     """The plainest state of which a shift by one token reads and writes a byte."""
+    item, dim = _least(case)
+    window = max(3, _least_window(case))
     return ConvState(
-        item_size=1,
-        window=3,
-        dim=1,
+        item_size=item,
+        window=window,
+        dim=dim,
         buffer=state.buffer,
         offset=state.offset,
         block_stride=state.block_stride,
-        row_stride=None if conv_layout == "SD" else 3,
+        row_stride=None if case.layout.conv_layout == "SD" else window * item,
     )
 
 
-def _one_byte(state: State) -> State:
+def _least_window(case: Case) -> int:
+    """Tokens of a window; a model's has room for all drafts."""
+    return 1 if case.domain == "total" else 1 + case.layout.num_spec
+
+
+def _one_element(case: Case, state: State) -> State:
+    item, count = _least(case)
     if isinstance(state, TemporalState):
-        return replace(state, item_size=1, shape=(1,))
-    return _conv(state, item_size=1, window=1, dim=1)
+        return replace(state, item_size=item, shape=(count,))
+    return _conv(state, item_size=item, window=_least_window(case), dim=count)
 
 
 def smaller_states(case: Case) -> Iterator[Proposal]:
     """Few elements: the whole state at once, then one number at a time; blocks keep the gaps between them.
 
-    First of all a single byte in eight, in place of any state, where it does not matter what state it is.
+    First of all the plainest state in eight bytes, in place of any state, where it does not matter what state it is.
     """
     for where, state in case.layout.states():
-        if state != _byte(state):
-            plain = edits.map_states(case, lambda w, s, only=where: _byte(s) if w == only else s)  # type: ignore[misc]
-            yield lambda plain=plain, only=where: edits.repack(  # type: ignore[misc]
-                plain, lambda w, s: PAGE_ALIGNMENT - 1 if w == only else edits.natural_gap(w, s)
+        small = _plain(case, state)
+        if state != small:
+            plain = edits.map_states(case, lambda w, s, only=where: _plain(case, s) if w == only else s)  # type: ignore[misc]
+            room = -state_extent(small) % PAGE_ALIGNMENT
+            yield lambda plain=plain, only=where, room=room: edits.repack(  # type: ignore[misc]
+                plain, lambda w, s: room if w == only else edits.natural_gap(w, s)
             )
             yield lambda plain=plain: edits.repack(plain, edits.natural_gap)  # type: ignore[misc]
-        for small in _smaller_state(state):
+        for small in _smaller_state(case, state):
             yield lambda only=where, small=small: edits.repack(  # type: ignore[misc]
                 edits.map_states(case, lambda w, s: small if w == only else s),
                 lambda w, s: edits.natural_gap(w, case.layout.groups[w[0]].layers[w[1]].states[w[2]]),
             )
 
 
-def _smaller_state(state: State) -> Iterator[State]:
-    sizes = [size for size in (1, 2, 4) if size < state.item_size]
+def _smaller_state(case: Case, state: State) -> Iterator[State]:
+    least, _ = _least(case)
+    sizes = [size for size in (1, 2, 4) if least <= size < state.item_size]
+    unit = 1 if case.domain == "total" else max(1, PAGE_ALIGNMENT // state.item_size)
     if isinstance(state, TemporalState):
-        count = 1
-        for length in state.shape:
-            count *= length
-        for fewer in toward(count, 1):
-            yield replace(state, shape=(fewer,))
+        count = prod(state.shape)
+        for units in toward(-(-count // unit), 1):
+            yield replace(state, shape=(units * unit,))
         if len(state.shape) > 1:
             yield replace(state, shape=(count,))
         for size in sizes:
             yield replace(state, item_size=size)
         return
-    for window in toward(state.window, 1):
+    for window in toward(state.window, _least_window(case)):
         yield _conv(state, window=window)
-    for dim in toward(state.dim, 1):
-        yield _conv(state, dim=dim)
+    for units in toward(-(-state.dim // unit), 1):
+        yield _conv(state, dim=units * unit)
     for size in sizes:
         yield _conv(state, item_size=size)
 
