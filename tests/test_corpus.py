@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.generators.reachability import require_reachable
+from harness.regimes import REGIMES, regimes_of
 from harness.repro import read_repro
 from harness.repro.replay import recorded_target
 
@@ -53,6 +55,9 @@ def test_files_are_minimal_forms_of_what_releases_do(file: Path) -> None:
         assert repro.shrink is not None
         assert repro.shrink.complete
     assert recorded_target(repro).startswith("vllm==")
+    if repro.case.domain == "reachable":
+        require_reachable(repro.case)
+        assert not [name for name in regimes_of(repro.case) if not REGIMES[name].reachable]
     assert f"| {repro.case.domain} |" in next(line for line in PAGE.splitlines() if f"`corpus/{file.name}`" in line)
 
 
