@@ -65,6 +65,8 @@ class Race:
 def find_races(launch: RecordedLaunch) -> list[Race]:
     """The races of a launch: for each pair of kernel lines and each kind, the one at the lowest offset.
 
+    They are the same whatever schedule was recorded, but for which of the two accesses came first.
+
     Those between programs come first, those of identical stores last.
     """
     first, second = _overlaps(launch)
@@ -76,10 +78,10 @@ def find_races(launch: RecordedLaunch) -> list[Race]:
 
 
 def _parted(launch: RecordedLaunch, first: Integers, second: Integers) -> NDArray[np.bool_]:
-    """Whether a barrier of the compiler lies between an access and a later one."""
+    """Whether a barrier of the compiler lies between two accesses, of which either may have come first."""
     phases = np.array([source.phase for source in launch.sources], dtype=np.int64)
-    before, after = phases[launch.source[first]], phases[launch.source[second]]
-    return (before >= 0) & (after > before)
+    one, other = phases[launch.source[first]], phases[launch.source[second]]
+    return (one >= 0) & (other >= 0) & (one != other)
 
 
 def _overlaps(launch: RecordedLaunch) -> tuple[Integers, Integers]:
@@ -141,8 +143,12 @@ def _races(launch: RecordedLaunch, between: Between, first: Integers, second: In
         if not len(one):
             return []
     identical = _identical(launch, one, other, offset)
-    order = np.lexsort((other, one, offset))
-    key = (launch.source[one] * len(launch.sources) + launch.source[other]) * 2 + identical
+    # Whatever the schedule was: by program, then by lane, and regardless of which of the two came first.
+    sides = [(launch.program[side], _lanes(launch, side, offset)) for side in (one, other)]
+    ranks = [combine(*values) for values in zip(*sides, strict=True) for combine in (np.minimum, np.maximum)]
+    order = np.lexsort((*reversed(ranks), offset))
+    sources = launch.source[one], launch.source[other]
+    key = (np.minimum(*sources) * len(launch.sources) + np.maximum(*sources)) * 2 + identical
     _, lowest = np.unique(key[order], return_index=True)
     return [
         Race(
@@ -169,9 +175,13 @@ def _warps(launch: RecordedLaunch, records: Integers, offset: Integers) -> Integ
     owners = np.concatenate([source.warps for source in launch.sources])
     lengths = np.array([len(source.warps) for source in launch.sources], dtype=np.int64)
     begins = np.cumsum(lengths) - lengths
-    lane = launch.lane[records] + (offset - launch.offset[records]) // _widths(launch)[records]
-    warps: Integers = owners[begins[launch.source[records]] + lane].astype(np.int64)
+    warps: Integers = owners[begins[launch.source[records]] + _lanes(launch, records, offset)].astype(np.int64)
     return warps
+
+
+def _lanes(launch: RecordedLaunch, records: Integers, offset: Integers) -> Integers:
+    """For each byte, the lane with which a record touches it."""
+    return launch.lane[records] + (offset - launch.offset[records]) // _widths(launch)[records]
 
 
 def _identical(launch: RecordedLaunch, one: Integers, other: Integers, offset: Integers) -> Integers:

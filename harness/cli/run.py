@@ -111,7 +111,7 @@ def run(
         typer.Option(
             "--warps",
             help="Whether the warps of a program run together or apart, natively, the latter by a schedule drawn from "
-            "a seed and without a record for the race oracle; or vary: apart in every sixteenth case.",
+            "a seed; or vary: apart in every sixteenth case.",
             callback=options.callback(options.parse_warps),
         ),
     ] = "vary",

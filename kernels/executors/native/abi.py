@@ -64,7 +64,9 @@ FRAMES: Final = 18
 """Address of memory for the frames of programs."""
 FRAME: Final = 19
 """Address of the frame of the program that is being started."""
-WATCH_WORDS: Final = 20
+WARP: Final = 20
+"""The warp whose access comes next, where warps are interleaved and accesses recorded."""
+WATCH_WORDS: Final = 21
 
 # A fault record.
 FAULT_SITE: Final = 0

@@ -31,8 +31,12 @@ class ControlWriter:
         operation: Callable[[Operation, Environment], None],
         enter: Callable[[tuple[Operation, ...]], None],
         decide: Callable[[Operation, list[Value]], None],
+        before: Callable[[], None],
     ) -> None:
+        """`before` is called in front of each operation of the kernel's body, outside of loops and branches."""
         self.decide = decide
+        self._before = before
+        self._depth = 0
         self._builder = builder
         self._operation = operation
         self._enter = enter
@@ -49,22 +53,28 @@ class ControlWriter:
             return Operation("scf.yield", None)
         self._enter(block.operations)
         for operation in block.operations[:-1]:
-            write = self._nested.get(operation.name, self._operation)
-            write(operation, values)
+            self._write(operation, values)
         last = block.operations[-1]
         if last.name in ("tt.return", "cf.br", "cf.cond_br", "scf.yield", "scf.condition"):
             return last
         # A region without results is printed without its yield.
-        write = self._nested.get(last.name, self._operation)
-        write(last, values)
+        self._write(last, values)
         return Operation("scf.yield", None)
+
+    def _write(self, operation: Operation, values: Environment) -> None:
+        if self._depth == 0:
+            self._before()
+        write = self._nested.get(operation.name, self._operation)
+        write(operation, values)
 
     def _region(self, region: Region, values: Environment, end: str) -> list[Value]:
         """Write a structured region, ending with `end`; the values that it hands over."""
         scope = dict(values)
         if len(region.blocks) != 1:
             raise ExecutorCannot("the native executor has no jumps inside structured control flow")
+        self._depth += 1
         last = self.block(region.blocks[0], scope)
+        self._depth -= 1
         if last.name != end:
             raise ExecutorCannot(f"the native executor expects {end} where the kernel has {last.name}")
         return [scope[name] for name in last.operands]

@@ -19,6 +19,7 @@ from harness.kernels.executors.native.abi import (
     ORIGIN,
     SHADOWS,
     SPAN_CACHE,
+    WARP,
     WATCH,
     WORD,
 )
@@ -63,19 +64,25 @@ class Emitted:
     blocks: tuple[tuple[SourceLine, ...], ...]
 
 
-def emit(function: Function, options: EmitOptions, owners: Sequence[bytes] | None = None) -> Emitted:
+def emit(
+    function: Function, options: EmitOptions, owners: Sequence[bytes] | None = None, phases: Sequence[int] = ()
+) -> Emitted:
     """LLVM IR for the kernel. Raises ExecutorCannot, naming operation and line, for what it does not know.
 
-    Where warps are interleaved, `owners` gives the warp of each lane of each access site. They are known once it has
-    been emitted without; that code is of no other use.
+    Where warps are interleaved, `owners` gives the warp of each lane of each access site, `phases` how many barriers of
+    the compiler lie in front of it. They are known once it has been emitted without; that code is of no other use.
     """
-    return _Emitter(function, options, owners).emit()
+    return _Emitter(function, options, owners, phases).emit()
 
 
 class _Emitter:
-    def __init__(self, function: Function, options: EmitOptions, owners: Sequence[bytes] | None) -> None:
+    def __init__(
+        self, function: Function, options: EmitOptions, owners: Sequence[bytes] | None, phases: Sequence[int]
+    ) -> None:
         self._function = function
         self._owners = owners
+        self._phases = phases
+        self._passed_phase = 0
         self._options = options
         self._builder = LaneBuilder(tracking=options.undefined)
         self._epoch = self._builder.slot("i64") if options.record else ""
@@ -87,7 +94,7 @@ class _Emitter:
             is_used=names.__contains__,
             apart=options.warps > 1,
         )
-        self._phase = self._builder.slot("i64") if options.warps > 1 else ""
+        self._arrivals = self._builder.slot("i64") if options.warps > 1 else ""
         self._blocks: list[tuple[SourceLine, ...]] = []
 
     def emit(self) -> Emitted:
@@ -99,10 +106,12 @@ class _Emitter:
             builder.effect(f"{name} = load ptr, ptr {place}")
         watch = builder.value(f"load ptr, ptr {builder.value(f'getelementptr i8, ptr %launch, i64 {WORD * WATCH}')}")
         builder.effect(f"%origin = getelementptr i8, ptr {watch}, i64 {WORD * ORIGIN}")
+        if options.record and options.warps > 1:
+            builder.effect(f"%recording.warp = getelementptr i8, ptr {watch}, i64 {WORD * WARP}")
         for name, word in (("%hidden", HIDDEN), ("%shadows", SHADOWS)):
             place = builder.value(f"getelementptr i8, ptr {watch}, i64 {WORD * word}")
             builder.effect(f"{name} = load i64, ptr {place}")
-        for place in filter(None, (self._epoch, self._phase)):
+        for place in filter(None, (self._epoch, self._arrivals)):
             builder.effect(f"store i64 0, ptr {place}")
         values: Environment = {}
         for number, argument in enumerate(self._function.arguments):
@@ -110,13 +119,14 @@ class _Emitter:
             place = builder.value(f"getelementptr i8, ptr %launch, i64 {WORD * (ARGUMENTS + number)}")
             operand = builder.value(f"load {stored_llvm(element)}, ptr {place}")
             values[argument.name] = Scalar(element, builder.from_stored(element, operand))
-        ControlWriter(builder, self._operation, self._enter, self._decide).function(self._function.body, values)
+        control = ControlWriter(builder, self._operation, self._enter, self._decide, self._await_phase)
+        control.function(self._function.body, values)
         builder.verbatim(interleaving_ir.FINISH if options.interleave else "  ret void")
         signature = "define internal void @program(ptr %launch, i32 %x, i32 %y, i32 %z, i64 %program)"
         if options.interleave:
             parameters = "(ptr %launch, i32 %x, i32 %y, i32 %z, i64 %program, i64 %warp, ptr %gate)"
             signature = f"define internal ptr @program{parameters} presplitcoroutine"
-        tables = [_owner_table(site, owners) for site, owners in enumerate(self._owners or ())]
+        tables = _owner_tables(self._owners or ())
         llvm = runtime_ir.module(
             "\n".join([builder.text(signature), *tables]),
             checks=options.checks,
@@ -177,12 +187,14 @@ class _Emitter:
             )
         if self._options.interleave and name in ("tt.load", "tt.store"):
             self._give_way()
+            if self._options.record and self._options.warps > 1:
+                self._builder.effect("store i64 %warp, ptr %recording.warp")
         if name == "tt.store":
             self._accesses.store(operation, operands)
             return None
         if name == "barrier":
             # Every lane is done with an operation before the next one starts: only warps apart have to wait.
-            if self._phase:
+            if self._arrivals:
                 self._await_warps()
             if self._epoch:
                 following = self._builder.value(f"add i64 {self._passed_barriers()}, 1")
@@ -220,14 +232,24 @@ class _Emitter:
         builder.effect(f"switch i8 {way}, label %coro.suspend [i8 0, label %{resumed} i8 1, label %coro.suspend]")
         builder.start(resumed)
 
+    def _await_phase(self) -> None:
+        """Where warps are apart: wait as at a barrier if the compiler has one between the accesses before and after."""
+        if not self._arrivals:
+            return
+        following = self._phases[len(self._accesses.sites) :]
+        phase = next((phase for phase in following if phase >= 0), self._passed_phase)
+        if phase > self._passed_phase:
+            self._passed_phase = phase
+            self._await_warps()
+
     def _await_warps(self) -> None:
         """Give way until all warps of the program have come here as often as this one."""
         builder = self._builder
-        phase = builder.value(f"add i64 {builder.value(f'load i64, ptr {self._phase}')}, 1")
-        builder.effect(f"store i64 {phase}, ptr {self._phase}")
+        own = builder.value(f"add i64 {builder.value(f'load i64, ptr {self._arrivals}')}, 1")
+        builder.effect(f"store i64 {own}, ptr {self._arrivals}")
         arrived = builder.value(f"add i64 {builder.value('load i64, ptr %gate')}, 1")
         builder.effect(f"store i64 {arrived}, ptr %gate")
-        wanted = builder.value(f"mul i64 {phase}, {self._options.warps}")
+        wanted = builder.value(f"mul i64 {own}, {self._options.warps}")
         look, wait, passed = builder.label("look"), builder.label("wait"), builder.label("passed")
         builder.jump(look)
         builder.start(look)
@@ -362,10 +384,15 @@ class _Emitter:
         )
 
 
-def _owner_table(site: int, owners: bytes) -> str:
-    """A constant with the warp that owns each lane of a site."""
-    numbers = ", ".join(f"i8 {warp}" for warp in owners)
-    return f"@owners.{site} = internal constant [{len(owners)} x i8] [{numbers}]"
+def _owner_tables(owners: Sequence[bytes]) -> list[str]:
+    """Constants with the warp that owns each lane of each site, and one with the addresses of those."""
+    tables = []
+    for site, warps in enumerate(owners):
+        numbers = ", ".join(f"i8 {warp}" for warp in warps)
+        tables.append(f"@owners.{site} = internal constant [{len(warps)} x i8] [{numbers}]")
+    places = ", ".join(f"ptr @owners.{site}" for site in range(len(owners)))
+    tables.append(f"@owner.tables = internal constant [{len(owners)} x ptr] [{places}]")
+    return tables
 
 
 _WRITERS: dict[str, Callable[[_Emitter, Operation, list[Value]], Value]] = {

@@ -180,8 +180,7 @@ class NativeExecutor(Executor):
             return replace(self.options, interleave=True) if self.interleave > 1 else self.options
         if num_warps > MOST_WARPS:
             raise ExecutorCannot(f"the native executor interleaves at most {MOST_WARPS} warps, not {num_warps}")
-        # Each warp loads for itself: a record of that would show lanes that others own.
-        return replace(self.options, interleave=True, warps=num_warps, record=False)
+        return replace(self.options, interleave=True, warps=num_warps)
 
     def load(self, kernel: Any, signature: Mapping[str, str], constants: Mapping[str, Any], num_warps: int) -> Variant:
         """Compile a variant of a kernel made by `jit`, or find it in the cache."""

@@ -6,7 +6,7 @@ It is LLVM IR, compiled with each variant, so that a user's machine needs no C c
 from __future__ import annotations
 
 from harness.kernels.executors.native import abi, interleaving_ir
-from harness.kernels.executors.native.record_ir import RECORD
+from harness.kernels.executors.native.record_ir import RECORD, RECORD_ALL, RECORD_OWNED
 from harness.kernels.executors.native.shadow_ir import SHADOWS
 
 
@@ -23,7 +23,7 @@ def module(program: str, *, checks: bool, record: bool, undefined: bool, warps: 
         _CHECK if checks else _NO_CHECK,
         _MOVE,
     ]
-    parts += [RECORD] if record else []
+    parts += [RECORD, RECORD_OWNED if warps is not None and warps > 1 else RECORD_ALL] if record else []
     parts += [SHADOWS] if undefined else []
     return "\n".join([*(_filled(part, record, undefined) for part in parts), program])
 
@@ -82,6 +82,7 @@ _OFFSETS = [
         "SEED",
         "FRAMES",
         "FRAME",
+        "WARP",
     ]
 ]
 

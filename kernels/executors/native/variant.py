@@ -119,15 +119,16 @@ def load_variant(
         function = parse(translation.ttir)
         emitted = emit(function, options)
         owners = owners_of(emitted.sites, translation.ttgir, warps) if warps is not None else []
+        phases = phases_of(emitted.sites, translation.ttgir) if warps is not None else []
         if options.warps > 1:
-            emitted = emit(function, options, owners)
+            emitted = emit(function, options, owners, phases)
         compiled = CompiledVariant(
             jit.compile_object(emitted.llvm, verify=True, coroutines=options.interleave),
             len(function.arguments),
             emitted.sites,
             emitted.blocks,
             tuple(owners),
-            tuple(phases_of(emitted.sites, translation.ttgir)) if warps is not None else (),
+            tuple(phases),
         )
         cache.write(key, compiled)
     return Variant(name, compiled, options)

@@ -54,3 +54,12 @@ def rows_and_columns(memory, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     column = tl.arange(0, COLUMNS)[None, :]
     value = tl.load(memory + row * COLUMNS + column)
     tl.store(out + row * COLUMNS + column, value + tl.load(memory + tl.arange(0, COLUMNS))[None, :])
+
+
+@triton.jit
+def two_layouts(numbers, wide, LANES: tl.constexpr):
+    """What is read of `numbers` is written to `wide`, whose lanes lie otherwise, and then changed in place."""
+    index = tl.arange(0, LANES)
+    value = tl.load(numbers + index)
+    tl.store(wide + index, value.to(tl.int64))
+    tl.store(numbers + index, value + 100)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from harness.oracles.races import find_races
+from harness.oracles.races import Race, RacingAccess, find_races
 
 RACING = Path(__file__).with_name("racing_kernels.py")
 
@@ -108,5 +108,58 @@ def test_warps_apart_store_every_lane_once(weaving: Any, kernels: ModuleType) ->
     small = weaving.put(list(range(16)), torch.int32)
     kernels.small[(1,)](small, LANES=16)
     assert small.tolist() == list(range(1, 17))
-    assert weaving.executor.recorded() == []
     assert counted(weaving, kernels, 5)[0] in (7, 1)
+
+
+def found_races(bench: Any) -> list[tuple[object, ...]]:
+    """All that is said of the races of all launches, but not in which order the two accesses happened to come."""
+    found: list[tuple[object, ...]] = []
+    for launch in bench.executor.recorded():
+        for race in find_races(launch):
+            sides = sorted((side.is_store, side.line, side.program, side.lane, side.warp) for side in race_sides(race))
+            found.append((race.between, race.offset, race.identical, *sides))
+    bench.begin()
+    return sorted(found)
+
+
+def race_sides(race: Race) -> tuple[RacingAccess, RacingAccess]:
+    return race.first, race.second
+
+
+@pytest.mark.parametrize("lanes", [128, 256])
+@pytest.mark.parametrize("barrier", [False, True])
+def test_races_between_warps_apart(weaving: Any, kernels: ModuleType, lanes: int, barrier: bool) -> None:
+    """The same races as where warps keep together, in any schedule: each warp is judged by the lanes that it owns."""
+    memory = weaving.put(list(range(400)), torch.int32)
+    total, out = weaving.put([7], torch.int32), weaving.put([0] * 3, torch.int32)
+    few = weaving.put(list(range(16)), torch.int32)
+
+    def found() -> list[tuple[object, ...]]:
+        weaving.begin()
+        kernels.shift[(1,)](memory, 3, 300, LANES=lanes, BARRIER=barrier)
+        kernels.count[(3,)](total, out)
+        kernels.small[(1,)](few, LANES=16)
+        return found_races(weaving)
+
+    together = found()
+    assert [race[0] for race in together] == ["programs"] * (len(together) - (not barrier)) + ["warps"] * (not barrier)
+    weaving.executor.warps_apart = True
+    for seed in range(4):
+        weaving.executor.schedule_seed = seed
+        assert found() == together
+
+
+def test_the_compiler_s_barriers_hold_warps_apart(weaving: Any, kernels: ModuleType) -> None:
+    """Lanes of one layout are loaded, those of another one stored where they came from."""
+    weaving.executor.warps_apart = True
+    for seed in range(6):
+        weaving.executor.schedule_seed = seed
+        numbers = weaving.put(list(range(512)), torch.int32)
+        wide = weaving.put([0] * 512, torch.int64)
+        kernels.two_layouts[(1,)](numbers, wide, LANES=512)
+        phases = [source.phase for source in weaving.executor.recorded()[0].sources]
+        assert phases == sorted(phases)
+        assert phases[0] < phases[-1]
+        assert wide.tolist() == list(range(512))
+        assert numbers.tolist() == list(range(100, 612))
+        assert found_races(weaving) == []
