@@ -315,8 +315,9 @@ class Campaign:
             repro = self._repro(shrunk.case, shrunk.outcome, found.index, record)
             path = self._settings.out / repro_name(repro)
             save(path, repro)
+            yield FindingShrunk(repro.signature, repro, path)
             found.repro, found.path = repro, path
-            yield FindingShrunk(signature, repro, path)
+            self._count_as(found, signature, repro.signature)
             for case, outcome in shrunk.others:
                 if outcome.signature is not None and outcome.signature not in self._found:
                     met.setdefault(outcome.signature, (case, outcome, found.index))
@@ -326,6 +327,15 @@ class Campaign:
             save(path, repro)
             self._found[signature] = _Found(index, case, outcome, path, 0, repro)
             yield FindingFound(signature, repro, path)
+
+    def _count_as(self, found: _Found, drawn: Signature, final: Signature) -> None:
+        """A finding that was drawn with one signature and is another in its minimal form goes by that one."""
+        if final == drawn:
+            return
+        del self._found[drawn]
+        known = self._found.setdefault(final, found)
+        if known is not found:
+            known.cases += found.cases
 
     def _summary(self, seconds: float) -> Summary:
         settings = self._settings

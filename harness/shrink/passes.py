@@ -41,3 +41,6 @@ PASSES: tuple[Pass, ...] = (
     fewer_blocks,
     canonical_contents,
 )
+
+REPLACING: tuple[Pass, ...] = (simpler_settings, smaller_pages, smaller_states)
+"""Those that put a state of another kind in the place of one, as far as nothing hangs on its kind."""

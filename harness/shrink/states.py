@@ -81,19 +81,29 @@ def _plain(case: Case, state: State) -> State:
     )
 
 
-def _shiftable(case: Case, state: State) -> State:
-    """The plainest state of which a shift by one token reads and writes a byte."""
+def _shiftable(case: Case, state: State, times: int = 1) -> ConvState:
+    """The plainest state of which a shift by one token reads and writes a byte; or with tokens so many times as long."""
     item, dim = _least(case)
     window = max(3, _least_window(case))
     return ConvState(
         item_size=item,
         window=window,
-        dim=dim,
+        dim=times * dim,
         buffer=state.buffer,
         offset=state.offset,
         block_stride=state.block_stride,
         row_stride=None if case.layout.conv_layout == "SD" else window * item,
     )
+
+
+def _shared(case: Case, state: State) -> Iterator[ConvState]:
+    """The plainest window that two warps share: two tokens, 17 times the shortest, are more than a warp's 32 lanes,
+    each of which moves a word. Nothing for a state that is plainer."""
+    if isinstance(state, ConvState):
+        shared = _shiftable(case, state, times=17)
+        size, least = ((one.item_size, one.window, one.dim) for one in (state, shared))
+        if size > least:
+            yield shared
 
 
 def _least_window(case: Case) -> int:
@@ -122,7 +132,8 @@ def smaller_states(case: Case) -> Iterator[Proposal]:
                 plain, lambda w, s: room if w == only else edits.natural_gap(w, s)
             )
             yield lambda plain=plain: edits.repack(plain, edits.natural_gap)  # type: ignore[misc]
-        for small in _smaller_state(case, state):
+        # Not the smallest that may fail either, but the same.
+        for small in (*_shared(case, state), *_smaller_state(case, state)):
             yield lambda only=where, small=small: edits.repack(  # type: ignore[misc]
                 edits.map_states(case, lambda w, s: small if w == only else s),
                 lambda w, s: edits.natural_gap(w, case.layout.groups[w[0]].layers[w[1]].states[w[2]]),

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.case import Case, InvalidCase, Postprocess, PostprocessRow, Precopy, PrecopyRow, decode_case, encode_case
+from harness.case import (
+    Case,
+    ConvState,
+    InvalidCase,
+    Layout,
+    Postprocess,
+    PostprocessRow,
+    Precopy,
+    PrecopyRow,
+    decode_case,
+    encode_case,
+)
 from harness.check.outcome import Evidence, Outcome, Seconds, Signature, Verdict
 from harness.engines.random import Recipe, case_at
 from harness.generators.reachability import require_reachable
 from harness.shrink.passes import PASSES
-from harness.shrink.shrinker import HANGS, shrink
+from harness.shrink.shrinker import HANGS, is_plainer, shrink
 
 ONE = Signature("precopy", "memory", "wrong-bytes", "conv", "SD")
 OTHER = Signature("precopy", "memory", "stray-write", "guard", "-")
@@ -200,3 +212,58 @@ def test_extra_tensors_stay_where_they_matter() -> None:
     assert sum(1 for _ in shrunk.case.layout.extras()) == 1
     assert len(list(shrunk.case.layout.states())) == 1
     assert not list(shrink(case, failed(), when(lambda _: True)).case.layout.extras())
+
+
+RACE = Signature("precopy", "race", "between-programs", "conv", "DS")
+
+
+def race_in(*kinds: str) -> Callable[[Case], Outcome]:
+    """Programs race where there is a state of one of the kinds: that is what the signature says, conv states first."""
+
+    def judge(case: Case) -> Outcome:
+        states = [state for _, state in case.layout.states()]
+        conv = case.layout.conv_layout
+        if conv in kinds and any(isinstance(state, ConvState) for state in states):
+            return failed(msgspec.structs.replace(RACE, conv_layout=conv))
+        if "temporal" in kinds and not all(isinstance(state, ConvState) for state in states):
+            return failed(msgspec.structs.replace(RACE, object="temporal", conv_layout="-"))
+        return PASSED
+
+    return judge
+
+
+@pytest.mark.parametrize(
+    ("kinds", "final"),
+    [
+        (("DS", "SD", "temporal"), "precopy/race/between-programs/temporal/-"),
+        (("DS", "SD"), "precopy/race/between-programs/conv/SD"),
+        (("DS", "temporal"), "precopy/race/between-programs/temporal/-"),
+        (("DS",), "precopy/race/between-programs/conv/DS"),
+    ],
+)
+def test_a_race_is_told_by_the_plainest_state_that_shows_it(
+    kinds: tuple[str, ...],
+    final: str,
+    make_case: Callable[..., Case],
+    make_layout: Callable[..., Layout],
+) -> None:
+    rows = (PrecopyRow(slot=0, source_column=0, destination_column=1, bias=0),)
+    case = make_case(Precopy(runner="V1", rows=rows), layout=make_layout("DS"))
+    judge = race_in(*kinds)
+    outcome = judge(case)
+    assert outcome.signature == RACE
+    shrunk = shrink(case, outcome, judge)
+    assert str(shrunk.outcome.signature) == final
+    assert judge(shrunk.case).signature == shrunk.outcome.signature
+    assert shrunk.case.layout.num_states == 1
+    assert shrunk.others == [], "the same race in another kind of state is no other finding"
+
+
+def test_what_races_are_the_same() -> None:
+    plain = msgspec.structs.replace(RACE, object="temporal", conv_layout="-")
+    assert is_plainer(plain, RACE)
+    assert not is_plainer(RACE, plain)
+    assert not is_plainer(RACE, RACE)
+    for field, value in (("operation", "postprocess"), ("violation", "between-warps"), ("object", "accepted")):
+        assert not is_plainer(msgspec.structs.replace(plain, **{field: value}), RACE)
+    assert not is_plainer(*(msgspec.structs.replace(side, oracle="memory") for side in (plain, RACE)))
