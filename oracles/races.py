@@ -81,7 +81,8 @@ def _parted(launch: RecordedLaunch, first: Integers, second: Integers) -> NDArra
     """Whether a barrier of the compiler lies between two accesses, of which either may have come first."""
     phases = np.array([source.phase for source in launch.sources], dtype=np.int64)
     one, other = phases[launch.source[first]], phases[launch.source[second]]
-    return (one >= 0) & (other >= 0) & (one != other)
+    parted: NDArray[np.bool_] = (one >= 0) & (other >= 0) & (one != other)
+    return parted
 
 
 def _overlaps(launch: RecordedLaunch) -> tuple[Integers, Integers]:

@@ -82,7 +82,7 @@ def _plain(case: Case, state: State) -> State:
 
 
 def _shiftable(case: Case, state: State, times: int = 1) -> ConvState:
-    """The plainest state of which a shift by one token reads and writes a byte; or with tokens so many times as long."""
+    """The plainest state of which a shift by one token reads and writes a byte; its tokens so many times as long."""
     item, dim = _least(case)
     window = max(3, _least_window(case))
     return ConvState(
