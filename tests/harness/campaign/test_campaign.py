@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.campaign.campaign import Campaign, Settings, useful_workers
+from harness.campaign.campaign import Campaign, Settings, _Found, useful_workers
 from harness.campaign.events import (
     CampaignFinished,
     CaseJudged,
@@ -25,6 +25,7 @@ from harness.campaign.events import (
     Summary,
 )
 from harness.case import Precopy, encode_case
+from harness.check.outcome import Outcome, Seconds, Signature
 from harness.check.worker_process import WorkerProcess
 from harness.engines.random import Recipe, case_at
 from harness.memory import initial_image, plan_memory
@@ -320,3 +321,22 @@ def test_findings_are_safe_before_shrinking(settings: Callable[..., Settings]) -
     as_drawn = {read_repro(path).signature for path in (given.out / "as-drawn").iterdir()}
     minimal = {read_repro(path).signature for path in given.out.glob("*.json")}
     assert as_drawn == minimal
+
+
+def test_findings_that_shrink_to_one_are_one(settings: Callable[..., Settings], tmp_path: Path) -> None:
+    """A race drawn in windows and in temporal states, whose minimal form is in a temporal one."""
+    campaign = Campaign(settings("builtin"))
+    plain = Signature("precopy", "race", "between-programs", "temporal", "-")
+    drawn = [msgspec.structs.replace(plain, object="conv", conv_layout=layout) for layout in ("SD", "DS")]
+    case, outcome = case_at(recipe(), 0), Outcome((), Seconds())
+    found = {
+        signature: _Found(index, case, outcome, tmp_path, cases)
+        for signature, index, cases in ((drawn[0], 3, 10), (drawn[1], 4, 20), (plain, 5, 30))
+    }
+    for known in ((drawn[0], drawn[1], plain), (drawn[0], drawn[1])):
+        campaign._found = {signature: msgspec.structs.replace(found[signature]) for signature in known}
+        for signature in known:
+            campaign._count_as(campaign._found[signature], signature, plain)
+        assert [(signature, kept.cases) for signature, kept in campaign._found.items()] == [
+            (plain, sum(found[signature].cases for signature in known))
+        ]
