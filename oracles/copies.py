@@ -33,6 +33,11 @@ class StateCopy:
     run_stride: int = 0
 
     @property
+    def shape(self) -> tuple[int, int, int]:
+        """How many runs, the bytes of each, and how far apart they begin."""
+        return self.runs, self.run_bytes, self.run_stride
+
+    @property
     def span(self) -> int:
         """Bytes from the first to one past the last byte touched, on either side."""
         return (self.runs - 1) * self.run_stride + self.run_bytes

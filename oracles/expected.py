@@ -77,10 +77,7 @@ def move_states(
     refuse_conflicts(copies)
     after = before.copy()
     for copy in copies:
-        source, destination = before.view(copy.source, copy.span), after.view(copy.destination, copy.span)
-        for run in range(copy.runs):
-            first = run * copy.run_stride
-            destination[first : first + copy.run_bytes] = source[first : first + copy.run_bytes]
+        after.rows(copy.destination, *copy.shape)[:] = before.rows(copy.source, *copy.shape)
     return after, copies
 
 

@@ -43,6 +43,7 @@ class PrivateMemory:
         self._start, self._end = start, start + size
         self._cursor = start + FENCE
         self.spans: list[AccessSpan] = []
+        self._together: tuple[AccessSpan, ...] = ()
         self._pattern: Poison = pattern
         arena.write(start, poison_bytes(pattern, start, size))
 
@@ -60,6 +61,12 @@ class PrivateMemory:
         self.spans.append(AccessSpan(offset, size, "private", name, writable=not self._is_read_only(name)))
         strides = [prod(shape[i + 1 :]) for i in range(len(shape))]
         return self._arena.tensor(offset, size, dtype, shape, strides)
+
+    def together_with(self, spans: Sequence[AccessSpan]) -> tuple[AccessSpan, ...]:
+        """`spans` and those allocated so far: the same tuple until there are more. Always called with the same."""
+        if len(self._together) != len(spans) + len(self.spans):
+            self._together = (*spans, *self.spans)
+        return self._together
 
     def unwritten(self) -> tuple[int, NDArray[np.uint8]]:
         """Where the allocations start, and 255 for each byte from there on that nobody has written, else 0.

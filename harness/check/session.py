@@ -33,6 +33,7 @@ from harness.check.sight import race_evidence, use_evidence
 from harness.check.spans import array_spans, layout_spans
 from harness.kernels.executors.base import (
     AccessSpan,
+    AllowedSpans,
     Arena,
     DeviceFault,
     Executor,
@@ -200,8 +201,7 @@ class Session:
         if arena.address != before:
             self._bound = None
             self._tensors.clear()
-        for offset, data in image.segments:
-            arena.write(offset, data)
+        arena.write_all(plan.covered, image.data)
         shadow = self.executor.shadow(arena)
         self._shadowing = None if shadow is None else Shadowing(case, plan, shadow)
         return plan, image
@@ -220,12 +220,11 @@ class Session:
         plan = plan_memory(case, self.target.mapping_bits)
         arena = self._room_for(plan)
         image = initial_image(case, plan)
-        for offset, data in image.segments:
-            arena.write(offset, data)
+        arena.write_all(plan.covered, image.data)
         times: list[list[float]] = []
         for index in range(len(case.program)):
             bound, private, spans = self._bind(plan)
-            allowed = (*spans, *private.spans, *array_spans(plan, index))
+            allowed = AllowedSpans(private.together_with(spans), array_spans(plan, index))
             tensors = self._arguments(case, plan, index)
             call = call_of(case.program[index])
             host = call.prepare(bound, case, index, Before(plan, image))
@@ -294,7 +293,8 @@ class Session:
         seen_before = call.results(bound, case, index, host)
         transfers = self.executor.transfers
         transfers.forget()
-        self.executor.begin(self._require_arena(), [*spans, *private.spans, *array_spans(plan, index)])
+        allowed = AllowedSpans(private.together_with(spans), array_spans(plan, index))
+        self.executor.begin(self._require_arena(), allowed)
         shadowing = self._shadowing
         if shadowing is not None:
             shadowing.begin(private)
@@ -302,7 +302,7 @@ class Session:
         refused = False
         if call.by_harness:
             assert expected is not None
-            self._write(before, expected.image)
+            self._require_arena().write_all(plan.covered, expected.image.data)
             if self._shadowing is not None:
                 self._shadowing.fill(before, expected)
         else:
@@ -333,12 +333,6 @@ class Session:
             arena.write(span.start, before.view(span.start, span.size))
         if self._shadowing is not None:
             self._shadowing.load(index)
-
-    def _write(self, before: Image, after: Image) -> None:
-        """Bring what differs between two images into memory."""
-        arena = self._require_arena()
-        for start, size in before.differences(after):
-            arena.write(start, after.view(start, size))
 
     def _raised(
         self, case: Case, plan: MemoryPlan, index: int, before: Image, expected: Expected, error: Exception
@@ -462,6 +456,4 @@ class Session:
         return tensor
 
     def _read(self, plan: MemoryPlan) -> Image:
-        arena = self._require_arena()
-        starts = [start for start, _ in plan.covered]
-        return Image(list(zip(starts, arena.read_all(plan.covered), strict=True)))
+        return Image.of(plan.covered, self._require_arena().read_all(plan.covered))

@@ -22,8 +22,7 @@ class Shadowing:
     def __init__(self, case: Case, plan: MemoryPlan, arena: Arena) -> None:
         self._case, self._plan, self._arena = case, plan, arena
         self._shadow = initial_shadow(case, plan)
-        for offset, data in self._shadow.segments:
-            arena.write(offset, data)
+        arena.write_all(plan.covered, self._shadow.data)
 
     def load(self, index: int) -> None:
         """The arguments of an operation come into memory."""
@@ -52,13 +51,12 @@ class Shadowing:
     def fill(self, before: Image, expected: Expected) -> None:
         """The harness itself does what is expected."""
         after = trace(before, self._shadow, expected)
-        for offset, data in after.segments:
-            self._arena.write(offset, data)
+        self._arena.write_all(self._plan.covered, after.data)
         self._shadow = after
 
     def end(self, index: int, before: Image, expected: Expected) -> tuple[Signature, Evidence] | None:
         """An operation has run on memory that held `before`: what is undefined where it must not be."""
         traced = trace(before, self._shadow, expected)
-        found = Image([(start, self._arena.read(start, size).copy()) for start, size in self._plan.covered])
+        found = Image.of(self._plan.covered, self._arena.read_all(self._plan.covered))
         self._shadow = found
         return undefined_evidence(self._case, self._plan, index, traced, found)

@@ -8,6 +8,7 @@ plausible numbers: reading them gives wrong bytes instead of a dead GPU context.
 from __future__ import annotations
 
 import functools
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,14 +21,21 @@ from harness.memory.plan import LayoutPlan, MemoryPlan
 
 def initial_image(case: Case, plan: MemoryPlan) -> Image:
     """The image of a case before its first operation. The same case and plan give the same bytes anywhere."""
-    seed = case.contents.payload_seed
-    segments = []
-    for (start, size), mask in zip(plan.covered, (*state_masks(plan.base), None), strict=True):
-        data = poison_bytes(case.contents.poison, start, size).copy()
-        if mask is not None:
-            np.copyto(data, payload_bytes(seed, start, size), where=mask)
-        segments.append((start, data))
-    image = Image(segments)
+    contents = case.contents
+    background = _background(plan.base, contents.poison)
+    data = np.empty(sum(size for _, size in plan.covered), dtype=np.uint8)
+    place = 0
+    for (start, size), mask in zip(plan.base.covered, state_masks(plan.base), strict=True):
+        part, poison = data[place : place + size], background[place : place + size]
+        if mask is None:
+            part[:] = poison
+        else:
+            np.bitwise_and(payload_bytes(contents.payload_seed, start, size), mask, out=part)
+            np.bitwise_or(part, poison, out=part)
+        place += size
+    start, size = plan.covered[-1]
+    data[place:] = poison_bytes(contents.poison, start, size)
+    image = Image.of(plan.covered, data)
     for group in range(len(case.layout.groups)):
         _write_table(case, plan.base, image, group)
     for index in range(len(case.program)):
@@ -35,10 +43,20 @@ def initial_image(case: Case, plan: MemoryPlan) -> Image:
     return image
 
 
+@functools.lru_cache(maxsize=4)
+def _background(base: LayoutPlan, pattern: Literal["A", "B"]) -> NDArray[np.uint8]:
+    """The poison of all covered spans of a layout, one after the other; 0 where the bytes of states go."""
+    parts = []
+    for (start, size), mask in zip(base.covered, state_masks(base), strict=True):
+        poison = poison_bytes(pattern, start, size)
+        parts.append(poison if mask is None else poison & ~mask)
+    return np.concatenate(parts)
+
+
 @functools.lru_cache(maxsize=8)
-def state_masks(base: LayoutPlan) -> tuple[NDArray[np.bool_] | None, ...]:
-    """For each covered span of the layout, which bytes belong to a block of a state; None for none."""
-    masks: list[NDArray[np.bool_]] = [np.zeros(size, dtype=np.bool_) for _, size in base.covered]
+def state_masks(base: LayoutPlan) -> tuple[NDArray[np.uint8] | None, ...]:
+    """For each covered span of the layout, 255 for bytes that belong to a block of a state, else 0; None for none."""
+    masks: list[NDArray[np.uint8]] = [np.zeros(size, dtype=np.uint8) for _, size in base.covered]
     starts = np.array([start for start, _ in base.covered])
     for place in base.states:
         block = block_mask(place.state, place.extent)
@@ -50,12 +68,13 @@ def state_masks(base: LayoutPlan) -> tuple[NDArray[np.bool_] | None, ...]:
     return tuple(mask if mask.any() else None for mask in masks)
 
 
-def block_mask(state: object, extent: int) -> NDArray[np.bool_]:
-    mask = np.ones(extent, dtype=np.bool_)
+def block_mask(state: object, extent: int) -> NDArray[np.uint8]:
+    """255 for each byte of a block that belongs to the state, 0 for those between DS rows."""
+    mask = np.full(extent, 255, dtype=np.uint8)
     row_stride = getattr(state, "row_stride", None)
     if row_stride is not None:
         row = state.window * state.item_size  # type: ignore[attr-defined]
-        mask[:] = np.arange(extent) % row_stride < row
+        mask[np.arange(extent) % row_stride >= row] = 0
     return mask
 
 

@@ -22,10 +22,7 @@ def initial_shadow(case: Case, plan: MemoryPlan) -> Image:
     """The shadow of a case's image before its first operation."""
     segments = []
     for (start, size), mask in zip(plan.covered, (*state_masks(plan.base), None), strict=True):
-        shadow = np.full(size, UNDEFINED, dtype=np.uint8)
-        if mask is not None:
-            shadow[mask] = 0
-        segments.append((start, shadow))
+        segments.append((start, np.full(size, UNDEFINED, dtype=np.uint8) if mask is None else UNDEFINED - mask))
     image = Image(segments)
     _forget_blocks(case, plan.base, image)
     for group, table in enumerate(case.contents.tables):
@@ -41,7 +38,8 @@ def _forget_blocks(case: Case, base: LayoutPlan, image: Image) -> None:
     for place in base.states:
         mask = block_mask(place.state, place.extent)
         for block in unwritten:
-            np.copyto(image.view(place.block(block), place.extent), np.uint8(UNDEFINED), where=mask)
+            shadow = image.view(place.block(block), place.extent)
+            shadow |= mask
 
 
 def define_arrays(plan: MemoryPlan, index: int, shadow: Image) -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import abc
 import contextlib
 import functools
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+import itertools
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -49,6 +50,25 @@ class AccessSpan:
     kind: str
     name: str
     writable: bool = True
+
+
+class AllowedSpans(Sequence[AccessSpan]):
+    """What kernels may touch in one call: `fixed`, the same tuple from call to call, and then `more`.
+
+    An executor may keep what it has made of `fixed`.
+    """
+
+    def __init__(self, fixed: tuple[AccessSpan, ...], more: Sequence[AccessSpan]) -> None:
+        self.fixed, self.more = fixed, tuple(more)
+
+    def __len__(self) -> int:
+        return len(self.fixed) + len(self.more)
+
+    def __getitem__(self, number: Any) -> Any:
+        return (*self.fixed, *self.more)[number]
+
+    def __iter__(self) -> Iterator[AccessSpan]:
+        return itertools.chain(self.fixed, self.more)
 
 
 Violation = Literal["out-of-bounds", "misaligned", "read-only", "undefined-address", "undefined-branch"]
@@ -92,9 +112,18 @@ class Arena(abc.ABC):
     def read(self, offset: int, size: int) -> np.ndarray:
         """Bytes of the arena, after everything launched so far has finished. May be a view: do not keep it."""
 
-    def read_all(self, spans: Iterable[tuple[int, int]]) -> list[np.ndarray]:
-        """Copies of several spans `(offset, size)`, at the price of one wait."""
-        return [self.read(offset, size).copy() for offset, size in spans]
+    def write_all(self, spans: Sequence[tuple[int, int]], data: np.ndarray) -> None:
+        """Copy bytes into several spans `(offset, size)`; `data` holds those of one after those of the other."""
+        place = 0
+        for offset, size in spans:
+            self.write(offset, data[place : place + size])
+            place += size
+
+    def read_all(self, spans: Sequence[tuple[int, int]]) -> np.ndarray:
+        """A copy of the bytes of several spans `(offset, size)`, one after the other, at the price of one wait."""
+        import numpy as np
+
+        return np.concatenate([self.read(offset, size) for offset, size in spans])
 
     @abc.abstractmethod
     def tensor(

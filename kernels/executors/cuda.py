@@ -7,7 +7,7 @@ through the bytes alone.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.kernels.executors.base import Arena, Executor, ExecutorCannot
@@ -103,26 +103,40 @@ class CudaArena(Arena):
             place.copy_(staged, non_blocking=True)
 
     def read(self, offset: int, size: int) -> np.ndarray:
-        (data,) = self.read_all([(offset, size)])
-        return data
+        return self.read_all([(offset, size)])
 
-    def read_all(self, spans: Iterable[tuple[int, int]]) -> list[np.ndarray]:
-
-        spans = list(spans)
-        self._wait()
-        found: list[torch.Tensor] = []
+    def write_all(self, spans: Sequence[tuple[int, int]], data: np.ndarray) -> None:
+        staged = self._staged(data.size)
+        if staged is None:
+            super().write_all(spans, data)
+            return
+        staged.numpy()[:] = data
+        place = 0
         for offset, size in spans:
             self._check(offset, size)
-            here = self._memory[offset : offset + size]
-            staged = self._staged(size, wait=False)
-            found.append(here.cpu() if staged is None else staged.copy_(here, non_blocking=True))
-        self._wait()
-        return [data.numpy().copy() for data in found]
+            self._memory[offset : offset + size].copy_(staged[place : place + size], non_blocking=True)
+            place += size
 
-    def _staged(self, size: int, *, wait: bool = True) -> torch.Tensor | None:
-        """Page-locked memory that no queued copy uses; None if there is none. `wait`: for queued copies, if needed."""
+    def read_all(self, spans: Sequence[tuple[int, int]]) -> np.ndarray:
+        import torch
+
+        total = sum(size for _, size in spans)
+        staged = self._staged(total)
+        if staged is None:
+            staged = torch.empty(total, dtype=torch.uint8)
+        place = 0
+        for offset, size in spans:
+            self._check(offset, size)
+            staged[place : place + size].copy_(self._memory[offset : offset + size], non_blocking=True)
+            place += size
+        self._wait()
+        found: np.ndarray = staged.numpy().copy()
+        return found
+
+    def _staged(self, size: int) -> torch.Tensor | None:
+        """Page-locked memory that no queued copy uses, waiting for those if need be; None for more than there is."""
         if size > STAGING_BYTES - self._used:
-            if not wait or size > STAGING_BYTES:
+            if size > STAGING_BYTES:
                 return None
             self._wait()
         staged = self._staging[self._used : self._used + size]

@@ -36,10 +36,9 @@ def _write_block(seed: int, place: StatePlace, block: int, after: Image) -> list
         runs, run_bytes, stride = state.dim, state.window * state.item_size, state.row_stride
     else:
         runs, run_bytes, stride = 1, place.extent, 0
-    spans = [(start + run * stride, run_bytes) for run in range(runs)]
-    for first, size in spans:
-        after.view(first, size)[:] = payload_bytes(seed, first, size)
-    return spans
+    block_bytes = payload_bytes(seed, start, (runs - 1) * stride + run_bytes)
+    after.rows(start, runs, run_bytes, stride)[:] = Image([(start, block_bytes)]).rows(start, runs, run_bytes, stride)
+    return [(start + run * stride, run_bytes) for run in range(runs)]
 
 
 def expect_edit_tables(case: Case, plan: MemoryPlan, index: int, before: Image) -> Expected:

@@ -7,7 +7,6 @@ bytes nobody wrote. A branch on padding, or a sum over a buffer that was never f
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator, Sequence
 
 import msgspec
@@ -22,7 +21,6 @@ from harness.oracles.relations.base import (
     Run,
     Step,
     Variant,
-    whole_memory,
 )
 
 
@@ -40,20 +38,15 @@ class PoisonPatterns(Relation):
         undefined = _differing(first.before, other.before)
         for index, step in enumerate(first.steps):
             _trace(undefined, step)
-            compare = Comparison(first, index, other, 0, index)
-            for mismatch in compare.ties(whole_memory(first.plan)):
-                yield from _defined_parts(mismatch, undefined)
-            yield from compare.results()
+            there = other.steps[index].image
+            for offset, size in step.image.runs((step.image.data != there.data) & (undefined.data == 0)):
+                yield Mismatch(index, offset, 0, index, offset, size)
+            yield from Comparison(first, index, other, 0, index).results()
 
 
 def _differing(one: Image, other: Image) -> Image:
     """An image of ones where two images differ, zeros elsewhere. One pattern is the complement of the other."""
-    return Image(
-        [
-            (start, (mine != theirs).astype(np.uint8))
-            for (start, mine), (_, theirs) in zip(one.segments, other.segments, strict=True)
-        ]
-    )
+    return one.like((one.data != other.data).astype(np.uint8))
 
 
 def _trace(undefined: Image, step: Step) -> None:
@@ -61,19 +54,4 @@ def _trace(undefined: Image, step: Step) -> None:
     assert step.expected is not None
     before = undefined.copy()
     for copy in step.expected.copies:
-        for run in range(copy.runs):
-            at = run * copy.run_stride
-            source = before.view(copy.source + at, copy.run_bytes)
-            undefined.view(copy.destination + at, copy.run_bytes)[:] = source
-
-
-def _defined_parts(mismatch: Mismatch, undefined: Image) -> Iterator[Mismatch]:
-    defined = undefined.view(mismatch.offset, mismatch.size) == 0
-    (where,) = np.nonzero(defined)
-    if not len(where):
-        return
-    for run in np.split(where, np.nonzero(np.diff(where) > 1)[0] + 1):
-        at = int(run[0])
-        yield dataclasses.replace(
-            mismatch, offset=mismatch.offset + at, variant_offset=mismatch.variant_offset + at, size=len(run)
-        )
+        undefined.rows(copy.destination, *copy.shape)[:] = before.rows(copy.source, *copy.shape)

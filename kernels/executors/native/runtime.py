@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.kernels.executors.base import AccessFault, AccessSpan, Violation
+from harness.kernels.executors.base import AccessFault, AccessSpan, AllowedSpans, Violation
 from harness.kernels.executors.native import abi
 from harness.kernels.executors.native.accesses import AccessSite
 from harness.kernels.executors.native.interleaving_ir import FRAME_BYTES, MOST_LIVE, MOST_WARPS
@@ -36,7 +36,9 @@ class Watch:
         self._record[abi.FAULTS] = self._faults.ctypes.data
         self._base = 0
         self._frames: np.ndarray | None = None
-        self._spans: tuple[AccessSpan, ...] | None = None
+        self._kept: tuple[AccessSpan, ...] | None = None
+        self._more: tuple[AccessSpan, ...] = ()
+        self._table = _table(())
         self._starts = self._sizes = np.zeros(0, dtype=np.uint64)
         self._writable = np.zeros(0, dtype=np.uint8)
         self._recorded: list[AccessFault] = []
@@ -56,11 +58,15 @@ class Watch:
         self._recorded = []
         self.count = 0
         self._record[abi.FAULT_COUNT] = 0
-        kept = spans if isinstance(spans, tuple) else None
-        if kept is not None and kept is self._spans and base == self._base:
-            return
-        self._spans, self._base = kept, base
-        starts, sizes, self._writable = merged(spans)
+        kept, more = (spans.fixed, spans.more) if isinstance(spans, AllowedSpans) else (spans, ())
+        if isinstance(kept, tuple) and kept is self._kept:
+            if base == self._base and more == self._more:
+                return
+        else:
+            self._table = _table(kept)
+        self._kept = kept if isinstance(kept, tuple) else None
+        self._more, self._base = more, base
+        starts, sizes, self._writable = _merged(np.concatenate([self._table, _table(more)]))
         self._starts, self._sizes = starts + np.uint64(base), sizes
         self._record[abi.SPAN_COUNT] = len(starts)
         self._record[abi.SPAN_STARTS] = self._starts.ctypes.data
@@ -108,8 +114,16 @@ def merged(spans: Sequence[AccessSpan]) -> tuple[np.ndarray, np.ndarray, np.ndar
     Spans that overlap are views of one object and become one, which may be written if any of them may. Spans that
     merely touch are two objects: an access across their border is out of bounds.
     """
+    return _merged(_table(spans))
+
+
+def _table(spans: Sequence[AccessSpan]) -> np.ndarray:
+    """Start, size and whether it may be written of each span that has bytes."""
     kept = [(span.start, span.size, span.writable) for span in spans if span.size > 0]
-    table = np.array(kept, dtype=np.int64).reshape(-1, 3)
+    return np.array(kept, dtype=np.int64).reshape(-1, 3)
+
+
+def _merged(table: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     table = table[np.argsort(table[:, 0], kind="stable")]
     starts, ends = table[:, 0], table[:, 0] + table[:, 1]
     reach = np.maximum.accumulate(ends)
