@@ -18,11 +18,16 @@ from harness.kernels.executors.native import jit
 from harness.kernels.executors.native.abi import ARGUMENTS
 from harness.kernels.executors.native.cache import CompiledVariant, VariantCache
 from harness.kernels.executors.native.emit import EmitOptions, emit
-from harness.kernels.executors.native.frontend import translate
+from harness.kernels.executors.native.frontend import Translation, translate
 from harness.kernels.executors.native.source_lines import SourceLine
 from harness.kernels.executors.native.ttir import parse
 from harness.kernels.executors.native.warps import owners_of, phases_of
 from harness.memory.accesses import AccessSource
+
+TRANSLATIONS_KEPT = 64
+"""Translations kept in memory, the latest used; one is up to half a megabyte of text."""
+
+_translations: dict[Any, Translation] = {}
 
 
 class Variant:
@@ -115,7 +120,7 @@ def load_variant(
     )
     compiled = cache.read(key)
     if compiled is None:
-        translation = translate(kernel, signature, constants, warps)
+        translation = _translated(kernel, signature, constants, warps)
         function = parse(translation.ttir)
         emitted = emit(function, options)
         owners = owners_of(emitted.sites, translation.ttgir, warps) if warps is not None else []
@@ -132,6 +137,19 @@ def load_variant(
         )
         cache.write(key, compiled)
     return Variant(name, compiled, options)
+
+
+def _translated(
+    kernel: Any, signature: Mapping[str, str], constants: Mapping[str, Any], warps: int | None
+) -> Translation:
+    """The translation, kept for a while: what is watched differs from case to case, and the text does not."""
+    spelled = tuple((parameter, _spelled(value)) for parameter, value in constants.items())
+    key = (kernel.cache_key, kernel.fn.__code__.co_filename, tuple(signature.items()), spelled, warps)
+    known = _translations.pop(key, None)
+    _translations[key] = found = known or translate(kernel, signature, constants, warps)
+    if len(_translations) > TRANSLATIONS_KEPT:
+        del _translations[next(iter(_translations))]
+    return found
 
 
 @functools.cache

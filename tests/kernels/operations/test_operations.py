@@ -29,6 +29,11 @@ PLANTED = {
     "indices-wrong-column": ("aligned-indices", "aligned-indices/host/wrong-result/aligned_indices/-"),
     "forgets-column": ("preprocess", "preprocess/"),
     "tail-dropped": ("postprocess", "postprocess/memory/"),
+    "remembers-prefills": ("all-mode", "all-mode/host/wrong-result/columns/-"),
+    "scatters-zero": ("scatter-accepted", "scatter-accepted/memory/wrong-bytes/accepted/-"),
+    "fills-zero": ("fill-accepted", "fill-accepted/memory/wrong-bytes/accepted/-"),
+    "list-cut-short": ("scalar-copy", "scalar-copy/memory/wrong-bytes/"),
+    "count-stays-behind": ("postprocess-entry", "postprocess-entry/host/wrong-result/"),
 }
 
 Judge = Callable[[str], Session]
@@ -104,6 +109,11 @@ def test_a_planted_fault_is_found_by_its_check(session_of: Judge, name: str) -> 
     found = outcomes(session_of(f"builtin+{name}"), operation, "total", CASES)  # type: ignore[arg-type]
     signatures = {str(outcome.signature) for outcome in found if outcome.failure}
     assert any(text.startswith(signature) for text in signatures), signatures
+
+
+def test_every_operation_has_a_planted_fault() -> None:
+    """A forward pass is the harness's own doing."""
+    assert {operation for operation, _ in PLANTED.values()} == set(OPERATIONS) - {"forward"}
 
 
 def test_a_case_outside_the_preconditions_is_refused(builtin: Session) -> None:
