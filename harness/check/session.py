@@ -160,6 +160,9 @@ class Session:
         self._load(case, plan, index, before)
         call = call_of(case.program[index])
         expected = expect(case, plan, index, before) if variant.judged or call.by_harness else None
+        if call.by_harness and variant.amend is not None:
+            assert expected is not None
+            variant.amend(index, plan, expected.image)
         try:
             poison: Poison = "B" if variant.fresh else "A"
             found, seen, private = self._call(case, plan, index, before, expected, target, poison)

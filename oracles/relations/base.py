@@ -55,17 +55,23 @@ Prepare = Callable[[MemoryPlan, Image, Sequence[Run]], None]
 runs so far."""
 
 
+Amend = Callable[[int, MemoryPlan, Image], None]
+"""`amend(index, plan, image)` changes, in place, what the harness itself leaves in memory for operation `index` of a
+variant, where no target has a part: a forward pass."""
+
+
 @dataclass(frozen=True)
 class Variant:
     """A case to run beside the first one, and how.
 
-    `prepare` edits the memory that the case describes. `fresh` runs it in a new context whose private memory holds
-    poison pattern B (that of all others holds A); `temporal_tiles` in a new context with so many programs for each
-    temporal copy. `judged` variants must also satisfy the memory oracle by themselves.
+    `prepare` edits the memory that the case describes, `amend` what a forward pass writes. `fresh` runs it in a new
+    context whose private memory holds poison pattern B (that of all others holds A); `temporal_tiles` in a new context
+    with so many programs for each temporal copy. `judged` variants must also satisfy the memory oracle by themselves.
     """
 
     case: Case
     prepare: Prepare | None = None
+    amend: Amend | None = None
     fresh: bool = False
     temporal_tiles: int | None = None
     judged: bool = False

@@ -20,6 +20,7 @@ from harness.case import (
     ConvState,
     EditTables,
     FillAccepted,
+    Forward,
     Group,
     Layer,
     Layout,
@@ -50,9 +51,9 @@ replace = msgspec.structs.replace
 
 KNOWN = (
     *(Postprocess, Precopy, Advance, AlignedIndices, PostprocessEntry, ScatterAccepted, FillAccepted, EditTables),
-    *(Stage, AllMode, Preprocess, ScalarCopy),
+    *(Stage, AllMode, Preprocess, ScalarCopy, Forward),
 )
-"""Not a forward pass, whose bytes would have to be transposed too. The scalar path moves whole DS windows alone."""
+"""The scalar path moves whole DS windows alone."""
 
 Bytes = NDArray[np.uint8]
 
@@ -73,10 +74,11 @@ class ConvLayouts(Relation):
         copies = [copy for step in first.steps if step.expected is not None for copy in step.expected.copies]
         if not any(isinstance(copy.place.state, ConvState) for copy in copies):
             raise Undefined("no conv state moves")
-        for copy in copies:
-            for block in (copy.source_block, copy.destination_block):
-                if _group_of(case, block) != copy.place.group:
-                    raise Undefined("groups that share memory use one block, which can be transposed for one of them")
+        used = {(copy.place.group, block) for copy in copies for block in (copy.source_block, copy.destination_block)}
+        written = {index: _written_blocks(first, index) for index in range(len(case.program))}
+        used |= {(here.group, block) for blocks in written.values() for here, block in blocks}
+        if any(_group_of(case, block) != group for group, block in used):
+            raise Undefined("groups that share memory use one block, which can be transposed for one of them")
         other = _transposed_layout(case.layout)
 
         def transpose(plan: MemoryPlan, image: Image, earlier: Sequence[Run]) -> None:
@@ -84,7 +86,14 @@ class ConvLayouts(Relation):
                 elements = _elements(first.before, here, block)
                 _elements(image, there, block)[:] = elements.transpose(1, 0, 2)
 
-        return [Variant(replace(case, layout=other), prepare=transpose)]
+        def write_transposed(index: int, plan: MemoryPlan, image: Image) -> None:
+            """The forward pass leaves the elements that it left in the first run."""
+            for here, block in written[index]:
+                there = plan.base.states[first.plan.base.states.index(here)]
+                elements = _elements(first.steps[index].image, here, block)
+                _elements(image, there, block)[:] = elements.transpose(1, 0, 2)
+
+        return [Variant(replace(case, layout=other), prepare=transpose, amend=write_transposed)]
 
     def mismatches(self, first: Run, others: Sequence[Run]) -> Iterator[Mismatch | ResultMismatch]:
         (other,) = others
@@ -111,6 +120,20 @@ def _transposed_layout(layout: Layout) -> Layout:
         for group in layout.groups
     )
     return replace(layout, conv_layout=target, groups=groups)
+
+
+def _written_blocks(first: Run, index: int) -> list[tuple[StatePlace, int]]:
+    """The conv states and blocks that the forward pass of operation `index` wrote; none for other operations."""
+    operation = first.case.program[index]
+    if not isinstance(operation, Forward):
+        return []
+    plan, image = first.plan.base, first.steps[index].image
+    return [
+        (place, image.cell(plan.table_cell(place.group, row.slot, row.column)))
+        for row in operation.rows
+        for place in plan.states
+        if isinstance(place.state, ConvState)
+    ]
 
 
 def _group_of(case: Case, block: int) -> int:

@@ -15,6 +15,8 @@ from harness.case import (
     Case,
     Contents,
     ConvState,
+    Forward,
+    ForwardRow,
     Group,
     Layer,
     Layout,
@@ -72,6 +74,13 @@ def postprocess(runner: Runner) -> Postprocess:
     )
 
 
+def step() -> tuple[Operation, ...]:
+    """A precopy, a forward pass in the columns that it moved to, and a precopy from there."""
+    forward = Forward(rows=tuple(ForwardRow(slot=slot, column=2, draft=1) for slot in (0, 2)), payload_seed=5)
+    rows = tuple(PrecopyRow(slot=slot, source_column=2, destination_column=1, bias=1) for slot in (0, 2))
+    return precopy("V2"), forward, Precopy(runner="V2", rows=rows)
+
+
 def case_of(*program: Operation, poison: str = "A") -> Case:
     """Blocks ascend along each table row."""
     table = (ROW, OTHER_ROW) if program[0].runner == "V1" else (ROW, (), OTHER_ROW)
@@ -90,9 +99,11 @@ def case_of(*program: Operation, poison: str = "A") -> Case:
 
 @pytest.fixture(scope="session")
 def make() -> Callable[..., Case]:
-    """`make("precopy", "V2")` is a case of that operation."""
+    """`make("precopy", "V2")` is a case of that operation; `step` is a program with a forward pass."""
 
     def made(name: str, runner: Runner, poison: str = "A") -> Case:
+        if name == "step":
+            return case_of(*step(), poison=poison)
         return case_of({"precopy": precopy, "postprocess": postprocess}[name](runner), poison=poison)
 
     return made

@@ -76,6 +76,25 @@ FAULTS: dict[str, tuple[str, list[Rewrite]]] = {
         "copy",
         [Rewrite("move_state", "unit, runs, run_stride, LANES)", "unit * runs, 1, 0, LANES)")],
     ),
+    "dim-first-memory": (
+        "context",
+        [
+            Rewrite(
+                "FusedContext.__init__",
+                "        self._block_size = block_size\n",
+                "        self._block_size = block_size\n        self._is_dim_first = conv_layout == 'DS'\n",
+            ),
+            Rewrite(
+                "FusedContext.precopy",
+                "        if num_requests == 0:\n",
+                "        conv = [s.tensor for states in self._bound[0] for s in states if s.kind == 'conv']\n"
+                "        before, self._before = getattr(self, '_before', None), [tensor.clone() for tensor in conv]\n"
+                "        for tensor, old in zip(conv, before or ()) if self._is_dim_first else ():\n"
+                "            tensor.copy_(old)\n"
+                "        if num_requests == 0:\n",
+            ),
+        ],
+    ),
     "unfilled-0": ("context", []),
     "unfilled-1": ("context", []),
     "memory-of-calls": (
