@@ -115,6 +115,9 @@ class _TerminalReport:
             self._line("skipped", "yellow", f"{name} altogether: {words}")
         for name in summary.missing:
             self._line("missing", "bold red", f"{name}: no case")
+        if summary.harness_failures:
+            text = f"the harness itself failed in {counted(summary.harness_failures, 'case')}: please report them"
+            self._line("not judged", "bold red", text)
         if summary.exit_status == 0:  # a finding that could not be saved is not among the findings
             self._console.print(Text("nothing found", style="bold green"))
 

@@ -10,6 +10,7 @@ import contextlib
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Literal, cast
@@ -29,8 +30,9 @@ from harness.campaign.events import (
     Notice,
     Summary,
 )
+from harness.campaign.harness_failures import HarnessFailures
 from harness.campaign.saving import NotSaved, save
-from harness.case import Case, decode_case
+from harness.case import Case, decode_case, encode_case
 from harness.check.outcome import Outcome, Signature
 from harness.check.worker import OUTCOMES
 from harness.check.worker_process import WorkerError, WorkerLost, WorkerProcess
@@ -101,12 +103,14 @@ class Campaign:
         self._launches = 0
         self._done = 0
         self._losses = 0
+        self._failures = HarnessFailures(settings.out / "harness-failures", settings.recipe.seed)
         self._next = 0
         self._lines = KernelLines()
 
     def run(self) -> Iterator[Event]:
-        """Raises WorkerRefused if the target or executor cannot be had, WorkerError if the harness fails, OSError if a
-        finding cannot be saved: at once if that shows before the first case, else after the summary."""
+        """Raises WorkerRefused if the target or executor cannot be had, WorkerError if the harness fails outside any
+        case, OSError if a finding cannot be saved: at once if that shows before the first case, else after the
+        summary."""
         settings = self._settings
         require_writable(settings.out)
         workers = [self._new_worker() for _ in range(useful_workers(settings))]
@@ -173,6 +177,8 @@ class Campaign:
                         raise worker.kill_hung()
                 except WorkerLost as lost:
                     yield from self._record_loss(worker, lost, busy)
+                except WorkerError as error:
+                    self._record_harness_failure(worker, error, busy)
             yield from self._pass_on_notices()
 
     def _hand_out(self, worker: WorkerProcess, busy: dict[WorkerProcess, int], start: int | None = None) -> None:
@@ -230,10 +236,29 @@ class Campaign:
             worker.restart()
         self._hand_out(worker, busy, following)
 
+    def _record_harness_failure(
+        self, worker: WorkerProcess, error: WorkerError, busy: dict[WorkerProcess, int]
+    ) -> None:
+        """Keep the case, and go on after it: a worker in which something broke is replaced."""
+        if error.index is None:
+            raise error
+        self._notices.append(self._failures.record(error.index, str(error), partial(self._drawn, worker, error.index)))
+        if self._failures.too_many:
+            self._notices.append(f"the campaign ends early: the harness failed {self._failures.count} times")
+            self._next = 2**62
+            busy.pop(worker)
+            return
+        worker.restart()
+        self._hand_out(worker, busy, error.index + 1)
+
+    def _drawn(self, worker: WorkerProcess, index: int) -> Case:
+        """The case that a worker was at."""
+        return case_at(self._settings.recipe, index) if self._settings.engine == "random" else decode_case(worker.drawn)
+
     def _record_lost_case(self, worker: WorkerProcess, lost: WorkerLost) -> Iterator[Event]:
         """The verdict on the case that a worker was at: lost with it, unless a new one can tell more."""
         recipe, policy = self._settings.recipe, self._settings.relations
-        case = case_at(recipe, lost.index) if self._settings.engine == "random" else decode_case(worker.drawn)
+        case = self._drawn(worker, lost.index)
         outcome = lost.outcome()
         if lost.from_outside:
             worker.restart()
@@ -308,7 +333,12 @@ class Campaign:
         met: dict[Signature, tuple[Case, Outcome, int]] = {}
         for signature, found in sorted(self._found.items(), key=lambda item: item[1].index):
             judge = shrinking_judge(worker, signature)
-            shrunk = shrink(found.case, found.outcome, judge, self._settings.shrink_executions)
+            try:
+                shrunk = shrink(found.case, found.outcome, judge, self._settings.shrink_executions)
+            except WorkerError as error:
+                told = self._failures.record(found.index, str(error), partial(decode_case, encode_case(found.case)))
+                self._notices.append(f"{signature} stays as drawn: while it was shrunk, {told}")
+                continue
             record = ShrinkRecord(
                 executions=shrunk.executions, seconds=round(shrunk.seconds, 3), complete=shrunk.complete
             )
@@ -385,8 +415,9 @@ class Campaign:
                 if ("total" in domains or regime.reachable) and regime.operation in (None, *settings.recipe.operations)
             },
             kernel_lines=self._lines.coverage(),
-            exit_status=1 if findings else 3 if missing else 0,
+            exit_status=4 if self._failures.count else 1 if findings else 3 if missing else 0,
             missing=missing,
+            harness_failures=self._failures.count,
             lacking=lacking,
             relations={name: self._relations[name] for name in settings.relations.names},
         )

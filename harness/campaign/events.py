@@ -84,6 +84,7 @@ class Summary(msgspec.Struct, frozen=True):
 
     `missing` was required and never reached. `lacking` are operations of which every case was skipped
     because the target lacks something, with its words; asked for by name, they are missing as well.
+    `harness_failures` counts cases that the harness itself failed in; notices said where they are kept.
     """
 
     seed: int
@@ -102,6 +103,7 @@ class Summary(msgspec.Struct, frozen=True):
     findings: list[Finding]
     exit_status: int
     missing: list[str]
+    harness_failures: int
     lacking: dict[str, str]
     relations: dict[str, int]
 

@@ -8,13 +8,11 @@ from harness.repro import Repro, write_repro
 
 
 class NotSaved(Exception):
-    """A finding that could not be written, of a full disk for example: what it was goes into the message."""
+    """Something that could not be written, of a full disk for example: what it was goes into the message."""
 
-    def __init__(self, repro: Repro, error: OSError) -> None:
-        origin = repro.origin
-        case = "" if origin.index is None else f", seed {origin.seed}, case {origin.index}"
-        what = f"{error.strerror}; {repro.signature}{case} is not saved, and the campaign ends"
-        self.error = OSError(error.errno, what, error.filename)
+    def __init__(self, what: str, error: OSError) -> None:
+        text = f"{error.strerror}; {what} is not saved, and the campaign ends"
+        self.error = OSError(error.errno, text, error.filename)
 
 
 def save(path: Path, repro: Repro) -> None:
@@ -22,4 +20,6 @@ def save(path: Path, repro: Repro) -> None:
     try:
         write_repro(path, repro)
     except OSError as error:
-        raise NotSaved(repro, error) from error
+        origin = repro.origin
+        case = "" if origin.index is None else f", seed {origin.seed}, case {origin.index}"
+        raise NotSaved(f"{repro.signature}{case}", error) from error

@@ -50,7 +50,7 @@ def run_several(settings: Settings, targets: Sequence[str], handle: Callable[[Ev
         summaries.append(summary)
         cases, budget = summary.cases if cases is None else cases, None
     statuses = {summary.exit_status for summary in summaries}
-    return Comparison(summaries, compare(summaries), next(status for status in (1, 3, 0) if status in statuses))
+    return Comparison(summaries, compare(summaries), next(status for status in (4, 1, 3, 0) if status in statuses))
 
 
 def _run(settings: Settings, handle: Callable[[Event], None]) -> Summary:

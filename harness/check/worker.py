@@ -49,7 +49,7 @@ def serve(connection: Connection, assignment: Assignment) -> None:
         connection.send(("refused", " ".join(str(error).split())))
         return
     except Exception:
-        connection.send(("error", traceback.format_exc()))
+        connection.send(("error", (traceback.format_exc(), -1)))
         return
     connection.send(("ready", None))
     while True:
@@ -76,7 +76,7 @@ def serve(connection: Connection, assignment: Assignment) -> None:
         except KernelDoesNotCompile as error:
             connection.send(("refused", " ".join(str(error).split())))
         except Exception:
-            connection.send(("error", traceback.format_exc()))
+            connection.send(("error", (traceback.format_exc(), judge.index)))
 
 
 class _Judge:
@@ -87,18 +87,18 @@ class _Judge:
         from harness.kernels.targets.registry import load_target
 
         self._connection = connection
-        self._index = -1
+        self.index = -1
         executor = create_executor(assignment.executor, assignment.checks)
         from harness.check.session import Session
 
         self._session = Session(load_target(assignment.target, executor), executor, self._at)
 
     def _at(self, operation: str) -> None:
-        self._connection.send(("at", (self._index, operation)))
+        self._connection.send(("at", (self.index, operation)))
 
     def check(self, text: bytes, relations: tuple[str, ...], most: int | None, sighted: bool) -> None:
         """Judge one case given as JSON, and ask relations about it; answers `outcome`. The rest: see Session."""
-        self._index = -1
+        self.index = -1
         outcome = self._session.check(decode_case(text), relations, most, sighted=sighted)
         self._connection.send(("outcome", ENCODER.encode(outcome)))
 
@@ -121,7 +121,7 @@ class _Judge:
             if time.monotonic() >= deadline:
                 self._connection.send(("done", index))
                 return
-            self._index = index
+            self.index = index
             began = time.perf_counter()
             case = case_at(recipe, index)
             regimes = regimes_of(case)
@@ -138,7 +138,7 @@ class _Judge:
         from harness.regimes import regimes_of
 
         def judge(index: int, case: Case, drawn: float) -> bool:
-            self._index = index
+            self.index = index
             self._connection.send(("drawn", encode_case(case)))
             failed = self._judge(recipe, policy, index, case, regimes_of(case), drawn)
             return not (failed and fail_fast)

@@ -35,7 +35,14 @@ class WorkerRefused(Exception):
 
 
 class WorkerError(Exception):
-    """The harness failed inside a worker; the message is its traceback (exit status 4)."""
+    """The harness failed inside a worker; the message is its traceback (exit status 4).
+
+    `index` is the case of a campaign that it was at, if any.
+    """
+
+    def __init__(self, message: str, index: int | None = None) -> None:
+        super().__init__(message)
+        self.index = index
 
 
 def how_it_ended(status: int) -> str:
@@ -271,7 +278,8 @@ class WorkerProcess:
             self.close()
             raise WorkerRefused(content)
         elif kind == "error":
-            raise WorkerError(content)
+            traceback, index = content
+            raise WorkerError(traceback, None if index < 0 else index)
         else:
             self._answered = kind == "result"
             return kind, content

@@ -29,8 +29,12 @@ def repro_name(repro: Repro) -> str:
 
 
 def write_repro(path: Path, repro: Repro) -> None:
+    """Write a repro file as `write_whole` does."""
+    write_whole(path, msgspec.json.format(msgspec.json.encode(repro), indent=1))
+
+
+def write_whole(path: Path, text: bytes) -> None:
     """Write atomically: a killed process leaves the old file or the new one. Raises OSError that names `path`."""
-    text = msgspec.json.format(msgspec.json.encode(repro), indent=1)
     try:
         _replace(path, text)
     except OSError as error:  # of a full disk the error itself names no file, of others the temporary one

@@ -77,7 +77,7 @@ def _apart(case: Case) -> Case:
     if case.linked or any(operation.runner == "V1" for operation in case.program):
         raise Undefined("a program of several operations shares arrays, or table rows in batch order")
     calls = _calls(case)
-    if len(calls) == len(case.program) or len(calls) > MOST_STEPS:
+    if not calls or len(calls) == len(case.program) or len(calls) > MOST_STEPS:
         raise Undefined(f"the program comes apart into {len(calls)} calls")
     program = tuple(replace(case.program[step], rows=(case.program[step].rows[row],)) for step, row in calls)
     return replace(case, program=program)

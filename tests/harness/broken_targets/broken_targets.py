@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.kernels.targets.base import Bound, Target, TargetLacks, UnknownTarget
+from harness.kernels.targets.base import Bound, Target, TargetIncomplete, TargetLacks, UnknownTarget
 from harness.kernels.targets.family import KnownTarget
 
 if TYPE_CHECKING:
@@ -67,6 +67,11 @@ def write_before(arrays: Any) -> None:
     ctypes.memset(arrays.bias.data_ptr() - 8, 0x5A, 8)
 
 
+def incomplete(arrays: Any) -> None:
+    """What is no verdict on anything: the harness's stand-ins lack something."""
+    raise TargetIncomplete("no stand-in for something")
+
+
 def lack(arrays: Any) -> None:
     raise TargetLacks("broken targets lack this")
 
@@ -80,6 +85,7 @@ HARMS: dict[str, Callable[[Any], None]] = {
     "killed-once": killed_once,
     "exhaust": exhaust,
     "write": write_before,
+    "incomplete": incomplete,
     "lack": lack,
 }
 

@@ -186,6 +186,35 @@ def test_a_crash_is_a_finding_and_the_campaign_goes_on(settings: Callable[..., S
     assert summary.exit_status == 1
 
 
+def test_what_the_harness_cannot_judge_is_kept_and_the_campaign_goes_on(
+    settings: Callable[..., Settings], broken_targets: Path
+) -> None:
+    given, triggers = with_triggers(settings, "broken:incomplete", 2, cases=20)
+    summary, events = finish(given)
+    judged = [event.index for event in events if isinstance(event, CaseJudged)]
+    assert sorted(judged) == sorted(set(range(20)) - set(triggers))
+    assert (summary.findings, summary.harness_failures, summary.exit_status) == ([], 2, 4)
+    kept = given.out / "harness-failures"
+    names = {f"seed-{given.recipe.seed}-case-{index}" for index in triggers}
+    assert {path.name for path in kept.iterdir()} == {f"{name}{end}" for name in names for end in (".txt", ".json")}
+    for index in triggers:
+        name = f"seed-{given.recipe.seed}-case-{index}"
+        assert (kept / f"{name}.json").read_bytes().strip() == encode_case(case_at(given.recipe, index))
+        assert "no stand-in for something" in (kept / f"{name}.txt").read_text()
+    told = [event.text for event in events if isinstance(event, Notice)]
+    assert any(f"case {triggers[0]}: " in text and "no stand-in for something" in text for text in told)
+
+
+def test_a_harness_that_fails_again_and_again_ends_the_campaign(
+    settings: Callable[..., Settings], broken_targets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.campaign.harness_failures.LIMIT", 1)
+    given, _ = with_triggers(settings, "broken:incomplete", 2, cases=20)
+    summary, events = finish(given)
+    assert (summary.harness_failures, summary.exit_status) == (1, 4)
+    assert any("ends early" in event.text for event in events if isinstance(event, Notice))
+
+
 def test_a_kill_from_outside_is_no_finding_unless_it_happens_again(
     settings: Callable[..., Settings], broken_targets: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
+from harness.case.operations import SKIP_ROW
 from harness.check.session import Session
 from harness.engines.random import Recipe, case_at
 from harness.generators.operations import OperationName
@@ -55,6 +57,16 @@ def test_programs_come_apart_into_single_requests(session_with: Callable[..., Se
     outcomes = [session.check(case, ("single-requests",)) for case in programs]
     assert not [outcome.signature for outcome in outcomes if outcome.failure is not None]
     assert sum(outcome.relations[0].status == "pass" for outcome in outcomes if outcome.relations) >= 5
+
+
+def test_a_program_in_which_no_request_takes_part_does_not_come_apart(session_with: Callable[..., Session]) -> None:
+    recipe = Recipe(7, ("reachable", "total"), ("postprocess", "precopy"), "full")
+    case = case_at(recipe, 4752)
+    skipped = [replace(step, rows=tuple(replace(row, slot=SKIP_ROW) for row in step.rows)) for step in case.program]
+    assert len(skipped) > 1
+    outcome = session_with().check(replace(case, program=tuple(skipped)), ("single-requests",))
+    (verdict,) = outcome.relations
+    assert (verdict.status, verdict.reason) == ("skip", "relation-undefined")
 
 
 @pytest.mark.parametrize("domain", ["reachable", "total"])
