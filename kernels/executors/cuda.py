@@ -27,7 +27,8 @@ class CudaExecutor(Executor):
         import triton
 
         self.device = torch.device("cuda", torch.cuda.current_device())
-        # Triton looks for a GPU at the first launch; by then a whole vLLM beside the kernels may hide it from itself.
+        # A whole vLLM beside the kernels is told that there is no GPU. What PyTorch and Triton know by then, they keep.
+        torch.cuda.device_count()
         _ = triton.runtime.driver.active
 
     @classmethod
