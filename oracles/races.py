@@ -71,9 +71,12 @@ def find_races(launch: RecordedLaunch) -> list[Race]:
     """
     first, second = _overlaps(launch)
     apart = launch.program[first] != launch.program[second]
-    together = ~apart & (launch.epoch[first] == launch.epoch[second]) & ~_parted(launch, first, second)
+    together = ~apart & (launch.epoch[first] == launch.epoch[second])
     races = _races(launch, "programs", first[apart], second[apart])
-    races += _races(launch, "warps", first[together], second[together])
+    if together.any():
+        first, second = first[together], second[together]
+        unordered = ~_parted(launch, first, second)
+        races += _races(launch, "warps", first[unordered], second[unordered])
     return sorted(races, key=lambda race: race.identical)
 
 

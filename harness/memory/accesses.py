@@ -7,8 +7,9 @@ program owns a lane.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +17,22 @@ from numpy.typing import NDArray
 Integers = NDArray[np.int64]
 
 
-@dataclass(frozen=True)
-class AccessSource:
-    """A load or store in a kernel's text. `width` is bytes for each lane, `warps[lane]` the warp that owns a lane.
+class Threads(NamedTuple):
+    """Who runs an access: `warps[lane]` is the warp that owns a lane.
 
     `phase` counts the barriers in front of it that the compiler put into the kernel's body; negative if unknown.
+    """
+
+    warps: NDArray[np.uint8]
+    phase: int = -1
+
+
+@dataclass(frozen=True)
+class AccessSource:
+    """A load or store in a kernel's text. `width` is bytes for each lane.
+
+    `threads` says who runs it. It is a function, since it takes a compiler to know, and most launches give nobody a
+    reason to ask.
     """
 
     kernel: str
@@ -28,8 +40,17 @@ class AccessSource:
     line: int
     is_store: bool
     width: int
-    warps: NDArray[np.uint8]
-    phase: int = -1
+    threads: Callable[[], Threads]
+
+    @property
+    def warps(self) -> NDArray[np.uint8]:
+        """The warp of each lane."""
+        return self.threads().warps
+
+    @property
+    def phase(self) -> int:
+        """The phase it is in."""
+        return self.threads().phase
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
-from harness.memory.accesses import AccessSource, RecordedLaunch
+from harness.memory.accesses import AccessSource, RecordedLaunch, Threads
 from harness.oracles.races import find_races
 
 WARPS = np.repeat(np.arange(4, dtype=np.uint8), 32)
@@ -16,11 +17,20 @@ ALONE = np.zeros(1, dtype=np.uint8)
 
 LOAD, STORE, SCALAR_LOAD, SCALAR_STORE = range(4)
 SOURCES = [
-    AccessSource("kernel", "kernel", 10, False, 4, WARPS),
-    AccessSource("kernel", "kernel", 11, True, 4, WARPS),
-    AccessSource("kernel", "kernel", 12, False, 4, ALONE),
-    AccessSource("kernel", "kernel", 13, True, 4, ALONE),
+    AccessSource("kernel", "kernel", 10, False, 4, lambda: Threads(WARPS)),
+    AccessSource("kernel", "kernel", 11, True, 4, lambda: Threads(WARPS)),
+    AccessSource("kernel", "kernel", 12, False, 4, lambda: Threads(ALONE)),
+    AccessSource("kernel", "kernel", 13, True, 4, lambda: Threads(ALONE)),
 ]
+
+
+def in_phase(source: AccessSource, phase: int) -> AccessSource:
+    return replace(source, threads=lambda: Threads(source.warps, phase))
+
+
+def unasked() -> Threads:
+    raise AssertionError("nobody needs to know who runs this")
+
 
 Record = tuple[int, int, int, int, int, int, bytes]
 """Source, program, epoch, offset, lane, count, and the bytes a store wrote."""
@@ -52,6 +62,14 @@ def test_a_load_and_a_store_by_two_programs() -> None:
     assert (race.between, race.offset, race.identical) == ("programs", 116, False)
     assert (race.first.program, race.first.line, race.first.is_store, race.first.lane) == ((0, 0, 0), 11, True, 4)
     assert (race.second.program, race.second.line, race.second.lane) == ((1, 1, 0), 10, 40)
+
+
+def test_who_runs_an_access_is_asked_where_one_program_touches_a_byte_twice_between_barriers() -> None:
+    late = [replace(source, threads=unasked) for source in SOURCES]
+    apart = launch(load(0, 0), store(0, 64), load(1, 128), store(0, 0, epoch=1))
+    assert find_races(replace(apart, sources=late)) == []
+    with pytest.raises(AssertionError, match="nobody"):
+        find_races(replace(launch(load(0, 0), store(0, 0)), sources=late))
 
 
 def test_barriers_order_no_programs() -> None:
@@ -154,11 +172,11 @@ def test_against_every_pair_of_bytes() -> None:
 
 def test_barriers_of_the_compiler_order_warps_but_no_programs() -> None:
     """The load is in phase 0, the store in phase 1: it comes later, whichever a schedule of warps recorded first."""
-    phased = [replace(source, phase=int(source.is_store)) for source in SOURCES]
+    phased = [in_phase(source, int(source.is_store)) for source in SOURCES]
     inside = replace(launch(load(0, 0, lane=64), store(0, 0)), sources=phased)
     assert find_races(inside) == []
     assert find_races(launch(load(0, 0, lane=64), store(0, 0)))
     assert find_races(replace(launch(store(0, 0), load(0, 0, lane=64)), sources=phased)) == []
-    loop = [replace(source, phase=1) for source in SOURCES]
+    loop = [in_phase(source, 1) for source in SOURCES]
     assert find_races(replace(launch(store(0, 0), load(0, 0, lane=64)), sources=loop))
     assert find_races(replace(launch(load(0, 0, lane=64), store(1, 0)), sources=phased))

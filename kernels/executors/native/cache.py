@@ -37,9 +37,9 @@ class CompiledVariant:
     sites: tuple[AccessSite, ...]
     blocks: tuple[tuple[SourceLine, ...], ...]
     owners: tuple[bytes, ...] = ()
-    """For each site, the warp of each of its lanes; empty where accesses are not recorded."""
+    """For each site, the warp of each of its lanes; empty until somebody has asked."""
     phases: tuple[int, ...] = ()
-    """For each site, its phase; empty where accesses are not recorded."""
+    """For each site, its phase; empty until somebody has asked."""
 
 
 class VariantCache:

@@ -30,9 +30,15 @@ class Translation:
 
 
 def translate(
-    kernel: Any, signature: Mapping[str, str], constants: Mapping[str, Any], num_warps: int | None = None
+    kernel: Any,
+    signature: Mapping[str, str],
+    constants: Mapping[str, Any],
+    num_warps: int | None = None,
+    *,
+    layouts: bool = False,
 ) -> Translation:
-    """TTIR of a Triton kernel, as text with locations, device functions inlined; for `num_warps` also TTGIR.
+    """TTIR of a Triton kernel, as text with locations, device functions inlined; for `num_warps`, if its `layouts` are
+    wanted, also TTGIR, which takes most of the time.
 
     `signature` gives each parameter's type as Triton writes it (`*i32`, `i64`, `constexpr`), `constants` the values
     of those that are `constexpr`. Layouts are those for pointers to 16 aligned bytes, as all tensors have them in
@@ -58,7 +64,7 @@ def translate(
     module = source.make_ir(_TARGET, options, functions, backend.get_module_map(), context)
     module = type(backend).make_ttir(module, {}, options, _TARGET.arch)
     ttir = str(module)
-    return Translation(ttir, None if num_warps is None else _with_layouts(backend, module, options))
+    return Translation(ttir, _with_layouts(backend, module, options) if layouts else None)
 
 
 def _with_layouts(backend: Any, module: Any, options: Any) -> str | None:

@@ -6,7 +6,8 @@ import functools
 import hashlib
 import struct
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from harness.kernels.executors.native.frontend import Translation, translate
 from harness.kernels.executors.native.source_lines import SourceLine
 from harness.kernels.executors.native.ttir import parse
 from harness.kernels.executors.native.warps import owners_of, phases_of
-from harness.memory.accesses import AccessSource
+from harness.memory.accesses import AccessSource, Threads
 
 TRANSLATIONS_KEPT = 64
 """Translations kept in memory, the latest used; one is up to half a megabyte of text."""
@@ -34,10 +35,18 @@ class Variant:
     """Compiled code in this process with the arrays it writes to. `name` is the kernel's, `options` what is compiled
     in."""
 
-    def __init__(self, name: str, compiled: CompiledVariant, options: EmitOptions) -> None:
+    def __init__(
+        self,
+        name: str,
+        compiled: CompiledVariant,
+        options: EmitOptions,
+        threads: Callable[[], Sequence[Threads]] | None = None,
+    ) -> None:
+        """`threads` says of each site who runs it; None where nobody will ask."""
         self.name = name
         self.options = options
         self.sites = compiled.sites
+        known = functools.cache(threads or tuple)
         self.sources = tuple(
             AccessSource(
                 name,
@@ -45,10 +54,9 @@ class Variant:
                 site.line.line if site.line else 0,
                 site.is_store,
                 site.width,
-                np.frombuffer(owners, dtype=np.uint8),
-                phase,
+                lambda number=number: known()[number],  # type: ignore[misc]
             )
-            for site, owners, phase in zip(compiled.sites, compiled.owners, compiled.phases, strict=False)
+            for number, site in enumerate(compiled.sites if threads is not None else ())
         )
         """The sites as a record of accesses names them; empty if there is none."""
         self.epoch = -1
@@ -120,12 +128,15 @@ def load_variant(
     )
     compiled = cache.read(key)
     if compiled is None:
-        translation = _translated(kernel, signature, constants, warps)
+        apart = options.warps > 1
+        translation = _translated(kernel, signature, constants, warps, layouts=apart)
         function = parse(translation.ttir)
         emitted = emit(function, options)
-        owners = owners_of(emitted.sites, translation.ttgir, warps) if warps is not None else []
-        phases = phases_of(emitted.sites, translation.ttgir) if warps is not None else []
-        if options.warps > 1:
+        owners: list[bytes] = []
+        phases: list[int] = []
+        if apart:
+            owners = owners_of(emitted.sites, translation.ttgir, options.warps)
+            phases = phases_of(emitted.sites, translation.ttgir)
             emitted = emit(function, options, owners, phases)
         compiled = CompiledVariant(
             jit.compile_object(emitted.llvm, verify=True, coroutines=options.interleave),
@@ -136,17 +147,29 @@ def load_variant(
             tuple(phases),
         )
         cache.write(key, compiled)
-    return Variant(name, compiled, options)
+
+    def threads() -> Sequence[Threads]:
+        owners, phases = compiled.owners, compiled.phases
+        if len(owners) < len(compiled.sites):
+            ttgir = _translated(kernel, signature, constants, num_warps, layouts=True).ttgir
+            owners = tuple(owners_of(compiled.sites, ttgir, num_warps))
+            phases = tuple(phases_of(compiled.sites, ttgir))
+            cache.write(key, replace(compiled, owners=owners, phases=phases))
+        return [
+            Threads(np.frombuffer(warps, dtype=np.uint8), phase) for warps, phase in zip(owners, phases, strict=True)
+        ]
+
+    return Variant(name, compiled, options, threads if options.record else None)
 
 
 def _translated(
-    kernel: Any, signature: Mapping[str, str], constants: Mapping[str, Any], warps: int | None
+    kernel: Any, signature: Mapping[str, str], constants: Mapping[str, Any], warps: int | None, *, layouts: bool
 ) -> Translation:
     """The translation, kept for a while: what is watched differs from case to case, and the text does not."""
     spelled = tuple((parameter, _spelled(value)) for parameter, value in constants.items())
-    key = (kernel.cache_key, kernel.fn.__code__.co_filename, tuple(signature.items()), spelled, warps)
+    key = (kernel.cache_key, kernel.fn.__code__.co_filename, tuple(signature.items()), spelled, warps, layouts)
     known = _translations.pop(key, None)
-    _translations[key] = found = known or translate(kernel, signature, constants, warps)
+    _translations[key] = found = known or translate(kernel, signature, constants, warps, layouts=layouts)
     if len(_translations) > TRANSLATIONS_KEPT:
         del _translations[next(iter(_translations))]
     return found
