@@ -13,7 +13,7 @@ from harness.reports.words import counted
 def print_comparison(comparison: Comparison) -> None:
     """A line for each target, then one for each finding with the targets that have it."""
     console = ReportConsole()
-    console.print(Text(f"\n{len(comparison.targets)} targets, the same cases", style="bold"))
+    console.print(Text(f"\n{counted(len(comparison.targets), 'target')}, the same cases", style="bold"))
     width = max(len(summary.target) for summary in comparison.targets)
     for summary in comparison.targets:
         judged = sum(summary.judged.values())

@@ -13,6 +13,7 @@ Handler = Callable[[Event], None]
 
 _REPORTS = {
     "terminal": "harness.reports.terminal:terminal_report",
+    "verbose": "harness.reports.terminal:verbose_report",
     "json": "harness.reports.json_summary:json_report",
 }
 

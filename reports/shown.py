@@ -5,6 +5,7 @@ Needs neither torch nor a target: the oracle says what should happen, the file w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from pathlib import Path
 
@@ -27,6 +28,7 @@ from harness.case import (
 )
 from harness.check.outcome import Difference, Evidence
 from harness.memory import initial_image, plan_memory
+from harness.oracles.copies import StateCopy
 from harness.oracles.decisions import decide
 from harness.oracles.memory import expect
 from harness.reports.console import ReportConsole
@@ -42,17 +44,22 @@ def print_repro(file: Path, repro: Repro) -> None:
     console = ReportConsole()
     origin = repro.origin
     case = repro.case
-    plan_memory(case, 64)  # what cannot be a case is refused before anything is printed
+    copies = _expected_copies(case)  # what cannot be a case is refused before anything is printed
     console.print(Text(str(repro.signature), style="bold"))
     drawn = "" if origin.seed is None else f", seed {origin.seed}"
     drawn += "" if origin.index is None else f", case {origin.index}"
     words = violation_in_words(repro.signature.oracle, repro.signature.violation)
     console.print(Text(f"{words} (violation {repro.signature.violation})"))
     console.print(Text(f"{file}: found on {origin.target} ({origin.executor}){drawn}; {case.domain} domain"))
-    console.print(Text("docs/domain.md explains the words, and what each operation has to do", style="dim"))
+    console.print(
+        Text(
+            "docs/violations.md explains a finding's name, docs/domain.md what has to happen",
+            style="dim",
+        )
+    )
     _print_layout(console, case)
     _print_tables(console, case)
-    _print_program(console, case)
+    _print_program(console, case, copies)
     console.print(Text("\nFound", style="bold"))
     print_evidence(console, repro.evidence)
 
@@ -130,9 +137,19 @@ def _print_tables(console: Console, case: Case) -> None:
                 console.print(Text(f"group {group}, slot {slot}: {' '.join(map(str, cells))}"))
 
 
-def _print_program(console: Console, case: Case) -> None:
+def _expected_copies(case: Case) -> list[Sequence[StateCopy]]:
+    """What each operation has to copy. Raises InvalidCase if the case is outside the preconditions of any."""
     plan = plan_memory(case, 64)
     image = initial_image(case, plan)
+    found: list[Sequence[StateCopy]] = []
+    for index, _ in enumerate(case.program):
+        expected = expect(case, plan, index, image)
+        found.append(expected.copies)
+        image = expected.image
+    return found
+
+
+def _print_program(console: Console, case: Case, copies: Sequence[Sequence[StateCopy]]) -> None:
     for index, operation in enumerate(case.program):
         name = operation_name(operation)
         console.print(Text(f"\nOperation {index}: {name}, runner {operation.runner}", style="bold"))
@@ -163,8 +180,7 @@ def _print_program(console: Console, case: Case) -> None:
             )
             count = "" if decision.accepted is None else f"; accepted becomes {decision.accepted}"
             console.print(Text(f"request {i} (slot {row.slot}): {numbers} -> {does}{count}"))
-        expected = expect(case, plan, index, image)
-        for copy in expected.copies[:SHOWN_COPIES]:
+        for copy in copies[index][:SHOWN_COPIES]:
             place = copy.place
             size = counted(copy.run_bytes, "byte")
             runs = f"{copy.runs} rows of {size}" if copy.runs > 1 else size
@@ -174,9 +190,8 @@ def _print_program(console: Console, case: Case) -> None:
                     f"block {copy.source_block} -> block {copy.destination_block}, {runs}"
                 )
             )
-        if len(expected.copies) > SHOWN_COPIES:
-            console.print(Text(f"  and {counted(len(expected.copies) - SHOWN_COPIES, 'more copy', 'more copies')}"))
-        image = expected.image
+        if len(copies[index]) > SHOWN_COPIES:
+            console.print(Text(f"  and {counted(len(copies[index]) - SHOWN_COPIES, 'more copy', 'more copies')}"))
 
 
 def _print_rows(console: Console, operation: Operation) -> None:

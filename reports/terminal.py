@@ -5,8 +5,9 @@ On a terminal a status line follows the campaign; piped, only lines that stay ar
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from rich.console import Console
 from rich.status import Status
@@ -26,22 +27,32 @@ from harness.reports.console import ReportConsole
 from harness.reports.words import counted
 
 
-@contextmanager
-def terminal_report() -> Iterator[Callable[[Event], None]]:
+def terminal_report() -> AbstractContextManager[Callable[[Event], None]]:
     """Print events on standard output."""
+    return _report(verbose=False)
+
+
+def verbose_report() -> AbstractContextManager[Callable[[Event], None]]:
+    """The same, with the names of what was not reached: regimes, and lines of each kernel."""
+    return _report(verbose=True)
+
+
+@contextmanager
+def _report(verbose: bool) -> Iterator[Callable[[Event], None]]:
     console = ReportConsole()
     with console.status("loading the target") as status:
-        yield _TerminalReport(console, status)
+        yield _TerminalReport(console, status, verbose)
 
 
-SHOWN_MISSED = 8
-"""Regimes not reached that are named; of a short run there are too many."""
+MISSED = 3
+"""Exit status if something required was not reached."""
 
 
 class _TerminalReport:
-    def __init__(self, console: Console, status: Status) -> None:
+    def __init__(self, console: Console, status: Status, verbose: bool) -> None:
         self._console = console
         self._status = status
+        self._verbose = verbose
         self._found = 0
 
     def __call__(self, event: Event) -> None:
@@ -94,18 +105,7 @@ class _TerminalReport:
         if any(summary.relations.values()):
             asked = ", ".join(f"{count} {name}" for name, count in summary.relations.items() if count)
             self._console.print(Text(f"relations judged: {asked}"))
-        reached = [name for name, count in summary.regimes.items() if count]
-        missed = [name for name, count in summary.regimes.items() if not count]
-        self._console.print(Text(f"regimes reached: {len(reached)} of {len(summary.regimes)}"))
-        if missed:
-            named = ", ".join(missed) if len(missed) <= SHOWN_MISSED else f"{len(missed)} others; --json counts each"
-            self._console.print(Text(f"  not reached: {named}", style="dim"))
-        for covered in summary.kernel_lines:
-            rest = f"; not lines {', '.join(map(str, covered.missed))}" if covered.missed else ""
-            text = (
-                f"kernel {covered.function} ({covered.file}): {covered.executed} of {covered.lines} compiled lines ran"
-            )
-            self._console.print(Text(text + rest))
+        self._tell_coverage(summary)
         for reason, count in summary.skipped.items():
             self._line("skipped", "yellow", f"{count}: {reason}")
         for finding in summary.findings:
@@ -118,8 +118,40 @@ class _TerminalReport:
         if summary.harness_failures:
             text = f"the harness itself failed in {counted(summary.harness_failures, 'case')}: please report them"
             self._line("not judged", "bold red", text)
-        if summary.exit_status == 0:  # a finding that could not be saved is not among the findings
+        self._answer(summary)
+
+    def _tell_coverage(self, summary: Summary) -> None:
+        """One line; verbose, what was not reached as well."""
+        missed = [name for name, count in summary.regimes.items() if not count]
+        parts = [f"{len(summary.regimes) - len(missed)} of {counted(len(summary.regimes), 'regime')}"]
+        lines = sum(covered.lines for covered in summary.kernel_lines)
+        if lines:
+            ran = sum(covered.executed for covered in summary.kernel_lines)
+            parts.append(f"{ran} of {counted(lines, 'compiled kernel line')}")
+        hint = "" if self._verbose else " (--verbose names the others)"
+        self._console.print(Text(f"reached {', '.join(parts)}{hint}"))
+        if not self._verbose:
+            return
+        if missed:
+            self._console.print(Text(f"  regimes not reached: {', '.join(missed)}", style="dim"))
+        for covered in summary.kernel_lines:
+            rest = f"; not lines {', '.join(map(str, covered.missed))}" if covered.missed else ""
+            ran_here = f"{covered.executed} of {counted(covered.lines, 'line')} ran"
+            self._console.print(Text(f"  kernel {covered.function} ({covered.file}): {ran_here}{rest}", style="dim"))
+
+    def _answer(self, summary: Summary) -> None:
+        """The last line. A finding that could not be saved is not among the findings, yet no reason to say nothing."""
+        if summary.findings:
+            by_operation = Counter(finding.signature.partition("/")[0] for finding in summary.findings)
+            named = ", ".join(f"{count} of {name}" for name, count in by_operation.items())
+            text = f"{counted(len(summary.findings), 'finding')}: {named}"
+            if len(summary.findings) > 1:
+                text += "; several may be one fault seen from several sides: mend the first, then run again"
+            self._console.print(Text(text, style="bold red"))
+        elif summary.exit_status == 0:
             self._console.print(Text("nothing found", style="bold green"))
+        elif summary.missing and summary.exit_status == MISSED:
+            self._console.print(Text("nothing found, but what is missing was required (status 3)", style="bold red"))
 
 
 def _seen(cases: int) -> str:

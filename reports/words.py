@@ -19,6 +19,9 @@ _VIOLATIONS = {
     "between-programs-identical": "two programs store the same value to the same bytes, and nothing orders them",
     "between-warps": "two warps of one program touch the same bytes, and nothing orders them",
     "between-warps-identical": "two warps of one program store the same value to the same bytes",
+    "address": "an undefined number decided which address is touched",
+    "branch": "an undefined number decided a mask, a condition or the bound of a loop",
+    "bytes": "undefined bytes were copied to where defined ones belong",
     "refusal": "production code declines a case that a scheduler can produce",
     "missing-error": "production code accepts what it has to decline",
     "late-write": "the host wrote a buffer that was still on its way to the device",
@@ -29,7 +32,7 @@ _VIOLATIONS = {
     "hang": "the operation did not end in time",
     "device-fault": "the device failed and takes no more work",
 }
-"""What the violation of a signature means (harness.check.outcome.Signature)."""
+"""What the violation of a signature means (harness.check.outcome.Signature); docs/violations.md has all of them."""
 
 
 def violation_in_words(oracle: str, violation: str) -> str:

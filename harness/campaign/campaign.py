@@ -131,7 +131,8 @@ class Campaign:
             try:
                 yield from self._judge_all(workers)
                 seconds = time.monotonic() - self._start
-                self._lines.collect(workers)
+                if self._lines.collect(workers) or self._losses:
+                    self._notices.append("line coverage leaves out what workers ran that were lost")
                 if settings.shrink:
                     yield from self._shrink_all(workers[0])
             except NotSaved as not_saved:

@@ -20,17 +20,18 @@ class KernelLines:
         self._executed: set[KernelLine] = set()
         self._known: set[KernelLine] = set()
 
-    def collect(self, workers: Iterable[WorkerProcess]) -> None:
-        """Ask the workers that are left."""
+    def collect(self, workers: Iterable[WorkerProcess]) -> int:
+        """Ask the workers; how many gave no answer: their cases have been judged, but what they ran is not known."""
+        silent = 0
         for worker in workers:
-            if not worker.alive:
-                continue
             try:
                 executed, known = worker.kernel_lines()
             except WorkerLost:
-                continue  # its cases have been judged; what it ran is not known
+                silent += 1
+                continue
             self._executed.update(executed)
             self._known.update(known)
+        return silent
 
     def coverage(self) -> list[LineCoverage]:
         """By file and function."""

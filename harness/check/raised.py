@@ -11,6 +11,7 @@ import dis
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 Owns = Callable[[str], bool]
 """Whether a file, named as tracebacks name it, is source of the code under test."""
@@ -59,17 +60,32 @@ def compile_failure(error: BaseException) -> str | None:
     chain = list(_chain(error))
     if any(type(link).__name__ == "CompileTimeAssertionFailure" for link in chain):
         return None
-    for link in chain:
-        if any(base.__name__ == "CompilationError" for base in type(link).__mro__):
-            innermost = chain[-1]
-            source = str(getattr(link, "src", None) or "")
-            line = getattr(getattr(link, "node", None), "lineno", None)
-            text = source.splitlines()[line - 1].strip() if line and line <= len(source.splitlines()) else ""
-            name = next((text.split("def ", 1)[1].split("(")[0] for text in source.splitlines() if "def " in text), "")
-            reason = getattr(innermost, "error_message", None) or str(innermost)
-            where = f" at `{text}`" if text else ""
-            return f"kernel {name or 'of this target'} does not compile{where}: {' '.join(str(reason).split())[:300]}"
-    return None
+    found = [link for link in chain if any(base.__name__ == "CompilationError" for base in type(link).__mro__)]
+    if not found:
+        return None
+    # The innermost is in the function that is wrong; those around it are in its callers, at the call.
+    link = next((link for link in reversed(found) if getattr(link, "src", None)), found[-1])
+    source = str(getattr(link, "src", None) or "")
+    line = getattr(getattr(link, "node", None), "lineno", None)
+    text = source.splitlines()[line - 1].strip() if line and line <= len(source.splitlines()) else ""
+    name = next((text.split("def ", 1)[1].split("(")[0] for text in source.splitlines() if "def " in text), "")
+    reason = getattr(chain[-1], "error_message", None) or str(chain[-1])
+    where = [*([] if line is None else _place(link, source, line)), *([f"at `{text}`"] if text else [])]
+    said = f"{' '.join(where)}: " if where else ""
+    return (
+        f"kernel {name or 'of this target'} does not compile{' ' if where else ''}"
+        f"{said or ': '}{' '.join(str(reason).split())[:300]}"
+    )
+
+
+def _place(error: BaseException, source: str, line: int) -> list[str]:
+    """File and line of a line of a kernel's source text, as Triton's code generator knows them, if it does."""
+    for step in reversed(list(_steps(error))):
+        generator: Any = step.tb_frame.f_locals.get("self")
+        file, begin = getattr(generator, "file_name", None), getattr(generator, "begin_line", None)
+        if isinstance(file, str) and isinstance(begin, int) and getattr(generator.jit_fn, "src", None) == source:
+            return [f"in {Path(file).name} line {begin + line}"]
+    return []
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

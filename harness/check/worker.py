@@ -21,6 +21,7 @@ from typing import Any
 import msgspec
 
 from harness.case import CHECKS, Case, InvalidCase, decode_case, encode_case
+from harness.check import whereabouts
 from harness.check.outcome import Outcome
 from harness.kernels.cache_directory import cache_directory
 
@@ -91,7 +92,9 @@ class _Judge:
         executor = create_executor(assignment.executor, assignment.checks)
         from harness.check.session import Session
 
-        self._session = Session(load_target(assignment.target, executor), executor, self._at)
+        target = load_target(assignment.target, executor)
+        self._session = Session(target, executor, self._at)
+        whereabouts.answer(executor, target.owns)
 
     def _at(self, operation: str) -> None:
         self._connection.send(("at", (self.index, operation)))
@@ -169,6 +172,7 @@ def main() -> None:
     connection = Connection(int(sys.argv[1]))
     assignment = msgspec.json.decode(sys.argv[2], type=Assignment)
     _end_with_parent()
+    whereabouts.hold_question()
     if assignment.executor == "interpreter":
         os.environ["TRITON_INTERPRET"] = "1"  # read when triton is imported, so before anything else
 

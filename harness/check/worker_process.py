@@ -18,6 +18,7 @@ import msgspec
 
 import harness
 from harness.case import CHECKS, Case, InvalidCase, encode_case
+from harness.check import whereabouts
 from harness.check.outcome import RELATION, WITHIN, Evidence, Outcome, Seconds, Signature, Verdict
 from harness.check.worker import OUTCOMES, Assignment
 from harness.kernels.cache_directory import ENVIRONMENT_VARIABLE as CACHE_VARIABLE
@@ -87,7 +88,8 @@ class WorkerLost(Exception):
         oracle = RELATION + relation if relation else "isolation"
         signature = Signature(operation, oracle, self.violation, "process", "-")
         lines = _last_words(self.detail)
-        said = f"; it said: {' / '.join(lines[:3])}" if lines else ""
+        word = "" if self.violation == "hang" else " it said:"
+        said = f";{word} {' / '.join(lines[:3])}" if lines else ""
         evidence = Evidence(
             f"the worker process was lost ({self.violation}) during {self.operation}{said}", (), 0, lines
         )
@@ -290,10 +292,13 @@ class WorkerProcess:
         return time.monotonic() - self.last_heard > self._limit and not self.connection.poll()
 
     def kill_hung(self) -> WorkerLost:
-        """End a worker that is overdue."""
+        """End a worker that is overdue; the last thing it is asked is where it was."""
+        tail = self._tail()
+        where = whereabouts.ask(self._process, self._said) if self._at[1] != "start" else []
         self._process.kill()
         self._process.wait()
-        return WorkerLost("hang", *self._at, f"nothing heard for {self._limit:g} seconds\n{self._tail()}")
+        lines = [tail, f"nothing heard for {self._limit:g} seconds", *where]
+        return WorkerLost("hang", *self._at, "\n".join(lines))
 
     def _receive(self, limit: float) -> tuple[str, Any]:
         self.last_heard = time.monotonic()

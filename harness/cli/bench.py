@@ -12,6 +12,7 @@ from rich.table import Table
 from harness.case import DEFAULT_CHECKS
 from harness.cli import options
 from harness.cli.options import ExecutorOption, JsonOption, TargetOption
+from harness.reports.words import counted
 
 if TYPE_CHECKING:
     from harness.engines.random import CheckPolicy
@@ -81,7 +82,7 @@ def throughput(
         keys = ("all_checks", "memory_checks", "unchecked")
         print(msgspec.json.encode({**varied, **dict(zip(keys, others, strict=True))}).decode())
         return
-    table = Table(title=f"whole cases of {target} on {chosen}, {workers} workers", box=None)
+    table = Table(title=f"whole cases of {target} on {chosen}, {counted(workers, 'worker')}", box=None)
     for name in ("checks", "cases a second", *rows[0][1].share):
         table.add_column(name, justify="right")
     for name, row in rows:
@@ -130,7 +131,8 @@ def mutations(
         if not json:
             score = scores[-1]
             print(
-                f"{score.target}: found by {score.found} of {score.seeds} seeds, median {score.median_seconds} s; "
+                f"{score.target}: found by {score.found} of {counted(score.seeds, 'seed')}, median "
+                f"{score.median_seconds} s; "
                 f"shrunk in a median of {score.median_executions} executions; alike {score.alike}",
                 flush=True,
             )

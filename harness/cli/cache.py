@@ -15,6 +15,7 @@ from harness.cli.options import JsonOption
 from harness.kernels.cache_directory import cache_directory
 from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.releases import entries, remove
+from harness.reports.words import counted
 
 app = typer.Typer(help="List, fetch or remove what the harness keeps on this machine.", no_args_is_help=True)
 
@@ -92,7 +93,7 @@ def clean(
         for name in _REMADE:
             freed += _size(cache_directory() / name)
             shutil.rmtree(cache_directory() / name, ignore_errors=True)
-    print(f"removed {len(wanted)} releases, {_megabytes(freed).strip()}", file=sys.stderr)
+    print(f"removed {counted(len(wanted), 'release')}, {_megabytes(freed).strip()}", file=sys.stderr)
 
 
 def _named(text: str) -> str:

@@ -13,7 +13,9 @@ import msgspec
 from harness.case import Case, InvalidCase, decode_case
 from harness.check.outcome import Outcome
 from harness.check.worker_process import WorkerProcess
-from harness.repro import MAX_BYTES
+from harness.reports.words import counted
+from harness.repro import MAX_BYTES, naming
+from harness.repro.store import text_of
 
 Judged = tuple[Path, str, Outcome]
 
@@ -34,7 +36,7 @@ def _is_case(path: Path) -> bool:
     try:
         if not path.is_file() or path.stat().st_size > MAX_BYTES:
             return False
-        msgspec.json.decode(path.read_bytes(), type=_Kind)
+        msgspec.json.decode(text_of(path), type=_Kind)
     except (OSError, msgspec.DecodeError, RecursionError, ValueError):
         return False
     return True
@@ -42,7 +44,7 @@ def _is_case(path: Path) -> bool:
 
 def _read(path: Path) -> Case:
     try:
-        return decode_case(path.read_bytes())
+        return decode_case(text_of(path))
     except InvalidCase as error:
         raise InvalidCase(f"{path}: not a valid case: {error}") from error
 
@@ -57,7 +59,8 @@ def replay_cases(files: list[Path], target: str, executor: str, limit: float, js
             case = _read(file)
             if not worker.alive:
                 worker.restart()
-            outcome = worker.check(case, ())
+            with naming(file):
+                outcome = worker.check(case, ())
             skips = [verdict for verdict in outcome.verdicts if verdict.status == "skip"]
             answer = "FAILED" if outcome.failure is not None else "SKIPPED" if skips else "PASSED"
             statuses.append({"FAILED": 1, "SKIPPED": 3, "PASSED": 0}[answer])
@@ -74,7 +77,7 @@ def replay_cases(files: list[Path], target: str, executor: str, limit: float, js
                     print(f"  {verdict.operation} skipped: {verdict.reason}: {verdict.detail}")
     if not json and len(files) > 1:
         print(
-            f"{len(files)} cases, {operations} operations on {target} ({executor}): {statuses.count(1)} failed, "
-            f"{statuses.count(3)} skipped"
+            f"{counted(len(files), 'case')}, {counted(operations, 'operation')} on {target} ({executor}): "
+            f"{statuses.count(1)} failed, {statuses.count(3)} skipped"
         )
     return 1 if 1 in statuses else 3 if 3 in statuses else 0

@@ -32,9 +32,10 @@ def demo(
     from harness.kernels.targets.registry import prepare
     from harness.reports.replayed import print_replayed
     from harness.reports.shown import print_repro
-    from harness.repro import read_repro
+    from harness.repro import read_repro, require_writable
     from harness.repro import replay as replaying
 
+    require_writable(out)
     prepare(target, options.announce)
     how = options.executor_or_default(executor)
     recipe = Recipe(

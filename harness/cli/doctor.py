@@ -12,6 +12,7 @@ import typer
 
 from harness import __version__
 from harness.cli.options import JsonOption
+from harness.reports.words import counted
 
 PACKAGES = ("torch", "triton", "llvmlite", "numpy", "msgspec", "hypothesis", "vllm")
 
@@ -26,7 +27,7 @@ def doctor(json: JsonOption = False) -> None:
     report = {
         "harness": __version__,
         "python": platform.python_version(),
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+        "machine": f"{platform.system()} {platform.machine()}, {counted(os.cpu_count() or 1, 'core')}",
         "packages": packages,
         "executors": executors,
         "cache": str(cache_directory()),

@@ -1,13 +1,15 @@
 """The command line: thin commands over the rooms. Nothing here imports torch or triton; workers do.
 
 Exit statuses: 0 nothing found / FIXED, 1 findings / FAILED, 2 bad usage or invalid input, 3 a required regime was
-never reached or an operation asked for judged no case, 4 the harness itself failed, 130 interrupted.
+never reached or an operation asked for judged no case, 4 the harness itself failed, 130 interrupted, 141 nobody read
+the output (as for any tool in a pipe: 128 and the signal's number).
 """
 
 from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
 import warnings
 from typing import Any, cast
@@ -23,7 +25,7 @@ from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.releases import OFFLINE_VARIABLE
 from harness.reports.console import printable
 
-BAD_INPUT, HARNESS_FAILED, INTERRUPTED = 2, 4, 130
+BAD_INPUT, HARNESS_FAILED, INTERRUPTED, UNREAD = 2, 4, 130, 141
 
 _UsageProblem = cast(
     type[Exception], next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -35,7 +37,8 @@ app = typer.Typer(
     help="Find wrong bytes, stray accesses and races in the fused Triton kernels that move Mamba state between "
     "cache blocks, and turn each finding into the smallest file that still shows it.",
     epilog="Exit status: 0 nothing found or FIXED; 1 findings or FAILED; 2 bad usage or invalid input; 3 a required "
-    "regime was never reached, or an operation judged no case; 4 the harness itself failed; 130 interrupted.",
+    "regime was never reached, or an operation judged no case; 4 the harness itself failed; 130 interrupted; "
+    "141 nobody read the output.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -77,6 +80,8 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a narrow encoding is no reason to fail
     warnings.showwarning = _warn
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored, as by nohup
+        signal.signal(signal.SIGINT, _interrupt)
     try:
         status = _run()
         if sys.stdout is not None:
@@ -91,7 +96,7 @@ def main() -> None:
     except BrokenPipeError:
         # What is still buffered has nowhere to go: Python would complain of it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        sys.exit(_complain("nobody reads standard output any more", BAD_INPUT))
+        sys.exit(UNREAD)  # in silence: `harness show FILE | head` is no mistake
     except OSError as error:
         # Of a renaming that failed, the second name is the one the user gave.
         sys.exit(
@@ -102,6 +107,12 @@ def main() -> None:
         sys.exit(_complain("the harness itself failed; the lines above say where", HARNESS_FAILED))
     except KeyboardInterrupt:
         sys.exit(_complain("interrupted", INTERRUPTED))
+
+
+def _interrupt(*_: object) -> None:
+    """End at the first Ctrl-C. Others change nothing: workers are ended within seconds, and then the status is told."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
 def _run() -> Any:

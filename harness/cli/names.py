@@ -9,6 +9,7 @@ import typer
 
 from harness.cli import options, sequences
 from harness.cli.options import JsonOption
+from harness.suggestions import unknown
 
 Kind = Literal["operations", "regimes", "relations"]
 
@@ -21,7 +22,7 @@ def names(
 ) -> None:
     """List operations, regimes and relations, with what each of them is."""
     if kind is not None and kind not in get_args(Kind):
-        raise typer.BadParameter(f"unknown kind of names {kind!r}; known: {', '.join(get_args(Kind))}")
+        raise typer.BadParameter(unknown("kind of names", [kind], get_args(Kind)))
     found = {name: summaries for name, summaries in _all().items() if kind in (None, name)}
     if json:
         print(msgspec.json.encode(found).decode())

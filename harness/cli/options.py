@@ -14,6 +14,7 @@ from harness.case import CHECKS, DEFAULT_CHECKS, Check, Domain
 from harness.cli.announcing import Announcer
 from harness.engines.random import AddressPolicy, CheckPolicy, InterleavePolicy, OrderPolicy, WarpPolicy
 from harness.generators.operations import OperationName
+from harness.suggestions import unknown as unknown_names
 
 if TYPE_CHECKING:
     from harness.campaign.campaign import EngineName
@@ -70,8 +71,7 @@ def parse_operations(text: str) -> tuple[OperationName, ...]:
     _require_alone(names, ALL)
     unknown = [name for name in names if name not in OPERATIONS]
     if unknown or not names:
-        known = ", ".join((*OPERATIONS, ALL, "sequences"))
-        raise typer.BadParameter(f"unknown operation {', '.join(unknown) or text!r}; known: {known}")
+        raise typer.BadParameter(unknown_names("operation", unknown or [text], (*OPERATIONS, ALL, "sequences")))
     return tuple(name for name in OPERATIONS if name in names)
 
 
@@ -80,7 +80,7 @@ def parse_domain(text: str) -> tuple[Domain, ...]:
     if text == "both":
         return ("reachable", "total")
     if text not in ("reachable", "total"):
-        raise typer.BadParameter(f"unknown domain {text!r}; known: reachable, total, both")
+        raise typer.BadParameter(unknown_names("domain", [text], ("reachable", "total", "both")))
     return (cast(Domain, text),)
 
 
@@ -91,14 +91,14 @@ def parse_regimes(text: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(",") if name.strip())
     unknown = [name for name in names if name not in REGIMES]
     if unknown:
-        raise typer.BadParameter(f"unknown regime {', '.join(unknown)}; known: {', '.join(sorted(REGIMES))}")
+        raise typer.BadParameter(unknown_names("regime", unknown, sorted(REGIMES)))
     return names
 
 
 def parse_engine(text: str) -> EngineName:
     """`random` or `hypothesis`. Raises typer.BadParameter, also if Hypothesis is not installed."""
     if text not in ("random", "hypothesis"):
-        raise typer.BadParameter(f"unknown engine {text!r}; known: random, hypothesis")
+        raise typer.BadParameter(unknown_names("engine", [text], ("random", "hypothesis")))
     if text == "hypothesis" and importlib.util.find_spec("hypothesis") is None:
         raise typer.BadParameter("the hypothesis engine needs the package hypothesis, which is not installed")
     return cast("EngineName", text)
@@ -135,8 +135,7 @@ def parse_checks(text: str) -> tuple[Check, ...]:
     _require_alone(names, "all", "none", "vary")
     unknown = [name for name in names if name not in CHECKS]
     if unknown or not names:
-        known = ", ".join((*CHECKS, "all", "none"))
-        raise typer.BadParameter(f"unknown check {', '.join(unknown) or text!r}; known: {known}")
+        raise typer.BadParameter(unknown_names("check", unknown or [text], (*CHECKS, "all", "none")))
     if "undefined" in names and "memory" not in names:
         raise typer.BadParameter("undefined takes memory: bytes are followed only inside what may be touched")
     if "identical-stores" in names and "races" not in names:
@@ -153,7 +152,7 @@ def parse_order(text: str) -> OrderPolicy:
     """The order in which the programs of a launch run. Raises typer.BadParameter."""
     known = get_args(OrderPolicy)
     if text not in known:
-        raise typer.BadParameter(f"unknown order {text!r}; known: {', '.join(known)}")
+        raise typer.BadParameter(unknown_names("order", [text], known))
     return cast(OrderPolicy, text)
 
 
@@ -161,7 +160,7 @@ def parse_addresses(text: str) -> AddressPolicy:
     """Whether addresses are high. Raises typer.BadParameter."""
     known = get_args(AddressPolicy)
     if text not in known:
-        raise typer.BadParameter(f"unknown addresses {text!r}; known: {', '.join(known)}")
+        raise typer.BadParameter(unknown_names("addresses", [text], known))
     return cast(AddressPolicy, text)
 
 
@@ -178,7 +177,7 @@ def parse_warps(text: str) -> WarpPolicy:
     """Whether the warps of a program run together. Raises typer.BadParameter."""
     known = ("together", "apart", "vary")
     if text not in known:
-        raise typer.BadParameter(f"unknown warps {text!r}; known: {', '.join(known)}")
+        raise typer.BadParameter(unknown_names("warps", [text], known))
     return cast("WarpPolicy", text)
 
 

@@ -27,7 +27,7 @@ def replay(
     from harness.cli.sequences import replay_sequence
     from harness.kernels.targets.registry import prepare
     from harness.reports.replayed import print_replayed
-    from harness.repro import read_repro
+    from harness.repro import naming, read_repro
     from harness.repro import replay as replaying
     from harness.repro.sequences import read_sequence_repro
 
@@ -41,10 +41,12 @@ def replay(
         how = options.executor_or_default(executor)
         sys.exit(replay_cases(cases, chosen, how, options.case_seconds(case_limit, how), json))
     repro = options.with_checks(read_repro(file), checks)
-    chosen = target if target is not None else replaying.recorded_target(repro)
+    with naming(file):
+        chosen = target if target is not None else replaying.recorded_target(repro)
     prepare(chosen, options.announce)
     how = options.executor_or_default(executor)
-    result = replaying.replay(repro, chosen, how, options.case_seconds(case_limit, how))
+    with naming(file):
+        result = replaying.replay(repro, chosen, how, options.case_seconds(case_limit, how))
     if json:
         print(msgspec.json.encode({"file": str(file), **msgspec.to_builtins(result)}).decode())
     else:

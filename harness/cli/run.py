@@ -16,7 +16,34 @@ from harness.cli.options import ExecutorOption, JsonOption
 DEFAULT_BUDGET = 60.0
 
 
+_OF_SEQUENCES = {
+    "pins": "--pins",
+    "include_known": "--include-known",
+    "resume_sequences": "--resume-sequences",
+    "on_bytes": "--bytes",
+    "cases_out": "--cases-out",
+}
+"""Options that say something about step sequences alone."""
+
+_OF_KERNELS = {
+    "domain": "--domain",
+    "require": "--require",
+    "relations": "--relations",
+    "engine": "--engine",
+    "scale": "--scale",
+    "checks": "--checks",
+    "order": "--order",
+    "addresses": "--addresses",
+    "warps": "--warps",
+    "interleave": "--interleave",
+    "case_limit": "--case-limit",
+    "verbose": "--verbose",
+}
+"""Options that say nothing about step sequences."""
+
+
 def run(
+    context: typer.Context,
     seed: Annotated[int, typer.Option("--seed", help="Same seed, same cases.", min=0, max=2**63 - 1)] = 0,
     target: Annotated[
         str | None,
@@ -151,6 +178,10 @@ def run(
         Path | None,
         typer.Option("--cases-out", help="Sequences: a folder for their kernel cases, which `harness replay` runs."),
     ] = None,
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", help="Name regimes and kernel lines that were not reached, as --json does."),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Draw cases, run the target and the oracle side by side, save and shrink what differs.
@@ -171,8 +202,19 @@ def run(
 
     named = ops is not None and ops.strip() != options.ALL
     ops, wants_sequences = sequences.split_operations(ops or ",".join(options.DEFAULT_OPERATIONS))
-    if (on_bytes or cases_out is not None) and not wants_sequences:
-        raise typer.BadParameter("--bytes and --cases-out belong to --ops sequences")
+    if not wants_sequences:
+        _refuse(context, _OF_SEQUENCES, "only with --ops sequences")
+    elif not ops:
+        _refuse(context, _OF_KERNELS, "not with step sequences alone, about which it says nothing")
+        if executor is not None and not on_bytes:
+            raise typer.BadParameter("--executor says how kernels run, and sequences run them only with --bytes")
+    if wants_sequences and targets is not None:
+        raise typer.BadParameter("step sequences take one --target, not --targets")
+    from harness.repro import require_writable
+
+    for folder in (out, cases_out):
+        if folder is not None:
+            require_writable(folder)
     if wants_sequences:
         seconds = None if cases is not None else options.parse_seconds(budget) if budget else DEFAULT_BUDGET
         status = sequences.run_sequences(
@@ -236,8 +278,19 @@ def run(
         options.announce(
             f"{started} workers share {os.cpu_count()} processors: they start slowly, and nothing gets faster"
         )
-    report = "json" if json else "terminal"
+    report = "json" if json else "verbose" if verbose else "terminal"
     sys.exit(follow(settings, report) if targets is None else follow_several(settings, names, report))
+
+
+def _refuse(context: typer.Context, refused: dict[str, str], why: str) -> None:
+    """Raise typer.BadParameter if any of the options `refused` (by parameter) was given."""
+    given = [
+        option
+        for name, option in refused.items()
+        if (source := context.get_parameter_source(name)) is not None and source.name == "COMMANDLINE"
+    ]
+    if given:
+        raise typer.BadParameter(f"{' and '.join(given)}: {why}")
 
 
 def follow_several(settings: object, targets: Sequence[str], report: str) -> int:

@@ -11,6 +11,7 @@ import typer
 
 from harness.cli import options
 from harness.reports.console import printable
+from harness.reports.words import counted
 from harness.repro.sequences import SequenceRepro
 
 SEQUENCES = "sequences"
@@ -139,19 +140,19 @@ def _split_planted(planted: str, has_kernels: bool) -> tuple[tuple[str, ...], tu
 
 def _print_summary(summary: Any) -> None:
     say(
-        f"{summary.target}: {summary.sequences} sequences, {summary.steps} steps in {summary.seconds:.0f} s "
-        f"({summary.steps_per_second:.0f} steps a second of processor time)"
+        f"{summary.target}: {counted(summary.sequences, 'sequence')}, {counted(summary.steps, 'step')} in "
+        f"{summary.seconds:.0f} s ({summary.steps_per_second:.0f} steps a second of processor time)"
     )
     for name, count in summary.counters.items():
         say(f"  {name:28} {count:10}")
     for reason, count in summary.skipped.items():
-        say(f"  skipped: {reason} ({count} sequences)")
+        say(f"  skipped: {reason} ({counted(count, 'sequence')})")
     if summary.fixes:
         say(f"  kept clear of by their fixes: {', '.join(summary.fixes)}")
     for finding in summary.findings:
         issue = f" [{finding.issue}]" if finding.issue else ""
-        say(f"FOUND {finding.signature}{issue} in {finding.sequences} sequences: {finding.summary}")
-        say(f"  {finding.repro} ({finding.events} events)")
+        say(f"FOUND {finding.signature}{issue} in {counted(finding.sequences, 'sequence')}: {finding.summary}")
+        say(f"  {finding.repro} ({counted(finding.events, 'event')})")
     for line in summary.missing:
         say(f"MISSING {line}")
 
@@ -169,7 +170,11 @@ def replay_sequence(
         result = child.check(repro.sequence, _controls(repro))
     answer = "FAILED" if result.violation else "SKIPPED" if result.skipped else "FIXED"
     same = result.violation is not None and signature_of(result.violation) == repro.signature
-    said = result.violation.summary if result.violation else result.skipped or f"{result.steps} steps without violation"
+    said = (
+        result.violation.summary
+        if result.violation
+        else result.skipped or f"{counted(result.steps, 'step')} without violation"
+    )
     if json:
         answered = {"file": str(file), "answer": answer, "same": same, "target": chosen, "summary": said}
         print(msgspec.json.encode({**answered, "result": msgspec.to_builtins(result)}).decode())
@@ -190,7 +195,7 @@ def show_sequence(file: Path, repro: SequenceRepro) -> None:
         say(f"  {name:24} {getattr(config, name)}")
     if repro.fixes or repro.faults:
         say(f"Switched: fixes {', '.join(repro.fixes) or 'none'}; planted faults {', '.join(repro.faults) or 'none'}")
-    say(f"Events ({len(repro.sequence.events)}, {repro.sequence.steps} steps)")
+    say(f"Events ({len(repro.sequence.events)}, {counted(repro.sequence.steps, 'step')})")
     for i, event in enumerate(repro.sequence.events):
         fields = {
             name: getattr(event, name)
@@ -250,7 +255,8 @@ def shrink_sequence_file(
         print(msgspec.json.encode({"repro": str(path), "signature": str(signature), "shrink": record}).decode())
     else:
         nothing = "nothing to take away, " if path == file else ""
-        say(f"{path}: {nothing}{signature}, {len(shrunk.case.events)} events, {shrunk.executions} executions")
+        took = f"{counted(len(shrunk.case.events), 'event')}, {counted(shrunk.executions, 'execution')}"
+        say(f"{path}: {nothing}{signature}, {took}")
     return 1
 
 

@@ -12,11 +12,12 @@ def show(file: Annotated[Path, typer.Argument(help="A repro file.")]) -> None:
     """Tell a repro file in human words: tables, requests, what moves where, expected against found."""
     from harness.cli.sequences import show_sequence
     from harness.reports.shown import print_repro
-    from harness.repro import read_repro
+    from harness.repro import naming, read_repro
     from harness.repro.sequences import read_sequence_repro
 
     sequence = read_sequence_repro(file)
     if sequence is not None:
         show_sequence(file, sequence)
         return
-    print_repro(file, read_repro(file))
+    with naming(file):
+        print_repro(file, read_repro(file))

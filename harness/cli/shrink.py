@@ -35,7 +35,8 @@ def shrink(
     from harness.check.worker_process import WorkerProcess
     from harness.cli.sequences import shrink_sequence_file
     from harness.kernels.targets.registry import prepare
-    from harness.repro import ShrinkRecord, read_repro, require_writable_file, write_repro
+    from harness.reports.words import counted
+    from harness.repro import ShrinkRecord, naming, read_repro, require_writable_file, write_repro
     from harness.repro.replay import recorded_target, relations_to_ask
     from harness.repro.sequences import read_sequence_repro
     from harness.shrink.shrinker import shrink as run_shrinker
@@ -48,10 +49,11 @@ def shrink(
         sys.exit(shrink_sequence_file(file, sequence, target, out, executions, json))
     assert repro is not None
     repro = options.with_checks(repro, checks)
-    chosen = target if target is not None else recorded_target(repro)
+    with naming(file):
+        chosen = target if target is not None else recorded_target(repro)
     prepare(chosen, options.announce)
     how = options.executor_or_default(executor)
-    with WorkerProcess(chosen, how, limit=120.0) as worker:
+    with naming(file), WorkerProcess(chosen, how, limit=120.0) as worker:
         worker.wait_ready()
         outcome = worker.check(repro.case, relations_to_ask(repro), sighted=repro.signature.sighted)
         failure = outcome.failure
@@ -84,8 +86,9 @@ def shrink(
         print(msgspec.json.encode(summary).decode())
     else:
         print(
-            f"{path}: {'nothing to take away, ' if path == file else ''}{final.signature}, {shrunk.executions} "
-            f"executions in {shrunk.seconds:.1f} s{'' if shrunk.complete else ' (budget used up)'}"
+            f"{path}: {'nothing to take away, ' if path == file else ''}{final.signature}, "
+            f"{counted(shrunk.executions, 'execution')} in {shrunk.seconds:.1f} s"
+            f"{'' if shrunk.complete else ' (budget used up)'}"
         )
         for counter in shrunk.passes:
             if counter.executions:

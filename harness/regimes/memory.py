@@ -90,7 +90,7 @@ add_of_layout(
 for _size in (1, 2, 4, 8):
     add_of_layout(
         f"item-size-{_size}",
-        f"elements of {_size} bytes",
+        f"elements of {_size} byte{'s' * (_size > 1)}",
         lambda f, size=_size: any(state.item_size == size for _, state in f.of_layout.states),  # type: ignore[misc]
         reachable=_size in (2, 4),
     )

@@ -3,6 +3,7 @@
 from harness.repro.format import REPRO_VERSION, Origin, Repro, ShrinkRecord
 from harness.repro.store import (
     MAX_BYTES,
+    naming,
     read_repro,
     repro_name,
     require_writable,
@@ -16,6 +17,7 @@ __all__ = [
     "Origin",
     "Repro",
     "ShrinkRecord",
+    "naming",
     "read_repro",
     "repro_name",
     "require_writable",

@@ -13,7 +13,7 @@ from harness.case import InvalidCase
 from harness.case.sequence import SequenceCase, encode_sequence
 from harness.check.outcome import Evidence, Signature
 from harness.repro.format import REPRO_VERSION, Origin, ShrinkRecord, Text
-from harness.repro.store import MAX_BYTES
+from harness.repro.store import MAX_BYTES, text_of
 
 
 class SequenceRepro(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -49,7 +49,7 @@ def read_sequence_repro(path: Path) -> SequenceRepro | None:
     try:
         if not path.is_file() or path.stat().st_size > MAX_BYTES:
             return None
-        text = path.read_bytes()
+        text = text_of(path)
         if msgspec.json.decode(text, type=_Kind).kind != "sequence":
             return None
     except (OSError, msgspec.DecodeError, RecursionError, ValueError):

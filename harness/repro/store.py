@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import errno
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -56,6 +59,11 @@ def _replace(path: Path, text: bytes) -> None:
         raise
 
 
+def text_of(path: Path) -> bytes:
+    """The text of a file, without the byte order mark that some editors put in front of it. Raises OSError."""
+    return path.read_bytes().removeprefix(codecs.BOM_UTF8)
+
+
 def read_repro(path: Path) -> Repro:
     """Read a repro file. Raises InvalidCase, with one line, for whatever is wrong with it."""
     try:
@@ -64,7 +72,7 @@ def read_repro(path: Path) -> Repro:
         size = path.stat().st_size
         if size > MAX_BYTES:
             raise InvalidCase(f"{path}: {size} bytes, more than a repro file may have ({MAX_BYTES})")
-        text = path.read_bytes()
+        text = text_of(path)
     except OSError as error:
         raise InvalidCase(f"{path}: cannot be read: {error.strerror or error}") from error
     _check_version(path, text)
@@ -72,6 +80,17 @@ def read_repro(path: Path) -> Repro:
         return msgspec.json.decode(text, type=Repro)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise InvalidCase(f"{path}: not a valid repro file: {error}") from error
+
+
+@contextlib.contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Whatever is wrong with the case of a file names the file: InvalidCase is raised again with its path in front."""
+    try:
+        yield
+    except InvalidCase as error:
+        if str(error).startswith(f"{path}: "):
+            raise
+        raise InvalidCase(f"{path}: {error}") from error
 
 
 class _Header(msgspec.Struct):
@@ -109,5 +128,10 @@ def require_writable(folder: Path) -> None:
         nearest = nearest.parent
     if not nearest.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(nearest))
-    if not os.access(nearest, os.W_OK | os.X_OK):
-        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(nearest))
+    # Only trying tells: permissions say nothing to a superuser, nor of /proc, a read-only or a full disk.
+    try:
+        with tempfile.TemporaryFile(dir=nearest, prefix=".") as file:
+            file.write(b"\n")
+    except OSError as error:
+        what = f"no file can be written here: {error.strerror or error}"
+        raise OSError(error.errno, what, str(nearest)) from error

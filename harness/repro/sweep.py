@@ -165,7 +165,8 @@ def _affected(
     if not applicable:
         return "Applies to none of the targets" if any(a.answer == "NOT APPLICABLE" for a in answers) else "Not known"
     if not failed:
-        return f"Affects none of the {len(applicable)} targets it applies to"
+        several = f"none of the {len(applicable)} targets" if len(applicable) > 1 else "not the one target"
+        return f"Affects {several} it applies to"
     text = f"Affects {_named(answers, 'FAILED')}"
     others = [answer for answer in failed if not answer.same]
     if others and len(others) < len(failed):

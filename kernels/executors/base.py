@@ -216,6 +216,11 @@ class Executor(abc.ABC):
         """All lines of the kernels launched so far: what `executed_lines` can at most hold."""
         return ()
 
+    def under_way(self, seconds: float) -> tuple[str, Sequence[tuple[str, str, int]]] | None:
+        """The kernel that runs at this moment, and which of its lines it runs during the next `seconds`, as far as they
+        are known; None if none runs. For another thread than the one that launches."""
+        return None
+
 
 @contextlib.contextmanager
 def dispatching(executor: Executor) -> Iterator[None]:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from harness.case import CHECKS
 from harness.kernels.executors.base import Executor
+from harness.suggestions import unknown
 
 _CLASSES = {
     "cuda": "harness.kernels.executors.cuda:CudaExecutor",
@@ -31,7 +32,7 @@ def executor_names() -> tuple[str, ...]:
 def executor_class(name: str) -> type[Executor]:
     """The class called `name`. Raises UnavailableExecutor if there is none."""
     if name not in _CLASSES:
-        raise UnavailableExecutor(f"unknown executor {name!r}; known executors: {', '.join(_CLASSES)}")
+        raise UnavailableExecutor(unknown("executor", [name], _CLASSES))
     module, _, attribute = _CLASSES[name].partition(":")
     found: type[Executor] = getattr(importlib.import_module(module), attribute)
     return found

@@ -42,6 +42,7 @@ from harness.kernels.mutations import (
 )
 from harness.kernels.mutations.mutation import Mutation
 from harness.kernels.targets.base import UnknownTarget
+from harness.suggestions import unknown
 
 ENTRY_POINTS = "mamba_migration_harness.mutations"
 
@@ -99,8 +100,7 @@ def mutation(name: str) -> Mutation:
     try:
         return _table()[name]
     except KeyError:
-        known = ", ".join(mutation_names())
-        raise UnknownTarget(f"unknown mutation {name!r}; known mutations: {known}") from None
+        raise UnknownTarget(unknown("mutation", [name], mutation_names())) from None
 
 
 def split_target(text: str) -> tuple[str, tuple[Mutation, ...]]:

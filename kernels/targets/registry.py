@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import functools
 import importlib.metadata
+import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -19,6 +21,7 @@ from harness.kernels.targets.base import Target, UnknownTarget
 from harness.kernels.targets.downloading import Announce
 from harness.kernels.targets.family import KnownTarget, TargetFamily
 from harness.kernels.targets.vllm.family import VllmFamily
+from harness.suggestions import suggest
 
 if TYPE_CHECKING:
     from harness.kernels.executors.base import Executor
@@ -72,7 +75,16 @@ def parse(text: str) -> ParsedTarget:
             family.check(name)
             return ParsedTarget(text, family, name, mutations)
     forms = ", ".join(form for family in _families() for form in family.forms)
-    raise UnknownTarget(f"unknown target {name!r}; targets are written {forms}")
+    raise UnknownTarget(f"unknown target {name!r}{_meant(name)}; targets are written {forms}")
+
+
+def _meant(name: str) -> str:
+    """What a text that is no target may stand for: a folder, a version, or a name with a typing mistake."""
+    if "/" in name or os.path.isdir(os.path.expanduser(name)):
+        return f"; for a checkout write 'path:{name}'"
+    if re.fullmatch(r"v?\d+(\.\d+)+", name):
+        return f"; for a release write 'vllm=={name.removeprefix('v')}'"
+    return suggest(name, [target.name for target in known_targets() if not target.name.startswith("path:")])
 
 
 def prepare(text: str, announce: Announce | None = None) -> ParsedTarget:

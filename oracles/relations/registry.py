@@ -20,6 +20,7 @@ from harness.oracles.relations.request_order import RequestOrder
 from harness.oracles.relations.scalar_path import ScalarPath
 from harness.oracles.relations.single_requests import SingleRequests
 from harness.oracles.relations.temporal_tiles import TemporalTiles
+from harness.suggestions import unknown
 
 ENTRY_POINTS = "mamba_migration_harness.relations"
 
@@ -59,4 +60,4 @@ def relation(name: str) -> Relation:
     try:
         return relations()[name]
     except KeyError:
-        raise UnknownRelation(f"unknown relation {name!r}; known relations: {', '.join(relations())}") from None
+        raise UnknownRelation(unknown("relation", [name], relations())) from None

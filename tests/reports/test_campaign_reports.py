@@ -18,6 +18,7 @@ from harness.campaign.events import (
     Finding,
     FindingFound,
     FindingShrunk,
+    LineCoverage,
     Notice,
     Summary,
 )
@@ -60,7 +61,7 @@ def events(make_case: Callable[..., Case]) -> list[Event]:
         "seconds": 0.5,
         "cases_per_second": 2.0,
         "regimes": {"decode": 1, "layout-ds": 0},
-        "kernel_lines": [],
+        "kernel_lines": [LineCoverage("copy.py", "move", 4, 4, []), LineCoverage("copy.py", "shift", 3, 5, [7, 9])],
         "findings": [Finding(str(SIGNATURE), ODD_TEXT, "reachable", 3, 1, "out/small.json", {"executions": 17})],
         "exit_status": 1,
         "missing": ["regime layout-ds"],
@@ -92,12 +93,13 @@ def test_terminal(events: list[Event], capsys: pytest.CaptureFixture[str]) -> No
     assert "note something [red]to know[/red]" in lines
     assert "shrunk precopy/memory/wrong-bytes/conv/DS (17 executions, 1.2 s)" in lines
     assert "1 case in 0.5 s (2 a second): judged 0 postprocess, 1 precopy; 1 launch" in lines
-    assert "regimes reached: 1 of 2" in lines
+    assert "reached 1 of 2 regimes, 7 of 9 compiled kernel lines (--verbose names the others)" in lines
     assert "skipped 2: outside-contract" in lines
     assert "finding precopy/memory/wrong-bytes/conv/DS (reachable domain, 1 case): out/small.json" in lines
     assert "missing regime layout-ds: no case" in lines
     assert "skipped advance altogether: no advance: it came with [b]later[/b]" in lines
     assert not any("nothing found" in line for line in lines)
+    assert lines[-1] == "1 finding: 1 of precopy"
 
 
 def test_a_clean_run_says_so(events: list[Event], capsys: pytest.CaptureFixture[str]) -> None:
@@ -107,7 +109,27 @@ def test_a_clean_run_says_so(events: list[Event], capsys: pytest.CaptureFixture[
     with reporter("terminal") as handle:
         for event in (events[0], clean):
             handle(event)
-    assert "nothing found\n" in capsys.readouterr().out
+    assert capsys.readouterr().out.splitlines()[-1] == "nothing found"
+
+
+def test_several_findings_may_be_one_fault(events: list[Event], capsys: pytest.CaptureFixture[str]) -> None:
+    last = events[-1]
+    assert isinstance(last, CampaignFinished)
+    one = last.summary.findings[0]
+    signatures = ("precopy/memory/stray-write/conv/DS", "postprocess/race/between-programs/temporal/-")
+    findings = [one, *(msgspec.structs.replace(one, signature=text) for text in signatures)]
+    with reporter("terminal") as handle:
+        handle(CampaignFinished(msgspec.structs.replace(last.summary, findings=findings)))
+    answer = capsys.readouterr().out.splitlines()[-1]
+    assert answer.startswith("3 findings: 2 of precopy, 1 of postprocess; several may be one fault")
+
+
+def test_what_was_missed_is_said_last_too(events: list[Event], capsys: pytest.CaptureFixture[str]) -> None:
+    last = events[-1]
+    assert isinstance(last, CampaignFinished)
+    with reporter("terminal") as handle:
+        handle(CampaignFinished(msgspec.structs.replace(last.summary, findings=[], exit_status=3)))
+    assert capsys.readouterr().out.splitlines()[-1] == "nothing found, but what is missing was required (status 3)"
 
 
 def test_a_run_that_could_not_save_its_finding_does_not_say_nothing_found(
@@ -135,17 +157,23 @@ def test_what_no_drawn_case_showed_was_not_seen_zero_times(
     assert "0 cases" not in out
 
 
-@pytest.mark.parametrize(("missed", "told"), [(3, "regime-0, regime-1, regime-2"), (30, "30 others; --json counts")])
-def test_a_short_run_does_not_list_all_that_it_has_not_reached(
-    events: list[Event], capsys: pytest.CaptureFixture[str], missed: int, told: str
-) -> None:
+def test_what_was_not_reached_is_named_on_request(events: list[Event], capsys: pytest.CaptureFixture[str]) -> None:
     last = events[-1]
     assert isinstance(last, CampaignFinished)
-    regimes = {"decode": 1, **{f"regime-{i}": 0 for i in range(missed)}}
+    regimes = {"decode": 1, **{f"regime-{i}": 0 for i in range(30)}}
+    finished = CampaignFinished(msgspec.structs.replace(last.summary, regimes=regimes))
     with reporter("terminal") as handle:
-        handle(CampaignFinished(msgspec.structs.replace(last.summary, regimes=regimes)))
+        handle(finished)
     out = capsys.readouterr().out
-    assert f"regimes reached: 1 of {missed + 1}\n  not reached: {told}" in out
+    assert "regime-0" not in out
+    assert "copy.py" not in out
+    with reporter("verbose") as handle:
+        handle(finished)
+    lines = capsys.readouterr().out.splitlines()
+    at = lines.index("reached 1 of 31 regimes, 7 of 9 compiled kernel lines")
+    assert lines[at + 1] == f"  regimes not reached: {', '.join(f'regime-{i}' for i in range(30))}"
+    assert lines[at + 2] == "  kernel move (copy.py): 4 of 4 lines ran"
+    assert lines[at + 3] == "  kernel shift (copy.py): 3 of 5 lines ran; not lines 7, 9"
 
 
 def test_json_is_one_object_on_standard_output(events: list[Event], capsys: pytest.CaptureFixture[str]) -> None:

@@ -82,7 +82,7 @@ def test_everything_is_told(
         "request 0 (slot 0): fresh to column 1, bias 0 -> nothing moves",
         "block 4 [i]holds[/i] the wrong bytes",
         "bytes that had to be written hold something else (violation wrong-bytes)",
-        "docs/domain.md explains the words",
+        "docs/violations.md explains a finding's name",
         "group 1, layer 0, temporal state 0, block 4: wrong bytes, 3 bytes before aa bb cc expected 01 02 03 found 0a",
         "40 bytes differ in all",
         "detail [b]one[/b]",

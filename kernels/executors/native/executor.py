@@ -90,6 +90,7 @@ class NativeExecutor(Executor):
         self._loaded: list[Variant] = []
         self._executed: set[SourceLine] = set()
         self._known: set[SourceLine] = set()
+        self._running: Variant | None = None
         self._lock = threading.Lock()
 
     @classmethod
@@ -166,6 +167,10 @@ class NativeExecutor(Executor):
         """All lines of the variants launched so far: what `executed_lines` can at most hold."""
         return self._known.union(*(variant.all_lines() for variant in self._loaded))
 
+    def under_way(self, seconds: float) -> tuple[str, Sequence[SourceLine]] | None:
+        variant = self._running
+        return None if variant is None else (variant.name, sorted(variant.lines_during(seconds)))
+
     def forget_lines(self) -> None:
         """Start `executed_lines` anew."""
         self._executed = set()
@@ -217,7 +222,9 @@ class NativeExecutor(Executor):
             recorder = self._recorder if variant.options.record else None
             if recorder is not None:
                 recorder.begin()
+            self._running = variant
             count = variant.launch(grid, address, self._watch.address, arguments)
+            self._running = None
             if recorder is not None and self._arena is not None:
                 self._recorded.append(recorder.launch(variant, grid, self._arena.address))
             self.launches += 1

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import struct
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -86,6 +87,15 @@ class Variant:
     def executed_lines(self) -> set[SourceLine]:
         """Lines of the blocks that have run."""
         return {line for block in np.flatnonzero(self._lines) for line in self._block(int(block))}
+
+    def lines_during(self, seconds: float) -> set[SourceLine]:
+        """Lines of the blocks that run during the next `seconds`, while another thread launches this."""
+        before = self._lines.copy()
+        self._lines.fill(0)
+        time.sleep(seconds)
+        now = self.executed_lines()
+        self._lines |= before
+        return now
 
     def all_lines(self) -> set[SourceLine]:
         """Lines of all recorded blocks."""

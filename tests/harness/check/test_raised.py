@@ -117,6 +117,35 @@ def test_a_kernel_that_does_not_compile_is_no_verdict(shop: Any, case: Case) -> 
     assert str(caught.value) == ("pretended: kernel copy does not compile at `b = oops(a)`: oops is not defined")
 
 
+def test_a_kernel_that_does_not_compile_is_located_where_it_is_wrong(shop: Any, case: Case) -> None:
+    """Triton wraps what is wrong in a function once more at each call of it."""
+
+    class Generator:
+        """Stands for Triton's code generator of one function."""
+
+        def __init__(self, file_name: str, begin_line: int, src: str) -> None:
+            self.file_name, self.begin_line = file_name, begin_line
+            self.jit_fn = type("Function", (), {"src": src})()
+
+        def visit(self, line: int, inner: Callable[[], None]) -> None:
+            try:
+                inner()
+            except CompilationError as error:
+                raise CompilationError(self.jit_fn.src, line, "") from error
+
+        def fail(self) -> None:
+            raise CompilationError(self.jit_fn.src, 2, "NameError('oops is not defined')")
+
+    inner = Generator("/src/shift.py", 40, "def shift(a):\n    return oops(a)")
+    outer = Generator("/src/copy.py", 10, "def copy(a):\n    return shift(a)")
+    with pytest.raises(KernelDoesNotCompile) as caught:
+        shop.check(case, lambda s: outer.visit(2, inner.fail))
+    assert str(caught.value) == (
+        "pretended: kernel shift does not compile in shift.py line 42 at `return oops(a)`: "
+        "NameError('oops is not defined')"
+    )
+
+
 def test_a_static_assertion_is_a_refusal(shop: Any, case: Case) -> None:
     def harm(s: Any) -> None:
         raise CompileTimeAssertionFailure("def copy(a):\n    tl.static_assert(False)", 2, "")

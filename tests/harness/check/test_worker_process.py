@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import time
@@ -60,6 +61,10 @@ def test_a_lost_worker_is_a_verdict(
     assert "\n" not in outcome.failure.evidence.summary
     if how == "segfault":
         assert any("string_at" in line for line in outcome.failure.evidence.details), "faulthandler's trace is kept"
+    if how == "hang":
+        assert outcome.failure.evidence.details[-2] == "nothing heard for 4 seconds"
+        where = outcome.failure.evidence.details[-1]
+        assert re.fullmatch(r"the host's code is at broken_targets\.py line \d+, in hang", where)
     assert not worker.alive
     with pytest.raises(ProcessLookupError):
         os.kill(number, 0)

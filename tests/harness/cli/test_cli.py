@@ -9,9 +9,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from harness.repro import read_repro
+from harness.case import Case
+from harness.repro import read_repro, write_repro
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 Command = Callable[..., tuple[int, str, str]]
@@ -69,7 +71,10 @@ def test_the_help_names_every_command_and_status(command: Command) -> None:
     assert (status, err) == (0, "")
     for name in COMMANDS:
         assert f"\n  {name} " in out
-    for status_line in ("0 nothing found or FIXED; 1 findings or FAILED; 2 bad usage", "; 130 interrupted."):
+    for status_line in (
+        "0 nothing found or FIXED; 1 findings or FAILED; 2 bad usage",
+        "; 130 interrupted; 141 nobody read the output.",
+    ):
         assert status_line in " ".join(out.split())
     assert "..." not in out.partition("Commands:")[2], "no command is described by half a sentence"
 
@@ -109,9 +114,28 @@ def test_the_version(command: Command) -> None:
         (["run", "--seed", str(2**63)], "--seed"),
         (["run", "--workers", "0"], "--workers"),
         (["run", "--ops", "nonsense"], "unknown operation"),
+        (["run", "--ops", "postproces"], "unknown operation 'postproces'; did you mean 'postprocess'?; known: "),
+        (["run", "--require", "padded-pages"], "did you mean 'padded-page'?"),
+        (["run", "--relations", "repetitions"], "did you mean 'repetition'?"),
+        (["run", "-t", "builtin+wrong-groups"], "did you mean 'wrong-group'?"),
+        (["run", "-t", "biultin"], "did you mean 'builtin'?"),
+        (["run", "-t", "../somewhere"], "for a checkout write 'path:../somewhere'"),
+        (["run", "-t", "0.33.0"], "for a release write 'vllm==0.33.0'"),
+        (["run", "-e", "nativ"], "did you mean 'native'?"),
+        (["run", "--checks", "race"], "did you mean 'races'?"),
+        (["run", "--domain", "reachabel"], "did you mean 'reachable'?"),
+        (["run", "--include-known"], "--include-known: only with --ops sequences"),
+        (["run", "--resume-sequences"], "--resume-sequences: only with --ops sequences"),
+        (["run", "--pins", "runner=V1"], "--pins: only with --ops sequences"),
+        (["run", "--bytes", "--cases-out", "x"], "--bytes and --cases-out: only with --ops sequences"),
+        (["run", "--ops", "sequences", "--domain", "total"], "--domain: not with step sequences alone"),
+        (["run", "--ops", "sequences", "--scale", "small", "--order", "natural"], "--scale and --order: not with"),
+        (["run", "--ops", "sequences", "--require", "decode"], "--require: not with step sequences"),
+        (["run", "--ops", "sequences", "-e", "native"], "only with --bytes"),
+        (["run", "--ops", "sequences,precopy", "--targets", "builtin"], "not --targets"),
         (["run", "--ops", ""], "unknown operation"),
         (["run", "--domain", "nonsense"], "unknown domain 'nonsense'"),
-        (["run", "--require", "nonsense"], "unknown regime nonsense"),
+        (["run", "--require", "nonsense"], "unknown regime 'nonsense'"),
         (["run", "--scale", "nonsense"], "unknown scale 'nonsense'"),
         (["replay"], "file"),
         (["replay", "/nonexistent.json"], "/nonexistent.json: no such file"),
@@ -154,6 +178,64 @@ def test_an_output_folder_that_cannot_be_written(
     assert err.startswith(f"harness: {tmp_path / 'file'}: ")
     assert "found" not in out
     assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "-t", "builtin", "--out", "/proc/x"],
+        ["run", "--ops", "sequences", "--out", "/proc/x/y"],
+        ["run", "--ops", "sequences", "--bytes", "--cases-out", "/proc/x"],
+        ["run", "--targets", "builtin,vllm>=0.33", "--out", "/proc/x"],
+        ["shrink", "FILE", "--out", "/proc/x.json"],
+        ["demo", "--out", "/proc/x"],
+    ],
+    ids=" ".join,
+)
+def test_where_not_even_a_superuser_can_write(
+    command: Command, frozen: Path, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Told before any case: what permissions say is not enough."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HARNESS_OFFLINE", "1")
+    file = str(frozen / "wrong-group-minimal.json")
+    status, out, err = command(*(file if argument == "FILE" else argument for argument in arguments))
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith("harness: /proc: no file can be written here: ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_probe_is_left_where_nothing_is_found(
+    command: Command, executor_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    arguments = ["run", "-t", "builtin", "-e", executor_name, "--cases", 1, "--scale", "small", "--ops", "all"]
+    assert command(*arguments)[0] in (0, 3)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["show", "replay", "shrink", "sweep"])
+def test_a_byte_order_mark_is_no_matter(command: Command, frozen: Path, tmp_path: Path, name: str) -> None:
+    """Some editors put one in front of what they save: the file is read, and here its case is refused."""
+    text = (frozen / "wrong-group-minimal.json").read_bytes().replace(b'"version": 1', b'"version": 99')
+    (tmp_path / "bug.json").write_bytes(b"\xef\xbb\xbf" + text)
+    status, out, err = command(name, tmp_path / "bug.json")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "`$.case.version`" in err
+
+
+@pytest.mark.parametrize("name", ["show", "replay", "shrink"])
+def test_what_is_outside_the_preconditions_is_refused_as_a_whole(
+    command: Command, frozen: Path, executor_name: str, tmp_path: Path, name: str, make_case: Callable[..., Case]
+) -> None:
+    repro = read_repro(frozen / "wrong-group-minimal.json")
+    outside = make_case(tables=(((1, 2),), ((2, 1),)))
+    write_repro(tmp_path / "bug.json", msgspec.structs.replace(repro, case=outside))
+    choice = () if name == "show" else ("-t", "builtin", "-e", executor_name)
+    status, out, err = command(name, tmp_path / "bug.json", *choice)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert err.startswith(f"harness: {tmp_path / 'bug.json'}: ")
 
 
 def test_a_run_for_machines(harness: Run, executor_name: str, tmp_path: Path) -> None:

@@ -114,6 +114,23 @@ def test_an_interrupt_ends_everything(
     check_ended(workers, tmp_path / "findings")
 
 
+@pytest.mark.parametrize("pause", [0.0, 0.1, 0.25])
+def test_an_impatient_interrupt_changes_nothing(
+    start: Callable[..., subprocess.Popen[str]], executor_name: str, pause: float
+) -> None:
+    arguments = ["run", "-t", "builtin", "-e", executor_name, "--budget", "5m", "--scale", "small"]
+    process = start(*arguments)
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("builtin on ")  # the campaign is under way
+    workers = children(process.pid)
+    for _ in range(3):
+        os.killpg(process.pid, signal.SIGINT)
+        time.sleep(pause)
+    _, err = process.communicate(timeout=30)
+    assert (process.returncode, err) == (130, "harness: interrupted\n")
+    assert wait_for(lambda: not any(map(is_running, workers)))
+
+
 def test_killing_the_parent_ends_a_worker_that_hangs(
     start: Callable[..., subprocess.Popen[str]], tmp_path: Path, executor_name: str
 ) -> None:

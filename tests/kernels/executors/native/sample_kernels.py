@@ -153,6 +153,15 @@ def block_copy(base, stride: tl.int64, source_block, target_block, BLOCK: tl.con
 
 
 @triton.jit
+def wait_for(flag, out):
+    """Does not end before `flag` is set."""
+    seen = tl.load(flag)
+    while seen == 0:
+        seen = tl.load(flag)
+    tl.store(out, seen)
+
+
+@triton.jit
 def collatz(starts, steps, n):
     """Steps of the 3n + 1 walk: a loop whose length depends on data, and an early return."""
     i = tl.program_id(0)

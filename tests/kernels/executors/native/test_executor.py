@@ -7,6 +7,8 @@ import inspect
 import os
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -106,6 +108,27 @@ def test_executed_lines(bench: Any) -> None:
     assert {line.file for line in bench.executor.executed_lines()} == {kernel.fn.__code__.co_filename}
     bench.executor.forget_lines()
     assert bench.executor.executed_lines() == set()
+
+
+def test_where_a_kernel_is_that_does_not_end(bench: Any) -> None:
+    kernel = bench.kernels.wait_for
+    flag, out = bench.put([0], torch.int32), bench.put([0], torch.int32)
+    assert bench.executor.under_way(0.0) is None
+    launch = threading.Thread(target=lambda: kernel[(1,)](flag, out), daemon=True)
+    launch.start()
+    deadline = time.monotonic() + 60
+    while bench.executor.under_way(0.0) is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    bench.executor.under_way(0.5)  # until it is in its loop for sure
+    name, lines = bench.executor.under_way(0.5)
+    flag[0] = 7
+    launch.join(60)
+    assert (name, out.tolist()) == ("wait_for", [7])
+    assert lines_of(kernel, lines) <= {"while seen == 0:", "seen = tl.load(flag)"}
+    assert lines
+    assert "tl.store(out, seen)" in lines_of(kernel, bench.executor.executed_lines())
+    assert bench.executor.under_way(0.0) is None
 
 
 def test_lines_of_device_functions_are_their_own(bench: Any) -> None:

@@ -1,0 +1,109 @@
+"""The documents say what is so: every violation has its row, and the examples run as they stand."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.check.evidence import OBJECTS
+from harness.oracles.meaning.violation import KINDS
+from harness.reports import words
+
+ROOT = Path(__file__).resolve().parents[1]
+VIOLATIONS = (ROOT / "docs" / "violations.md").read_text(encoding="utf-8")
+EXTENDING = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def rows(text: str) -> dict[str, str]:
+    """The first two cells of each row whose first one is a name."""
+    return dict(re.findall(r"^\| `([^`]+)` \| ([^|]+?) \|", text, re.MULTILINE))
+
+
+def test_every_violation_is_explained_and_no_other() -> None:
+    kernels, _, sequences = VIOLATIONS.partition("## meaning")
+    assert rows(sequences) == {**KINDS, "exception-NAME": "production code raised that exception"}
+    explained = rows(kernels)
+    for ending in ("crash-SIGNAL", "exit-STATUS"):
+        assert explained.pop(ending)
+    assert set(explained) == set(words._VIOLATIONS)
+    for name, meaning in words._VIOLATIONS.items():
+        assert explained[name].startswith(meaning), name
+
+
+def test_every_kind_of_object_is_explained() -> None:
+    (row,) = re.findall(r"^\| object \| (.+) \|$", VIOLATIONS, re.MULTILINE)
+    for kind in (*OBJECTS, "call", "half-way", "process", "transfer", "mamba"):
+        assert f"`{kind}`" in row
+
+
+def examples(language: str) -> dict[str, str]:
+    """The blocks of code of the page that name a file in their first line."""
+    found = re.findall(rf"```{language}\n# (\S+\.\w+)\n(.*?)```", EXTENDING, re.DOTALL)
+    assert len(dict(found)) == len(found)
+    return dict(found)
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """The folder that holds the package of the examples, as an installation would leave it."""
+    folder = tmp_path / "installed"
+    for name, text in examples("python").items():
+        if name.startswith("my_checks/"):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text)
+    project = tomllib.loads(examples("toml")["pyproject.toml"])["project"]
+    info = folder / f"my_checks-{project['version']}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    lines = []
+    for group, points in project["entry-points"].items():
+        lines += [f"[{group}]", *(f"{name} = {place}" for name, place in points.items())]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+    return folder
+
+
+def test_the_example_of_a_mutation_is_found(harness: Command, package: Path, executor_name: str) -> None:
+    path = os.pathsep.join([str(ROOT), str(package)])
+    arguments = ["--ops", "postprocess", "--cases", 200, "--scale", "small", "--relations", "none", "--no-shrink"]
+    ran = harness(
+        "run", "-t", "builtin+short-bias", "-e", executor_name, *arguments, "--fail-fast", "--json", PYTHONPATH=path
+    )
+    assert ran.returncode == 1, ran.stderr
+    assert {finding["signature"].split("/")[0] for finding in json.loads(ran.stdout)["findings"]} == {"postprocess"}
+
+
+def test_the_example_of_a_relation_is_judged(harness: Command, package: Path, executor_name: str) -> None:
+    path = os.pathsep.join([str(ROOT), str(package)])
+    arguments = ["--relations", "other-payload", "--cases", 16, "--scale", "small"]
+    ran = harness("run", "-t", "builtin", "-e", executor_name, *arguments, "--json", PYTHONPATH=path)
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)["relations"] == {"other-payload": 16}
+
+
+def test_the_example_of_a_regime_is_reached() -> None:
+    """In a process of its own: regimes stay once they are there."""
+    script = f"""
+from harness.engines.random import Recipe, case_at
+from harness.regimes import REGIMES, regimes_of
+from harness.regimes.registry import add
+
+before = set(REGIMES)
+{examples("python")["harness/regimes/blocks.py"]}
+(name,) = set(REGIMES) - before
+recipe = Recipe(seed=0, domains=("reachable",), operations=("precopy",), scale="small")
+assert any(name in regimes_of(case_at(recipe, index)) for index in range(64)), name
+assert not all(name in regimes_of(case_at(recipe, index)) for index in range(64)), name
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ran = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
