@@ -150,8 +150,12 @@ class _TerminalReport:
             self._console.print(Text(text, style="bold red"))
         elif summary.exit_status == 0:
             self._console.print(Text("nothing found", style="bold green"))
+        elif summary.harness_failures:
+            text = "nothing found in what could be judged; the harness itself failed in the rest (status 4)"
+            self._console.print(Text(text, style="bold red"))
         elif summary.missing and summary.exit_status == MISSED:
-            self._console.print(Text("nothing found, but what is missing was required (status 3)", style="bold red"))
+            text = "nothing found, but what is missing was required (status 3): a longer run may reach it"
+            self._console.print(Text(text, style="bold red"))
 
 
 def _seen(cases: int) -> str:

@@ -59,6 +59,14 @@ def is_from_outside(violation: str) -> bool:
     return violation in ("crash-SIGKILL", "crash-SIGTERM", "crash-SIGHUP")
 
 
+def seconds_in_line(process: int) -> float:
+    """How long a process has been ready to run while others had the processors; 0 where the system does not say."""
+    try:
+        return int(Path(f"/proc/{process}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):
+        return 0.0
+
+
 class WorkerLost(Exception):
     """The worker died or was killed while judging.
 
@@ -100,7 +108,12 @@ def _last_words(text: str) -> tuple[str, ...]:
     """The lines that tell how a process ended: the trace of a fatal error from its head on, else the last lines."""
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("Extension modules:")]
     fatal = [i for i, line in enumerate(lines) if line.startswith("Fatal Python error")]
-    return tuple(lines[fatal[-1] :][:8] if fatal else lines[-3:])
+    if not fatal:
+        return tuple(lines[-3:])
+    trace = lines[fatal[-1] :]
+    # Other threads come first, and have nothing to do with it.
+    current = next((i for i, line in enumerate(trace) if line.startswith("Current thread")), 1)
+    return (trace[0], *trace[current : current + 7])
 
 
 class WorkerProcess:
@@ -152,6 +165,7 @@ class WorkerProcess:
             )
         self.connection = Connection(mine.detach())
         self.last_heard = time.monotonic()
+        self._counted_from, self._waited = -1.0, 0.0
 
     def wait_ready(self, *, again: bool = True) -> None:
         """Wait for the target to be loaded. Raises WorkerRefused, or WorkerError also for a process that died of it.
@@ -289,7 +303,15 @@ class WorkerProcess:
 
     def overdue(self) -> bool:
         """Whether the worker has said nothing for longer than the limit; what nobody listened to yet was said."""
-        return time.monotonic() - self.last_heard > self._limit and not self.connection.poll()
+        return self._silence(self._limit) > self._limit and not self.connection.poll()
+
+    def _silence(self, limit: float) -> float:
+        """Seconds since the worker was heard, but for those in which it waited for a processor: where a machine is too
+        busy to run it, that is no hang. To be called about once a second, so that it knows from when to count."""
+        if self._counted_from != self.last_heard:
+            self._counted_from, self._waited = self.last_heard, seconds_in_line(self._process.pid)
+        silence = time.monotonic() - self.last_heard
+        return silence if silence < limit else silence - (seconds_in_line(self._process.pid) - self._waited)
 
     def kill_hung(self) -> WorkerLost:
         """End a worker that is overdue; the last thing it is asked is where it was."""
@@ -303,8 +325,11 @@ class WorkerProcess:
     def _receive(self, limit: float) -> tuple[str, Any]:
         self.last_heard = time.monotonic()
         while True:
-            if not self.connection.poll(max(0.0, self.last_heard + limit - time.monotonic())):
-                raise self.kill_hung()
+            left = limit - self._silence(limit)
+            if not self.connection.poll(max(0.0, min(left, 1.0))):
+                if left <= 0:
+                    raise self.kill_hung()
+                continue
             answer = self.hear()
             if answer is not None:
                 return answer

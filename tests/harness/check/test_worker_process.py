@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from harness.case import Case, InvalidCase, Precopy, PrecopyRow
+from harness.check import worker_process
 from harness.check.worker_process import WorkerError, WorkerProcess, WorkerRefused
 from harness.engines.random import Recipe
 from harness.engines.relations import RelationPolicy
@@ -73,6 +74,25 @@ def test_a_lost_worker_is_a_verdict(
         assert worker.alive
         assert worker.check(make_case(SAFE)).failure is None
         assert str(worker.check(make_case(HARMFUL)).signature) == wanted
+
+
+def test_a_machine_too_busy_to_run_a_worker_is_no_hang(
+    start: Callable[..., WorkerProcess], make_case: Callable[..., Case], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As long as it stands in line for a processor, it cannot answer."""
+    worker = start("hang", limit=1.0)
+    began = time.monotonic()
+    busy = 3.0
+    monkeypatch.setattr(worker_process, "seconds_in_line", lambda process: min(time.monotonic() - began, busy))
+    outcome = worker.check(make_case(HARMFUL))
+    assert str(outcome.signature) == "precopy/isolation/hang/process/-"
+    assert time.monotonic() - began >= busy
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_standing_in_line_is_counted() -> None:
+    assert worker_process.seconds_in_line(os.getpid()) >= 0
+    assert worker_process.seconds_in_line(2**30) == 0
 
 
 def test_what_was_killed_from_outside_is_asked_once_more(
