@@ -67,6 +67,7 @@ def events(make_case: Callable[..., Case]) -> list[Event]:
         "missing": ["regime layout-ds"],
         "lacking": {"advance": "no advance: it came with [b]later[/b]"},
         "relations": {},
+        "harness_failures": 0,
     }
     return [
         CampaignStarted("builtin+x", "native", recipe, 10, None, 2),
@@ -131,6 +132,15 @@ def test_what_was_missed_is_said_last_too(events: list[Event], capsys: pytest.Ca
         handle(CampaignFinished(msgspec.structs.replace(last.summary, findings=[], exit_status=3)))
     answer = capsys.readouterr().out.splitlines()[-1]
     assert answer == "nothing found, but what is missing was required (status 3): a longer run may reach it"
+
+
+def test_what_could_not_be_judged_is_said_last(events: list[Event], capsys: pytest.CaptureFixture[str]) -> None:
+    last = events[-1]
+    assert isinstance(last, CampaignFinished)
+    failed = msgspec.structs.replace(last.summary, findings=[], exit_status=4, harness_failures=2)
+    with reporter("terminal") as handle:
+        handle(CampaignFinished(failed))
+    assert capsys.readouterr().out.splitlines()[-1].startswith("nothing found in what could be judged; the harness")
 
 
 def test_a_run_that_could_not_save_its_finding_does_not_say_nothing_found(
