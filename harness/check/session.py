@@ -6,6 +6,7 @@ back, compare with what the oracle expects; then the next operation, on the memo
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -309,8 +310,11 @@ class Session:
             if self._shadowing is not None:
                 self._shadowing.fill(before, expected)
         else:
+            arena, arguments = self._require_arena(), self._arguments(case, plan, index)
+            watching = contextlib.nullcontext() if shadowing is None else shadowing.following(arena, private)
             try:
-                call.run(bound, case, index, self._arguments(case, plan, index), host)
+                with watching:
+                    call.run(bound, case, index, arguments, host)
             except Exception as error:
                 if expected is None or not self._has_to_raise(expected, error):
                     raise

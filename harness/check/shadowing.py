@@ -1,16 +1,19 @@
 """Shadowing follows what nobody has defined through the operations of one case, beside its bytes.
 
-The executor's kernels carry shadows along in memory of their own (harness.memory.shadow says what they are). Host code
-of a target writes without telling: of a target's own buffers, what does not hold poison any more counts as defined.
+The executor's kernels carry shadows along in memory of their own (harness.memory.shadow says what they are), and plain
+copies of host code do (harness.check.host_copies). Whatever else host code writes it does not tell: of a target's own
+buffers, what does not hold poison any more counts as defined.
 """
 
 from __future__ import annotations
 
 from harness.case import Case
+from harness.check.host_copies import HostCopies
 from harness.check.outcome import Evidence, Signature
 from harness.check.private_memory import PrivateMemory
 from harness.check.sight import undefined_evidence
 from harness.kernels.executors.base import Arena
+from harness.kernels.executors.host_memory import HostArena
 from harness.memory import Image, MemoryPlan, define_arrays, initial_shadow
 from harness.oracles.expected import Expected
 from harness.oracles.undefined import trace
@@ -47,6 +50,11 @@ class Shadowing:
             shadow[written] = 0
             self._arena.write(self._start, shadow)
         self._unwritten = unwritten
+
+    def following(self, memory: Arena, private: PrivateMemory) -> HostCopies:
+        """What to enter while host code of the target runs on `memory`."""
+        assert isinstance(memory, HostArena), "no other memory has shadows"
+        return HostCopies(memory, self._arena, lambda: self.refresh(private))
 
     def fill(self, before: Image, expected: Expected) -> None:
         """The harness itself does what is expected."""

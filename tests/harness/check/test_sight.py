@@ -158,6 +158,42 @@ def test_host_code_sees_high_addresses(make_case: Callable[..., Case]) -> None:
     assert str(found.signature) == "precopy/exception/ValueError/call/-"
 
 
+SNAPSHOTS = {
+    "copied": "self._snapshot.copy_(accepted[: self._table_rows])",
+    "copied twice": "self._snapshot.copy_(accepted[: self._table_rows].clone())",
+    "by way of another type": "self._snapshot.copy_(accepted[: self._table_rows].long())",
+    "picked": "self._snapshot.copy_(accepted[torch.arange(self._table_rows)])",
+    "picked into place": (
+        "torch.index_select(accepted, 0, torch.arange(self._table_rows), out=self._snapshot[: self._table_rows])"
+    ),
+}
+"""Ways of host code to copy the counts, all of them right."""
+
+
+@pytest.mark.parametrize("how", SNAPSHOTS)
+@pytest.mark.parametrize("high", [False, True])
+def test_what_host_code_copies_stays_undefined(how: str, high: bool, make_case: Callable[..., Case]) -> None:
+    """A kernel reads a stale count from a copy of the counts: nothing but this check sees it."""
+    operation = Postprocess(runner="V2", rows=(SHIFT,))
+    layout = msgspec.structs.replace(make_case(operation).layout, table_rows=2)
+    case = make_case(operation, layout=layout, tables=(((1, 2, 2),), ((3, 4, 4),)))
+    copies = Rewrite("FusedContext.postprocess_in_place", SNAPSHOTS["copied"], SNAPSHOTS[how])
+    reads = Rewrite(
+        "postprocess_kernel",
+        "        if (bias >= 0) & ((bias > 0) |",
+        "        if tl.load(accepted + 1) > 99:\n            tl.store(accepted_out + slot, 99)\n"
+        "        if (bias >= 0) & ((bias > 0) |",
+    )
+    right = Mutation("planted", "no fault", {"builtin": {"fused/context.py": [[copies]]}})
+    wrong = Mutation(
+        "planted", "a fault", {"builtin": {"fused/context.py": [[copies]], "fused/postprocess.py": [[reads]]}}
+    )
+    assert outcome(case, right, high=high).failure is None
+    found = outcome(case, wrong, high=high)
+    assert str(found.signature) == "postprocess/undefined/branch/private/-"
+    assert outcome(case, wrong, checks=("memory", "races"), high=high).failure is None
+
+
 HARMLESS: dict[str, tuple[Operation, str, Rewrite, str]] = {
     "a branch on a stale count": (
         Postprocess(runner="V2", rows=(SHIFT,)),
