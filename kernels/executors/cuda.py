@@ -69,6 +69,12 @@ class CudaExecutor(Executor):
 STAGING_BYTES = 1 << 26
 """Page-locked host memory through which small copies go."""
 
+FEW_SPANS = 8
+"""So many spans are copied one by one; more of them cost less gathered on the device, byte by byte."""
+
+GATHERED_BYTES = 1 << 22
+"""Most bytes that are gathered: each needs an index of eight."""
+
 
 class CudaArena(Arena):
     """One allocation on a CUDA device.
@@ -87,6 +93,7 @@ class CudaArena(Arena):
             raise ExecutorCannot(f"{device} has no room for {size} bytes") from error
         self._staging = torch.empty(STAGING_BYTES, dtype=torch.uint8, pin_memory=True)
         self._used = 0
+        self._gathered: tuple[Sequence[tuple[int, int]], torch.Tensor] | None = None
         self.size = size
         self.address = self._memory.data_ptr()
 
@@ -113,8 +120,11 @@ class CudaArena(Arena):
             return
         staged.numpy()[:] = data
         place = 0
-        for offset, size in spans:
-            self._check(offset, size)
+        index, apart = self._split(spans)
+        if index is not None:
+            place = len(index)
+            self._memory.index_copy_(0, index, staged[:place].to(self._memory.device, non_blocking=True))
+        for offset, size in apart:
             self._memory[offset : offset + size].copy_(staged[place : place + size], non_blocking=True)
             place += size
 
@@ -126,13 +136,33 @@ class CudaArena(Arena):
         if staged is None:
             staged = torch.empty(total, dtype=torch.uint8)
         place = 0
-        for offset, size in spans:
-            self._check(offset, size)
+        index, apart = self._split(spans)
+        if index is not None:
+            place = len(index)
+            staged[:place].copy_(self._memory.index_select(0, index), non_blocking=True)
+        for offset, size in apart:
             staged[place : place + size].copy_(self._memory[offset : offset + size], non_blocking=True)
             place += size
         self._wait()
         found: np.ndarray = staged.numpy().copy()
         return found
+
+    def _split(self, spans: Sequence[tuple[int, int]]) -> tuple[torch.Tensor | None, Sequence[tuple[int, int]]]:
+        """The index of all bytes of the first spans, which cases of a layout share, and the spans that remain.
+
+        The last span holds the arguments of one case. No index where it would not pay.
+        """
+        for offset, size in spans:
+            self._check(offset, size)
+        if len(spans) <= FEW_SPANS or sum(size for _, size in spans[:-1]) > GATHERED_BYTES:
+            return None, spans
+        if self._gathered is None or self._gathered[0] != spans[:-1]:
+            import numpy as np
+            import torch
+
+            index = np.concatenate([np.arange(offset, offset + size) for offset, size in spans[:-1]])
+            self._gathered = spans[:-1], torch.from_numpy(index).to(self._memory.device)
+        return self._gathered[1], spans[-1:]
 
     def _staged(self, size: int) -> torch.Tensor | None:
         """Page-locked memory that no queued copy uses, waiting for those if need be; None for more than there is."""

@@ -51,6 +51,24 @@ def test_bytes_come_back_and_tensors_see_exactly_theirs(executor: CudaExecutor) 
         arena.read(4000, 97)
 
 
+@pytest.mark.parametrize("count", [3, 40])
+def test_spans_go_and_come_together(executor: CudaExecutor, count: int) -> None:
+    """Few are copied one by one, many gathered on the device; the bytes between them stay as they are."""
+    arena = executor.allocate(1 << 16)
+    before = np.full(1 << 16, 7, dtype=np.uint8)
+    for shift in (0, 3):  # other spans than the time before
+        arena.write(0, before)
+        spans = tuple((shift + 1000 * i + i, 100 + i) for i in range(count))
+        data = (np.arange(sum(size for _, size in spans)) % 251).astype(np.uint8)
+        arena.write_all(spans, data)
+        assert np.array_equal(arena.read_all(spans), data)
+        expected, place = before.copy(), 0
+        for offset, size in spans:
+            expected[offset : offset + size] = data[place : place + size]
+            place += size
+        assert np.array_equal(arena.read(0, 1 << 16), expected)
+
+
 def test_a_size_that_does_not_fit_is_no_crash(executor: CudaExecutor) -> None:
     with pytest.raises(ExecutorCannot, match="has no room"):
         executor.allocate(2**46)
