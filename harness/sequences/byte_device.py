@@ -91,8 +91,8 @@ class ByteDevice:
         """Up to the forward pass; the symbolic device has just done its part of it."""
         if plan.zeroed:
             self._pages.forget(plan.zeroed)
-        for source, destination in plan.copies:
-            self._pages.copy(source, destination)
+        if plan.copies:
+            self._pages.copy(plan.copies)
         for row in plan.rows:
             self._write_tables(row.slot, row.mamba)
         self._arena.write(0, self._shadow)

@@ -14,6 +14,7 @@ import msgspec
 
 from harness.case.problem import InvalidCase
 from harness.generators.sequences.configurations import Pins
+from harness.sequences.fixes import ENGINE_FIXES
 
 
 class Fault(NamedTuple):
@@ -51,6 +52,12 @@ FIXES = {
     "forget-unscheduled": "a request preempted in the step that scheduled it takes the blocks cached for it out again",
     "drained-queue": "a V1 worker takes the scheduler's counts as they are once all outputs were delivered",
     "keep-accepted": "a V1 row that was left out of a step finds its accepted count again",
+    "zero-draft-rows": "a V1 decode without drafts runs as a speculative row with none, as since 0.32",
+    "padded-prompt-tails": "a V2 row that is one token and its padding runs as a decode, as since 0.31",
+    "defer-fresh-sources": "a request waits whose partial hit would be copied from a block that this step fills",
+    "tails-of-prompts": "a partial entry is registered only by a step that computes tokens of the prompt",
+    "relocate-at-checkpoints": "a step with a checkpoint inside moves speculative blocks on like any other, as in 0.32",
+    "discard-frames": "a forced reset discards as many outputs as are in flight, not as many tokens",
 }
 
 
@@ -82,6 +89,9 @@ class Controls(msgspec.Struct, frozen=True, kw_only=True):
             _wrap_split(engine, _realigned(engine))
         if "forget-unscheduled" in self.fixes:
             _forget_unscheduled(engine)
+        for name, change in ENGINE_FIXES.items():
+            if name in self.fixes:
+                change(engine)
         if "keep-accepted" in self.fixes:
             worker.keeps_accepted = True
         if "settled-counts" in self.fixes:
@@ -90,6 +100,10 @@ class Controls(msgspec.Struct, frozen=True, kw_only=True):
             worker.checkpoints.only_with_block = True
         if "fresh-rows" in self.fixes:
             worker.pads_fresh_rows = False
+        if "zero-draft-rows" in self.fixes:
+            worker.runs_zero_drafts_as_decodes = True
+        if "padded-prompt-tails" in self.fixes:
+            worker.runs_one_token_as_decode = True
 
 
 def _wrap_split(engine: Any, rule: Callable[..., int]) -> None:

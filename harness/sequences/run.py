@@ -143,6 +143,8 @@ class SequenceRun:
         elif isinstance(event, Reset):
             if self.engine.reset(event.running):
                 self.counters["cache resets"] += 1
+            if "discard-frames" in self.controls.fixes:
+                self._discard_frames()
         elif isinstance(event, Pause):
             self.engine.pause(event.mode)
             self.counters["pauses"] += 1
@@ -161,6 +163,13 @@ class SequenceRun:
         self._hashed[name] = 0
         self._learn_hashes(name, self._requests[name])
         self.counters["requests"] += 1
+
+    def _discard_frames(self) -> None:
+        """A fix: what a release drops after a forced reset are outputs, so it is outputs that are counted."""
+        for name, request in self.engine.scheduler.requests.items():
+            if getattr(request, "async_tokens_to_discard", 0):
+                in_flight = sum(1 for _, _, outcome in self._queue if name in outcome and outcome[name][1])
+                request.async_tokens_to_discard = in_flight
 
     # Steps.
 

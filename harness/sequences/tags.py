@@ -49,11 +49,12 @@ class Pages:
         chosen = range(len(self._pages[0])) if blocks is None else blocks
         self._write(chosen, np.zeros((len(chosen), self._window + _TEMPORAL_WORDS), dtype=np.uint64))
 
-    def copy(self, source: int, destination: int) -> None:
-        """Copy all layers of a block, padding excluded."""
+    def copy(self, copies: Sequence[tuple[int, int]]) -> None:
+        """Copy all layers of blocks, padding excluded; every source is read before a destination is written."""
         used = self._window * TOKEN_BYTES + TEMPORAL_BYTES
+        sources, destinations = ([pair[side] for pair in copies] for side in (0, 1))
         for page in self._pages:
-            page[destination, :used] = page[source, :used]
+            page[destinations, :used] = page[sources, :used]
 
     def _write(self, blocks: Sequence[int], fingerprints: Words) -> None:
         """`fingerprints[i]` are those of the words of block i: a word for each token, then the temporal state's."""

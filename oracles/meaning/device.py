@@ -7,6 +7,7 @@ stays until somebody writes, as on a GPU. All groups share one pool: a block use
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from harness.oracles.meaning.texts import UNDEFINED, Fingerprint
@@ -58,13 +59,20 @@ class Device:
         self.attention[block] = [UNDEFINED] * self.slots
         self.writer[block] = NOBODY
 
-    def copy_block(self, source: int, destination: int, writer: Writer) -> None:
-        """Copy everything a block holds, as the scheduler's copies on write do."""
-        self.temporal[destination] = self.temporal[source]
-        self.conv[destination] = list(self.conv[source])
-        self.attention[destination] = list(self.attention[source])
-        self.holds_attention[destination] = self.holds_attention[source]
-        self.writer[destination] = writer
+    def copy_blocks(self, copies: Sequence[tuple[int, int]], writer: Writer) -> None:
+        """Copy everything that blocks hold, as the scheduler's copies on write do: pairs (source, destination).
+
+        One launch does them all, and reads every source before it writes: a source that is a destination as well gives
+        what it held before.
+        """
+        held = [
+            (self.temporal[source], list(self.conv[source]), list(self.attention[source]), self.holds_attention[source])
+            for source, _ in copies
+        ]
+        for (_, block), (temporal, conv, attention, is_attention) in zip(copies, held, strict=True):
+            self.temporal[block], self.conv[block], self.attention[block] = temporal, conv, attention
+            self.holds_attention[block] = is_attention
+            self.writer[block] = writer
 
     def move(self, source: int, spec_source: int, destination: int, bias: int, writer: Writer) -> None:
         """Move one state as precopy and postprocess do (docs/domain.md, section 5).

@@ -74,9 +74,9 @@ class Meaning:
         self.step += 1
         for block in plan.zeroed:
             self.device.zero(block)
-        for source, destination in plan.copies:
-            self.device.copy_block(source, destination, Writer(self.step, "scheduler", -1, -1, "block copy"))
-            self.counters["block copies"] += 1
+        if plan.copies:
+            self.device.copy_blocks(plan.copies, Writer(self.step, "scheduler", -1, -1, "block copy"))
+            self.counters["block copies"] += len(plan.copies)
         self.move(plan.precopy, "precopy")
         self.after_precopy(plan)
         reads: dict[int, str] = {}

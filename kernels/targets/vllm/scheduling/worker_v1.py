@@ -141,7 +141,8 @@ class WorkerV1:
         self._previous_counts: list[int] = []
         self._previous_computed: list[int] = []
         source = source_of(self._kind._prepare_inputs)
-        self._zero_draft_rule = "zero_draft_decode_mask" in source
+        self.runs_zero_drafts_as_decodes = "zero_draft_decode_mask" in source
+        """Whether a decode row without drafts is a speculative row with none; a fix sets it."""
         self._by_previous_row = "prev_positions" in source
         self.fault: str | None = None
         self.counts_land_early = True
@@ -332,7 +333,7 @@ class WorkerV1:
 
     def _zero_drafts(self, output: Any) -> bool:
         """Whether a decode row without drafts is a speculative row with none."""
-        return self._zero_draft_rule and self.fault != "plain-decode-row"
+        return self.runs_zero_drafts_as_decodes and self.fault != "plain-decode-row"
 
     def _table(self, group: int, row: int) -> list[int]:
         table = self.batch.block_table[group]

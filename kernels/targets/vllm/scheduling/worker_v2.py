@@ -45,7 +45,8 @@ class WorkerV2:
         """A fix sets it to False: a fresh row with placeholder drafts runs as a decode, from an empty state."""
         self.fault: str | None = None
         self._sort = _batch_order(engine)
-        self._rules = _rules()
+        self.runs_one_token_as_decode = _one_token_runs_as_decode()
+        """Whether a row of one token, and padding, runs as a decode once something is computed; a fix sets it."""
         self._rows: list[ForwardRow] = []
         self._skip_drafts = False
 
@@ -83,7 +84,7 @@ class WorkerV2:
         computed = self._computed[slot]
         prefilled = min(self._optimistic[slot], self._prefill[slot])
         prefilling = prefilled < self._prefill[slot]
-        if prefilling and self._rules.one_token_runs_as_decode and scheduled - drafts == 1:
+        if prefilling and self.runs_one_token_as_decode and scheduled - drafts == 1:
             prefilling = prefilled == 0 and self.pads_fresh_rows
         decodes = not prefilling and 0 < scheduled <= self.config.num_spec + 1
         speculative = self.config.num_spec > 0 and decodes and (drafts > 0 or self.fault != "plain-decode-row")
@@ -181,15 +182,9 @@ class WorkerV2:
         return name in self._drafted
 
 
-class _Rules:
-    """What differs between releases and is not reached by calling them."""
-
-    def __init__(self, source: str) -> None:
-        self.one_token_runs_as_decode = "one_token_ext" in source or "prefill_runs_as_decode" in source
-
-
-def _rules() -> _Rules:
-    return _Rules(source_of(module("vllm.v1.worker.gpu.model_runner")))
+def _one_token_runs_as_decode() -> bool:
+    source = source_of(module("vllm.v1.worker.gpu.model_runner"))
+    return "one_token_ext" in source or "prefill_runs_as_decode" in source
 
 
 def _batch_order(engine: Engine) -> Callable[[dict[str, int], dict[str, list[int]]], list[str]]:

@@ -1,0 +1,96 @@
+"""Engine fixes change the block managers of an engine: each takes one known issue out, and does nothing else.
+
+Some are the rule of a later release, others the least that makes the issue go away. Where a release has not the
+function that a fix changes, it has not the issue either, and stays as it is.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections.abc import Callable
+from typing import Any
+
+from harness.kernels.targets.vllm.scheduling.rewriting import rewritten
+
+
+def _managers(engine: Any, groups: tuple[int, ...]) -> list[Any]:
+    managers = engine.manager.coordinator.single_type_managers
+    return [managers[group] for group in groups]
+
+
+def _defer_fresh_sources(engine: Any) -> None:
+    """Requests wait whose partial hit lies in an attention block that gets its content in this very step.
+
+    Mamba managers of a release do the same, and in the same way: they ask for more blocks than there are.
+    """
+    for manager in _managers(engine, engine.attention_groups):
+        if "num_local_computed_tokens" in inspect.signature(manager.get_num_blocks_to_allocate).parameters:
+            _defer_in(manager)
+
+
+def _defer_in(manager: Any) -> None:
+    fresh: set[int] = set()
+    ask, cache, start = manager.get_num_blocks_to_allocate, manager.cache_blocks, manager.new_step_starts
+    signature = inspect.signature(ask)
+
+    def cache_blocks(request: Any, *arguments: Any, **named: Any) -> None:
+        known = manager.num_cached_block.get(request.request_id, 0)
+        cache(request, *arguments, **named)
+        fresh.update(block.block_id for block in manager.req_to_blocks[request.request_id][known:])
+
+    def get_num_blocks_to_allocate(*arguments: Any, **named: Any) -> int:
+        said = signature.bind(*arguments, **named).arguments
+        hits = said["new_computed_blocks"]
+        if hits and said["num_local_computed_tokens"] % manager.block_size and hits[-1].block_id in fresh:
+            return int(manager.block_pool.num_gpu_blocks) + 1
+        return int(ask(*arguments, **named))
+
+    def new_step_starts() -> None:
+        fresh.clear()
+        start()
+
+    manager.cache_blocks = cache_blocks
+    manager.get_num_blocks_to_allocate = get_num_blocks_to_allocate
+    manager.new_step_starts = new_step_starts
+
+
+def _tails_of_prompts(engine: Any) -> None:
+    for manager in _managers(engine, engine.mamba_groups):
+        register = getattr(manager, "_cache_partial_tail_block", None)
+        if register is not None:
+            manager._cache_partial_tail_block = _of_prompts(register)
+
+
+def _of_prompts(register: Callable[..., Any]) -> Callable[..., Any]:
+    def wrapped(request: Any, *arguments: Any, **named: Any) -> Any:
+        if request.num_computed_tokens >= request.num_prompt_tokens:
+            return None
+        return register(request, *arguments, **named)
+
+    return wrapped
+
+
+_RELOCATION = (
+    ("if blocks_allocated and not checkpoint_block:", "if blocks_allocated:"),
+    ("if block_idx < num_skipped_blocks:", "if block_idx < num_skipped_blocks - checkpoint_block:"),
+)
+_FIRST_ALLOCATION = (("if not blocks_allocated or checkpoint_block:", "if not blocks_allocated:"),)
+
+
+def _relocate_at_checkpoints(engine: Any) -> None:
+    for manager in _managers(engine, engine.mamba_groups):
+        kind = type(manager)
+        allocate = rewritten(kind.allocate_new_blocks, (*_RELOCATION, *_FIRST_ALLOCATION))
+        ask = rewritten(kind.get_num_blocks_to_allocate, _FIRST_ALLOCATION)
+        if allocate is not None and ask is not None:
+            manager.allocate_new_blocks = types.MethodType(allocate, manager)
+            manager.get_num_blocks_to_allocate = types.MethodType(ask, manager)
+
+
+ENGINE_FIXES: dict[str, Callable[[Any], None]] = {
+    "defer-fresh-sources": _defer_fresh_sources,
+    "tails-of-prompts": _tails_of_prompts,
+    "relocate-at-checkpoints": _relocate_at_checkpoints,
+}
+"""By the name of the fix."""
