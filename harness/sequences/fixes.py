@@ -59,12 +59,14 @@ def _tails_of_prompts(engine: Any) -> None:
     for manager in _managers(engine, engine.mamba_groups):
         register = getattr(manager, "_cache_partial_tail_block", None)
         if register is not None:
-            manager._cache_partial_tail_block = _of_prompts(register)
+            manager._cache_partial_tail_block = _of_prompts(register, getattr(manager, "_checkpoints", {}))
 
 
-def _of_prompts(register: Callable[..., Any]) -> Callable[..., Any]:
+def _of_prompts(register: Callable[..., Any], checkpoints: dict[str, Any]) -> Callable[..., Any]:
+    """`register`, except in a step past the prompt; checkpoints of the step, which it gives their keys too, stay."""
+
     def wrapped(request: Any, *arguments: Any, **named: Any) -> Any:
-        if request.num_computed_tokens >= request.num_prompt_tokens:
+        if request.num_computed_tokens >= request.num_prompt_tokens and request.request_id not in checkpoints:
             return None
         return register(request, *arguments, **named)
 
