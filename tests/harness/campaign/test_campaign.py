@@ -30,6 +30,7 @@ from harness.check.worker_process import WorkerProcess
 from harness.engines.random import Recipe, case_at
 from harness.memory import initial_image, plan_memory
 from harness.repro import read_repro
+from harness.shrink.shrinker import is_plainer
 
 BOTH = ("postprocess", "precopy")
 Run = Callable[..., tuple[Summary, list[Event]]]
@@ -349,7 +350,9 @@ def test_findings_are_safe_before_shrinking(settings: Callable[..., Settings]) -
             read_repro(path)
     as_drawn = {read_repro(path).signature for path in (given.out / "as-drawn").iterdir()}
     minimal = {read_repro(path).signature for path in given.out.glob("*.json")}
-    assert as_drawn == minimal
+    # A race may go by a plainer kind of state in its minimal form.
+    assert all(any(found == drawn or is_plainer(found, drawn) for drawn in as_drawn) for found in minimal)
+    assert all(any(found == drawn or is_plainer(found, drawn) for found in minimal) for drawn in as_drawn)
 
 
 def test_findings_that_shrink_to_one_are_one(settings: Callable[..., Settings], tmp_path: Path) -> None:
