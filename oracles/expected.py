@@ -61,17 +61,16 @@ def move_states(
 
     Raises InvalidCase if a move is outside the preconditions.
     """
+    shape = (case.layout.table_rows, case.layout.table_columns)
+    tables = [before.view(start, plan.base.table_bytes).view(np.int32).reshape(shape) for start in plan.base.tables]
+
+    def cell(group: int, slot: int, column: int) -> int:
+        return int(tables[group][slot, column])
+
     copies = []
     for row, slot, move in moves:
         for place in plan.base.states:
-            copy = copy_of_state(
-                case.layout,
-                place,
-                row,
-                slot,
-                move,
-                lambda group, slot, column: before.cell(plan.base.table_cell(group, slot, column)),
-            )
+            copy = copy_of_state(case.layout, place, row, slot, move, cell)
             if copy is not None:
                 copies.append(copy)
     refuse_conflicts(copies)
