@@ -1,4 +1,7 @@
-"""missing-barrier: a shift to the left is right only as long as all warps happen to keep in step."""
+"""missing-barrier: a shift to the left is right only as long as all warps happen to keep in step.
+
+Only the total domain has such shifts: the columns between which a step moves states hold distinct blocks.
+"""
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
 from harness.kernels.mutations.vllm_sources import MAMBA_UTILS
@@ -11,4 +14,5 @@ MUTATION = Mutation(
         "vllm": {MAMBA_UTILS: [[Rewrite("batch_memcpy_kernel", "tl.debug_barrier()", "pass")]]},
     },
     operations=("scalar-copy",),
+    domains=("total",),
 )
