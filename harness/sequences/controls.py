@@ -57,6 +57,7 @@ FIXES = {
     "defer-fresh-sources": "a request waits whose partial hit would be copied from a block that this step fills",
     "tails-of-prompts": "a partial entry is registered only by a step that computes tokens of the prompt",
     "relocate-at-checkpoints": "a step with a checkpoint inside moves speculative blocks on like any other, as in 0.32",
+    "whole-padding": "a one-token prompt whose padding would be cut is not padded, as since 0.29",
     "discard-frames": "a forced reset discards as many outputs as are in flight, not as many tokens",
 }
 

@@ -90,9 +90,37 @@ def _relocate_at_checkpoints(engine: Any) -> None:
             manager.get_num_blocks_to_allocate = types.MethodType(ask, manager)
 
 
+def _unpadded(last_argument: str, indent: int) -> tuple[str, str]:
+    """The end of the call that cuts a new request's tokens, in the words of a release; with 0.29's rule behind it."""
+    space = " " * indent
+    cut = f"{last_argument},\n{space})\n{space}if num_new_tokens == 0:\n{space}    break\n"
+    rule = f"{space}if pad_spec_decode and num_new_tokens != 1 + self.num_spec_tokens:\n"
+    return cut, f"{cut}{rule}{space}    num_new_tokens, pad_spec_decode = 1, False\n"
+
+
+_CUTS = (
+    _unpadded("    num_external_computed_tokens", 20),
+    _unpadded("    num_external_computed_tokens", 16),
+    _unpadded("    num_uncached_common_prefix_tokens", 16),
+)
+
+
+def _whole_padding(engine: Any) -> None:
+    """Since 0.29 a row whose padding would be cut is not padded."""
+    kind = type(engine.scheduler)
+    if inspect.getsource(kind.schedule).count("pad_spec_decode = False") != 1:
+        return
+    for cut in _CUTS:
+        schedule = rewritten(kind.schedule, (cut,))
+        if schedule is not None:
+            engine.scheduler.schedule = types.MethodType(schedule, engine.scheduler)
+            return
+
+
 ENGINE_FIXES: dict[str, Callable[[Any], None]] = {
     "defer-fresh-sources": _defer_fresh_sources,
     "tails-of-prompts": _tails_of_prompts,
+    "whole-padding": _whole_padding,
     "relocate-at-checkpoints": _relocate_at_checkpoints,
 }
 """By the name of the fix."""

@@ -114,6 +114,13 @@ KNOWN = (
         lambda case: _speculates(case) and case.config.checkpoint_alignment is not None,
     ),
     KnownIssue(
+        "cut-padding",
+        "whole-padding",
+        None,
+        "a one-token prompt is padded with more drafts than are then scheduled (up to 0.28)",
+        _speculates,
+    ),
+    KnownIssue(
         "tokens-lost-async",
         "discard-frames",
         None,
