@@ -243,7 +243,8 @@ class Campaign:
         """Keep the case, and go on after it: a worker in which something broke is replaced."""
         if error.index is None:
             raise error
-        self._notices.append(self._failures.record(error.index, str(error), partial(self._drawn, worker, error.index)))
+        index = error.index
+        self._notices.append(self._failures.record(index, str(error), lambda: encode_case(self._drawn(worker, index))))
         if self._failures.too_many:
             self._notices.append(f"the campaign ends early: the harness failed {self._failures.count} times")
             self._next = 2**62
@@ -337,7 +338,7 @@ class Campaign:
             try:
                 shrunk = shrink(found.case, found.outcome, judge, self._settings.shrink_executions)
             except WorkerError as error:
-                told = self._failures.record(found.index, str(error), partial(decode_case, encode_case(found.case)))
+                told = self._failures.record(found.index, str(error), partial(encode_case, found.case))
                 self._notices.append(f"{signature} stays as drawn: while it was shrunk, {told}")
                 continue
             record = ShrinkRecord(

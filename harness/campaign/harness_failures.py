@@ -10,7 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.campaign.saving import NotSaved
-from harness.case import Case, encode_case
 from harness.repro.store import write_whole
 
 LIMIT = 5
@@ -18,32 +17,34 @@ LIMIT = 5
 
 
 class HarnessFailures:
-    """Those of one campaign, saved under `folder`, with the case where it can be drawn again."""
+    """Those of one campaign, saved under `folder`, with the case where it can be drawn again. `noun`: what a case of
+    the campaign is called."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
-        self._folder, self._seed = folder, seed
+    def __init__(self, folder: Path, seed: int, noun: str = "case") -> None:
+        self._folder, self._seed, self._noun = folder, seed, noun
         self.count = 0
 
     @property
     def too_many(self) -> bool:
         return self.count >= LIMIT
 
-    def record(self, index: int, traceback: str, draw: Callable[[], Case]) -> str:
-        """Save what there is; a line that tells it. Raises NotSaved."""
+    def record(self, index: int, traceback: str, draw: Callable[[], bytes]) -> str:
+        """Save what there is, `draw` giving the case as JSON; a line that tells it. Raises NotSaved."""
         self.count += 1
-        name = f"seed-{self._seed}-case-{index}"
+        name = f"seed-{self._seed}-{self._noun}-{index}"
         trace = self._folder / f"{name}.txt"
         kept = [trace]
         try:
             write_whole(trace, traceback.encode())
             try:
-                text = encode_case(draw())
+                text = draw()
             except Exception:  # drawing may be what failed: then the traceback says so, and there is no case
                 text = b""
             if text:
                 kept.append(self._folder / f"{name}.json")
                 write_whole(kept[-1], text)
         except OSError as error:
-            raise NotSaved(f"the harness failed in case {index} of seed {self._seed}, which", error) from error
+            raise NotSaved(f"the harness failed in {self._noun} {index} of seed {self._seed}, which", error) from error
         last = traceback.strip().splitlines()[-1:]
-        return f"the harness itself failed in case {index}: {''.join(last)}; see {' and '.join(map(str, kept))}"
+        where = " and ".join(map(str, kept))
+        return f"the harness itself failed in {self._noun} {index}: {''.join(last)}; see {where}"

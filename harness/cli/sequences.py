@@ -121,11 +121,14 @@ def run_sequences(
         fail_fast=fail_fast,
         resume=resume,
     )
-    summary = SequenceCampaign(settings, (lambda _: None) if json else say).run()
+    campaign = SequenceCampaign(settings, (lambda _: None) if json else say, options.announce)
+    summary = campaign.run()
     if json:
         print(msgspec.json.encode(summary).decode())
     else:
         _print_summary(summary)
+    if campaign.unsaved is not None:
+        raise campaign.unsaved
     return summary.exit_status
 
 
@@ -152,7 +155,9 @@ def _print_summary(summary: Any) -> None:
     for finding in summary.findings:
         issue = f" [{finding.issue}]" if finding.issue else ""
         say(f"FOUND {finding.signature}{issue} in {counted(finding.sequences, 'sequence')}: {finding.summary}")
-        say(f"  {finding.repro} ({counted(finding.events, 'event')})")
+        say(f"  {finding.repro or 'not saved'} ({counted(finding.events, 'event')})")
+    if summary.harness_failures:
+        say(f"the harness itself failed in {counted(summary.harness_failures, 'sequence')}: please report them")
     for line in summary.missing:
         say(f"MISSING {line}")
 
@@ -220,7 +225,7 @@ def shrink_sequence_file(
 ) -> int:
     """Shrink a file's events, keeping its signature: 1 if it still fails, else 0 or 3. See harness.cli.shrink."""
     from harness.repro import ShrinkRecord, write_repro
-    from harness.sequences.campaign import classify, same_finding
+    from harness.sequences.classifying import classify, same_finding
     from harness.sequences.process import SequenceProcess
     from harness.sequences.shrinking import shrink_sequence
     from harness.sequences.verdicts import evidence_of, signature_of

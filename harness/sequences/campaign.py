@@ -9,22 +9,27 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
 
 import msgspec
 
 from harness import __version__
-from harness.case.sequence import SequenceCase, decode_sequence
+from harness.campaign.harness_failures import HarnessFailures
+from harness.campaign.saving import NotSaved, save
+from harness.case.sequence import SequenceCase, decode_sequence, encode_sequence
 from harness.check.outcome import Signature
-from harness.check.worker_process import is_from_outside
+from harness.check.worker_process import WorkerError, is_from_outside
 from harness.generators.sequences.events import SEQUENCE_GENERATOR_VERSION
-from harness.repro import Origin, ShrinkRecord, write_repro
+from harness.repro import Origin, ShrinkRecord
 from harness.repro.sequences import SequenceRepro, sequence_repro_name
+from harness.sequences.classifying import classify, same_finding
 from harness.sequences.controls import Controls
 from harness.sequences.counters import below_threshold
+from harness.sequences.journal import Entry, Journal
 from harness.sequences.kernels import Beside, KernelChoice
-from harness.sequences.known import KNOWN, TOGETHER, KnownIssue, fixes_of
+from harness.sequences.known import KNOWN, TOGETHER
 from harness.sequences.process import SequenceProcess, lost_result
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RESULTS, RunResult
@@ -56,20 +61,9 @@ class SequenceSettings(msgspec.Struct, frozen=True, kw_only=True):
     fail_fast: bool = False
 
 
-class Entry(msgspec.Struct, frozen=True):
-    """A line of the journal: one sequence that was run."""
-
-    index: int
-    steps: int
-    seconds: float
-    counters: dict[str, int]
-    skipped: str | None = None
-    signature: str | None = None
-    issue: str | None = None
-
-
 class SequenceFinding(msgspec.Struct):
-    """What was found; the sequence with the lowest index stands for all that look alike."""
+    """What was found; the sequence with the lowest index stands for all that look alike. `repro` is None for what
+    could not be saved: such a finding is as it was drawn."""
 
     signature: str
     issue: str | None
@@ -77,7 +71,7 @@ class SequenceFinding(msgspec.Struct):
     first_sequence: int
     sequences: int
     events: int
-    repro: str
+    repro: str | None
 
 
 class SequenceSummary(msgspec.Struct):
@@ -94,24 +88,44 @@ class SequenceSummary(msgspec.Struct):
     fixes: list[str]
     findings: list[SequenceFinding]
     missing: list[str]
+    harness_failures: int
     exit_status: int
 
 
-class SequenceCampaign:
-    """Runs once. `say` takes lines for the user as they come."""
+class _Found(msgspec.Struct):
+    """What stands for a key of signature and issue: the lowest index, and how many sequences there are."""
 
-    def __init__(self, settings: SequenceSettings, say: Callable[[str], None]) -> None:
-        self._settings, self._say = settings, say
+    index: int
+    case: SequenceCase
+    result: RunResult
+    sequences: int = 1
+
+
+class SequenceCampaign:
+    """Runs once. `say` takes lines for the user as they come, `notice` those that are no results (default: `say`).
+    `unsaved` is the error, afterwards, if something could
+    not be written."""
+
+    def __init__(
+        self, settings: SequenceSettings, say: Callable[[str], None], notice: Callable[[str], None] | None = None
+    ) -> None:
+        self._settings, self._say, self._notice = settings, say, notice or say
         self._entries: dict[int, Entry] = {}
-        self._found: dict[tuple[str, str | None], tuple[int, SequenceCase, RunResult, int]] = {}
+        self._found: dict[tuple[str, str | None], _Found] = {}
+        self._kept: list[SequenceFinding] = []
+        self._failures = HarnessFailures(settings.out / "harness-failures", settings.recipe.seed, "sequence")
         self._next = 0
         self._start = time.monotonic()
+        self.unsaved: OSError | None = None
 
     def run(self) -> SequenceSummary:
-        """Raises WorkerRefused if the release cannot be driven, WorkerError if the harness fails."""
+        """Raises WorkerRefused if the release cannot be driven, WorkerError if the harness fails outside any
+        sequence. What cannot be written ends the campaign, not the summary: see `unsaved`."""
         settings = self._settings
-        journal = settings.out / JOURNAL
-        known = _read_journal(journal, settings) if settings.resume else []
+        journal = Journal(settings.out / JOURNAL, _identity(settings))
+        earlier = journal.read() if settings.resume else None
+        if settings.resume and earlier is None:
+            self._notice(f"{settings.out / JOURNAL} is not there, or another campaign's: this one begins anew")
         settings.out.mkdir(parents=True, exist_ok=True)
         if settings.cases is not None:
             settings.cases.mkdir(parents=True, exist_ok=True)
@@ -121,26 +135,38 @@ class SequenceCampaign:
             for child in children:
                 child.wait_ready()
             self._start = time.monotonic()
-            for entry in known:
+            journal.open(go_on=earlier is not None)
+            for entry in earlier or ():
                 self._entries[entry.index] = entry
                 if entry.signature is not None:
                     self._run_again(children[0], entry)
-            with journal.open("ab" if known else "wb") as stream:
-                if not known:
-                    stream.write(msgspec.json.encode(_identity(settings)) + b"\n")
-                for entry in self._judge_all(children):
-                    stream.write(msgspec.json.encode(entry) + b"\n")
-                    stream.flush()
-            findings = list(self._keep(children[0]))
+            for entry in self._judge_all(children):
+                journal.append(entry)
+            self._keep(children[0])
+        except NotSaved as not_saved:
+            self.unsaved = not_saved.error
         finally:
+            journal.close()
             for child in children:
                 child.close()
-        return self._summary(findings)
+        return self._summary()
 
     def _run_again(self, child: SequenceProcess, entry: Entry) -> None:
         """A violation of an earlier part of the campaign: its sequence follows from its index."""
         case = sequence_at(self._settings.recipe, entry.index)
-        self._note(child, entry.index, case, child.check(case, self._settings.controls))
+        try:
+            result = child.check(case, self._settings.controls)
+        except WorkerError as error:
+            self._notice(self._fail(entry.index, error, case))
+            child.restart()
+        else:
+            self._note(entry.index, case, result)
+
+    def _fail(self, index: int, error: WorkerError, case: SequenceCase | None = None) -> str:
+        """Keep what the harness itself failed in; a line that tells it."""
+        recipe = self._settings.recipe
+        draw = partial(_encoded, recipe, index) if case is None else partial(encode_sequence, case)
+        return self._failures.record(index, str(error), draw)
 
     # Judging.
 
@@ -153,27 +179,55 @@ class SequenceCampaign:
             for child in list(ends):
                 if child.connection not in ready:
                     continue
-                kind, content = child.receive()
-                if kind == "done":
-                    self._hand_out(child, ends)
-                elif kind == "result":
-                    index, text, case = content
-                    yield self._record(children, index, RESULTS.decode(text), case)
-                else:
-                    index, end = child.at, ends.pop(child)
-                    child.restart()
-                    lost = lost_result(content)
-                    if is_from_outside(content):
-                        self._say(f"a child was ended from outside ({content}): sequence {index} is run again")
-                        case_again = sequence_at(self._settings.recipe, index)
-                        lost = child.check(case_again, self._settings.controls, again=False)
-                    if index not in self._entries:  # else it was lost on its way to the next one
-                        yield self._record(children, index, lost, None)
-                    if index + 1 < end:
-                        ends[child] = end
-                        child.send_range(self._settings.recipe, index + 1, end, self._settings.controls)
-                    else:
-                        self._hand_out(child, ends)
+                try:
+                    yield from self._hear(child, ends)
+                except WorkerError as error:
+                    self._record_harness_failure(child, error, ends)
+
+    def _hear(self, child: SequenceProcess, ends: dict[SequenceProcess, int]) -> Iterator[Entry]:
+        kind, content = child.receive()
+        if kind == "done":
+            self._hand_out(child, ends)
+        elif kind == "result":
+            index, text, case = content
+            yield self._record(index, RESULTS.decode(text), case)
+        else:
+            index = child.at
+            child.restart()
+            lost = lost_result(content)
+            if is_from_outside(content):
+                self._notice(f"a child was ended from outside ({content}): sequence {index} is run again")
+                case_again = sequence_at(self._settings.recipe, index)
+                lost = child.check(case_again, self._settings.controls, again=False)
+            if index not in self._entries:  # else it was lost on its way to the next one
+                yield self._record(index, lost, None)
+            self._go_on(child, index + 1, ends)
+
+    def _record_harness_failure(
+        self, child: SequenceProcess, error: WorkerError, ends: dict[SequenceProcess, int]
+    ) -> None:
+        """Keep the sequence, and go on after it: a child in which something broke is replaced.
+
+        It gets no entry, so that a campaign which goes on later, with the harness mended, runs it.
+        """
+        if error.index is None:
+            raise error
+        self._notice(self._fail(error.index, error))
+        if self._failures.too_many:
+            self._notice(f"the campaign ends early: the harness failed {self._failures.count} times")
+            self._next = 2**62
+            ends.pop(child)
+            return
+        child.restart()
+        self._go_on(child, error.index + 1, ends)
+
+    def _go_on(self, child: SequenceProcess, start: int, ends: dict[SequenceProcess, int]) -> None:
+        """Give a new child the rest of the block that the one before it had."""
+        end = ends[child]
+        if start < end:
+            child.send_range(self._settings.recipe, start, end, self._settings.controls)
+        else:
+            self._hand_out(child, ends)
 
     def _hand_out(self, child: SequenceProcess, ends: dict[SequenceProcess, int]) -> None:
         ends.pop(child, None)
@@ -184,7 +238,9 @@ class SequenceCampaign:
         end = start + BLOCK
         if settings.sequences is not None:
             end = min(end, settings.sequences)
+        end = next((index for index in range(start, end) if index in self._entries), end)  # of an earlier part
         over = start >= end
+        over = over or self._failures.too_many
         over = over or (settings.steps is not None and self._steps() >= settings.steps)
         over = over or (settings.seconds is not None and time.monotonic() - self._start >= settings.seconds)
         if over or (settings.fail_fast and self._found):
@@ -196,11 +252,11 @@ class SequenceCampaign:
     def _steps(self) -> int:
         return sum(entry.steps for entry in self._entries.values())
 
-    def _record(self, children: list[SequenceProcess], index: int, result: RunResult, text: bytes | None) -> Entry:
+    def _record(self, index: int, result: RunResult, text: bytes | None) -> Entry:
         key: tuple[str, str | None] = ("", None)
         if result.violation is not None:
             case = decode_sequence(text) if text else sequence_at(self._settings.recipe, index)
-            key = self._note(None, index, case, result)
+            key = self._note(index, case, result)
         entry = Entry(
             index,
             result.steps,
@@ -213,9 +269,7 @@ class SequenceCampaign:
         self._entries[index] = entry
         return entry
 
-    def _note(
-        self, child: SequenceProcess | None, index: int, case: SequenceCase, result: RunResult
-    ) -> tuple[str, str | None]:
+    def _note(self, index: int, case: SequenceCase, result: RunResult) -> tuple[str, str | None]:
         if result.violation is None:
             return "", None
         signature = str(signature_of(result.violation))
@@ -224,11 +278,12 @@ class SequenceCampaign:
             issue = self._likely(case)
         key = (signature, issue)
         known = self._found.get(key)
-        count = 1 if known is None else known[3] + 1
-        if known is None or index < known[0]:
-            self._found[key] = (index, case, result, count)
+        if known is None:
+            self._found[key] = _Found(index, case, result)
         else:
-            self._found[key] = (*known[:3], count)
+            known.sequences += 1
+            if index < known.index:
+                known.index, known.case, known.result = index, case, result
         if known is None:
             self._say(f"sequence {index}: {result.violation.summary}")
         return key
@@ -240,47 +295,54 @@ class SequenceCampaign:
 
     # Keeping findings.
 
-    def _keep(self, child: SequenceProcess) -> Iterator[SequenceFinding]:
+    def _keep(self, child: SequenceProcess) -> None:
         """Classify each finding by the fix that takes it away, one for each signature and issue; shrink and save."""
-        settings = self._settings
-        sorted_out: dict[tuple[str, str | None], tuple[int, SequenceCase, RunResult, int]] = {}
-        for (signature, _), (index, case, result, count) in sorted(self._found.items(), key=lambda item: item[1][0]):
-            issue = classify(child, case, settings.controls)
-            key = (signature, issue)
-            earlier = sorted_out.get(key)
-            if earlier is None:
-                sorted_out[key] = (index, case, result, count)
-            else:
-                sorted_out[key] = (*earlier[:3], earlier[3] + count)
-        for (signature, issue), (index, case, result, count) in sorted_out.items():
-            yield self._keep_one(child, signature, issue, index, case, result, count)
+        sorted_out: dict[tuple[str, str | None], _Found] = {}
+        for (signature, _), found in sorted(self._found.items(), key=lambda item: item[1].index):
+            try:
+                issue = classify(child, found.case, self._settings.controls)
+            except WorkerError as error:
+                self._notice(f"{signature} stays unclassified: {self._fail(found.index, error, found.case)}")
+                child.restart()
+                issue = None
+            earlier = sorted_out.setdefault((signature, issue), found)
+            if earlier is not found:
+                earlier.sequences += found.sequences
+        self._found = sorted_out
+        for (signature, issue), found in sorted_out.items():
+            self._kept.append(self._keep_one(child, signature, issue, found))
 
-    def _keep_one(
-        self,
-        child: SequenceProcess,
-        signature: str,
-        issue: str | None,
-        index: int,
-        case: SequenceCase,
-        result: RunResult,
-        count: int,
-    ) -> SequenceFinding:
-        settings = self._settings
+    def _keep_one(self, child: SequenceProcess, signature: str, issue: str | None, found: _Found) -> SequenceFinding:
+        settings, case, result = self._settings, found.case, found.result
         record = None
         if settings.shrink:
-            shrunk = shrink_sequence(case, same_finding(child, signature, issue, settings.controls))
-            case = shrunk.case
-            result = child.check(case, settings.controls)
-            record = ShrinkRecord(
-                executions=shrunk.executions, seconds=round(shrunk.seconds, 3), complete=shrunk.complete
-            )
+            try:
+                shrunk = shrink_sequence(case, same_finding(child, signature, issue, settings.controls))
+                result = child.check(shrunk.case, settings.controls)
+            except WorkerError as error:
+                self._notice(f"{signature} stays as drawn: {self._fail(found.index, error, case)}")
+                child.restart()
+            else:
+                case = shrunk.case
+                record = ShrinkRecord(
+                    executions=shrunk.executions, seconds=round(shrunk.seconds, 3), complete=shrunk.complete
+                )
         assert result.violation is not None
-        repro = make_repro(settings, case, result, index, issue, record)
+        repro = make_repro(settings, case, result, found.index, issue, record)
         path = settings.out / sequence_repro_name(repro)
-        write_repro(path, repro)  # type: ignore[arg-type]
-        return SequenceFinding(signature, issue, result.violation.summary, index, count, len(case.events), str(path))
+        save(path, repro)  # type: ignore[arg-type]
+        return _finding(signature, issue, msgspec.structs.replace(found, case=case, result=result), path)
 
-    def _summary(self, findings: list[SequenceFinding]) -> SequenceSummary:
+    def _findings(self) -> list[SequenceFinding]:
+        """What was kept, and after it what could not be."""
+        if self.unsaved is None:
+            return self._kept
+        kept = {(finding.signature, finding.issue) for finding in self._kept}
+        rest = sorted(self._found.items(), key=lambda item: item[1].index)
+        return self._kept + [_finding(*key, found, None) for key, found in rest if key not in kept]
+
+    def _summary(self) -> SequenceSummary:
+        findings = self._findings()
         counters: Counter[str] = Counter()
         skipped: Counter[str] = Counter()
         for entry in self._entries.values():
@@ -307,44 +369,26 @@ class SequenceCampaign:
             fixes=list(settings.controls.fixes),
             findings=findings,
             missing=missing,
-            exit_status=1 if findings else 3 if missing else 0,
+            harness_failures=self._failures.count,
+            exit_status=2 if self.unsaved else 4 if self._failures.count else 1 if findings else 3 if missing else 0,
         )
 
 
-def classify(child: SequenceProcess, case: SequenceCase, controls: Controls) -> str | None:
-    """The known issue whose fix alone takes the violation away, or the fewest that do together; None if none do."""
-    off = [issue for issue in KNOWN if issue.fix not in controls.fixes and issue.reaches(case)]
-
-    def clear(issues: list[KnownIssue]) -> bool:
-        fixes = (*controls.fixes, *(issue.fix for issue in issues))
-        return child.check(case, msgspec.structs.replace(controls, fixes=fixes)).violation is None
-
-    for issue in off:
-        if clear([issue]):
-            return issue.name
-    if len(off) < 2 or not clear(off):
-        return None
-    for issue in list(off):
-        rest = [other for other in off if other is not issue]
-        if clear(rest):
-            off = rest
-    return TOGETHER.join(issue.name for issue in off)
+def _encoded(recipe: SequenceRecipe, index: int) -> bytes:
+    return encode_sequence(sequence_at(recipe, index))
 
 
-def same_finding(
-    child: SequenceProcess, signature: str, issue: str | None, controls: Controls
-) -> Callable[[SequenceCase], bool]:
-    """Whether a case shows the same: the signature, and for a known issue that its fix takes it away."""
-    fixes = fixes_of(issue)
-    fixed = msgspec.structs.replace(controls, fixes=(*controls.fixes, *fixes)) if fixes else None
-
-    def holds(case: SequenceCase) -> bool:
-        violation = child.check(case, controls).violation
-        if violation is None or str(signature_of(violation)) != signature:
-            return False
-        return fixed is None or child.check(case, fixed).violation is None
-
-    return holds
+def _finding(signature: str, issue: str | None, found: _Found, path: Path | None) -> SequenceFinding:
+    assert found.result.violation is not None
+    return SequenceFinding(
+        signature,
+        issue,
+        found.result.violation.summary,
+        found.index,
+        found.sequences,
+        len(found.case.events),
+        None if path is None else str(path),
+    )
 
 
 def make_repro(
@@ -387,19 +431,3 @@ def _identity(settings: SequenceSettings) -> dict[str, object]:
         "kernels": msgspec.to_builtins(settings.kernels),
         "generator": SEQUENCE_GENERATOR_VERSION,
     }
-
-
-def _read_journal(path: Path, settings: SequenceSettings) -> list[Entry]:
-    """Entries of an earlier part of the same campaign; none if it was another one. A torn last line is left out."""
-    if not path.is_file():
-        return []
-    lines = path.read_bytes().split(b"\n")
-    if not lines or lines[0] != msgspec.json.encode(_identity(settings)):
-        return []
-    entries = []
-    for line in lines[1:]:
-        try:
-            entries.append(msgspec.json.decode(line, type=Entry))
-        except msgspec.DecodeError:
-            continue
-    return entries

@@ -6,6 +6,8 @@ Run as `python -m harness.sequences.child`, with the number of an inherited sock
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -48,6 +50,8 @@ def serve(connection: Connection, target: str, beside: Beside) -> None:
                 _range(connection, kernels, beside.cases, *content)
         except (UnknownTarget, KernelDoesNotCompile) as error:
             connection.send(("refused", " ".join(str(error).split())))
+        except _NotKept as error:
+            connection.send(("unsaved", error.args))
         except Exception:
             connection.send(("error", traceback.format_exc()))
 
@@ -74,6 +78,10 @@ def _check(connection: Connection, kernels: Kernels | None, text: bytes, control
     connection.send(("result", (-1, RESULTS.encode(result), None)))
 
 
+class _NotKept(Exception):
+    """A kernel case that could not be written: what, and the error's number, words and file."""
+
+
 class _Keeper:
     """Writes the kernel cases of one sequence to a folder."""
 
@@ -82,7 +90,11 @@ class _Keeper:
 
     def __call__(self, case: Case) -> None:
         path = self._folder / f"{self._name}-{self._count:03}.json"
-        path.write_bytes(msgspec.json.format(encode_case(case), indent=1) + b"\n")
+        try:
+            path.write_bytes(msgspec.json.format(encode_case(case), indent=1) + b"\n")
+        except OSError as error:
+            number = error.errno or errno.EIO
+            raise _NotKept("a kernel case of a sequence", number, os.strerror(number), str(path)) from error
         self._count += 1
 
 

@@ -58,6 +58,7 @@ FIXES = {
     "tails-of-prompts": "a partial entry is registered only by a step that computes tokens of the prompt",
     "relocate-at-checkpoints": "a step with a checkpoint inside moves speculative blocks on like any other, as in 0.32",
     "whole-padding": "a one-token prompt whose padding would be cut is not padded, as since 0.29",
+    "padding-below-limit": "a one-token prompt is padded only where the next token still fits, as since 0.29",
     "discard-frames": "a forced reset discards as many outputs as are in flight, not as many tokens",
 }
 

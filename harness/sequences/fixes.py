@@ -104,23 +104,44 @@ _CUTS = (
     _unpadded("    num_uncached_common_prefix_tokens", 16),
 )
 
+_PADS = "and (scheduled_running_reqs and not prefill_scheduled)\n"
+_PAST_LIMIT = (
+    _PADS,
+    f"{_PADS} and num_computed_tokens + 1 + self.num_spec_tokens "
+    "+ getattr(self, 'num_sampled_tokens_per_step', 1) <= self.max_model_len\n",
+)
+"""The last condition for padding; with 0.29's behind it."""
+
+
+def _pads_as_before_0_29(engine: Any) -> bool:
+    return inspect.getsource(type(engine.scheduler).schedule).count("pad_spec_decode = False") == 1
+
+
+def _rewrite_schedule(engine: Any, exchange: tuple[str, str]) -> bool:
+    """Exchange words of the scheduler's main function, on top of what was exchanged before; whether they were there."""
+    schedule = rewritten(engine.scheduler.schedule.__func__, (exchange,))
+    if schedule is not None:
+        engine.scheduler.schedule = types.MethodType(schedule, engine.scheduler)
+    return schedule is not None
+
 
 def _whole_padding(engine: Any) -> None:
     """Since 0.29 a row whose padding would be cut is not padded."""
-    kind = type(engine.scheduler)
-    if inspect.getsource(kind.schedule).count("pad_spec_decode = False") != 1:
-        return
-    for cut in _CUTS:
-        schedule = rewritten(kind.schedule, (cut,))
-        if schedule is not None:
-            engine.scheduler.schedule = types.MethodType(schedule, engine.scheduler)
-            return
+    if _pads_as_before_0_29(engine):
+        any(_rewrite_schedule(engine, cut) for cut in _CUTS)
+
+
+def _padding_below_limit(engine: Any) -> None:
+    """Since 0.29 a row is padded only if the padding and the token sampled after it fit the model's length."""
+    if _pads_as_before_0_29(engine):
+        _rewrite_schedule(engine, _PAST_LIMIT)
 
 
 ENGINE_FIXES: dict[str, Callable[[Any], None]] = {
     "defer-fresh-sources": _defer_fresh_sources,
     "tails-of-prompts": _tails_of_prompts,
     "whole-padding": _whole_padding,
+    "padding-below-limit": _padding_below_limit,
     "relocate-at-checkpoints": _relocate_at_checkpoints,
 }
 """By the name of the fix."""

@@ -121,6 +121,13 @@ KNOWN = (
         _speculates,
     ),
     KnownIssue(
+        "padded-to-limit",
+        "padding-below-limit",
+        "https://github.com/vllm-project/vllm/pull/53962",
+        "a one-token prompt is padded up to the model's length, and then gets fewer than no tokens (up to 0.28)",
+        lambda case: _speculates(case) and case.config.asynchronous,
+    ),
+    KnownIssue(
         "tokens-lost-async",
         "discard-frames",
         None,

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 import harness
+from harness.campaign.saving import NotSaved
 from harness.case.sequence import SequenceCase, encode_sequence
 from harness.check.worker_process import WorkerError, WorkerRefused, how_it_ended, is_from_outside
 from harness.kernels.targets.vllm.scheduling.loading import HASH_SEED
@@ -69,7 +70,11 @@ class SequenceProcess:
             raise WorkerError(f"unexpected {kind!r} from a new child: {content}")
 
     def check(self, case: SequenceCase, controls: Controls, *, again: bool = True) -> RunResult:
-        """Run one sequence. With `again`, a child that was ended from outside is asked once more."""
+        """Run one sequence. With `again`, a child that was ended from outside is asked once more.
+
+        Raises WorkerError if the harness fails.
+        """
+        self.at = -1
         with contextlib.suppress(BrokenPipeError):  # what follows hears of it
             self.connection.send(("check", (encode_sequence(case), controls)))
         while True:
@@ -87,7 +92,8 @@ class SequenceProcess:
         self.connection.send(("range", (recipe, start, stop, controls)))
 
     def receive(self) -> tuple[str, Any]:
-        """The next message; `lost` with its reason if the child is gone or hangs."""
+        """The next message; `lost` with its reason if the child is gone or hangs. Raises WorkerError, with the index
+        of the sequence in a range, if the harness fails; NotSaved if a kernel case cannot be written."""
         return self._receive(self._limit)
 
     def _receive(self, limit: float) -> tuple[str, Any]:
@@ -104,7 +110,10 @@ class SequenceProcess:
             elif kind == "refused":
                 raise WorkerRefused(content)
             elif kind == "error":
-                raise WorkerError(content)
+                raise WorkerError(content, None if self.at < 0 else self.at)
+            elif kind == "unsaved":
+                what, number, message, path = content
+                raise NotSaved(what, OSError(number, message, path))
             else:
                 return kind, content
 

@@ -197,6 +197,7 @@ class SequenceRun:
             self.worker.forget_optimism()
         output = self.engine.scheduler.schedule()
         self._count(output)
+        self._require_tokens(output.num_scheduled_tokens)
         self.worker.counts_land_early = not self.config.asynchronous or event.early
         plan = self.worker.begin(output)
         self._scheduled = output.scheduled_spec_decode_tokens
@@ -235,6 +236,16 @@ class SequenceRun:
         )
         self._queue.append((output, made, outcome))
         return bool(output.total_num_scheduled_tokens)
+
+    def _require_tokens(self, scheduled: dict[str, int]) -> None:
+        """A row of no tokens or fewer is none that a runner can run."""
+        for name, count in scheduled.items():
+            if count < 1:
+                step = self.meaning.step + 1
+                held, wanted = f"{count} tokens in this step", "at least 1"
+                raise ViolationFound(
+                    Violation("negative-schedule", "tokens", step, name, -1, -1, -1, NOBODY, held, wanted)
+                )
 
     def _deliver(self) -> None:
         output, made, outcome = self._queue.popleft()

@@ -47,6 +47,7 @@ KINDS = {
     "out-of-bounds": "a kernel left the memory that it was given",
     "misaligned": "a kernel made an access that is not aligned",
     "read-only": "a kernel wrote what it may only read",
+    "negative-schedule": "the scheduler gives the request fewer than no tokens",
     "token-mismatch": "the scheduler has other tokens than the model said",
 }
 """Kinds of violations, in words. Exceptions of production code are kinds of their own: `exception-NAME`."""

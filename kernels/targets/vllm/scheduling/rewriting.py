@@ -13,13 +13,17 @@ from collections.abc import Sequence
 from types import FunctionType
 from typing import Any
 
+_SOURCE = "rewritten_source"
+"""Attribute of a function made here: its source, which no file holds."""
+
 
 def rewritten(function: Any, exchanges: Sequence[tuple[str, str]]) -> Any | None:
     """`function` with each old text replaced by its new one; None if one of the old texts does not occur just once.
 
-    The function is compiled outside its class: a branch that calls `super()` must not be reached.
+    The function is compiled outside its class: a branch that calls `super()` must not be reached. What was rewritten
+    can be rewritten again.
     """
-    source = textwrap.dedent(inspect.getsource(function))
+    source = getattr(function, _SOURCE, None) or textwrap.dedent(inspect.getsource(function))
     for old, new in exchanges:
         if source.count(old) != 1:
             return None
@@ -30,4 +34,5 @@ def rewritten(function: Any, exchanges: Sequence[tuple[str, str]]) -> Any | None
     exec(code, space, local)
     made = local[function.__name__]
     assert isinstance(made, FunctionType)
+    setattr(made, _SOURCE, source)
     return made
