@@ -1,0 +1,161 @@
+"""Rewriting functions, and engine fixes on stand-ins of the parts of an engine that they change."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.case.problem import InvalidCase
+from harness.kernels.targets.vllm.scheduling.rewriting import rewritten
+from harness.sequences.controls import FIXES, Controls
+from harness.sequences.fixes import ENGINE_FIXES
+
+WORD = "a global of this module"
+
+
+class Holder:
+    def told(self, count: int = 2) -> str:
+        more = count + 1
+        return f"{more} of {WORD}"
+
+
+def test_a_rewritten_function_differs_in_the_words_exchanged_alone() -> None:
+    made = rewritten(Holder.told, (("count + 1", "count + 10"), ("{more} of", "{more} times")))
+    assert made is not None
+    assert made(Holder()) == "12 times a global of this module"
+    assert made(Holder(), count=5) == "15 times a global of this module"
+    assert Holder().told() == "3 of a global of this module", "production's own stays as it is"
+
+
+@pytest.mark.parametrize("exchange", [("count + 2", "0"), ("more", "less")], ids=["absent", "twice"])
+def test_words_that_are_not_there_just_once_rewrite_nothing(exchange: tuple[str, str]) -> None:
+    assert rewritten(Holder.told, (exchange,)) is None
+    assert rewritten(Holder.told, (("count + 1", "0"), exchange)) is None
+
+
+def test_what_was_rewritten_can_be_rewritten_again() -> None:
+    once = rewritten(Holder.told, (("count + 1", "count + 10"),))
+    twice = rewritten(once, (("count + 10", "count + 20"),))
+    assert twice is not None
+    assert twice(Holder()) == "22 of a global of this module"
+    assert rewritten(once, (("count + 1 ", ""),)) is None
+
+
+class Scheduler:
+    """The places of a scheduler's main function that fixes know, in the words of a release, on plain numbers."""
+
+    num_spec_tokens, max_model_len, num_sampled_tokens_per_step = 2, 16, 1
+
+    def _cut(self, tokens: int, num_external_computed_tokens: int) -> int:
+        return min(tokens, num_external_computed_tokens)
+
+    def schedule(self, num_computed_tokens: int, room: int) -> tuple[int, bool]:
+        scheduled_running_reqs, prefill_scheduled = True, False
+        num_new_tokens = 1
+        pad_spec_decode = False
+        while True:
+            for _ in range(1):
+                if (
+                    num_new_tokens == 1
+                    # and no other condition
+                    and (scheduled_running_reqs and not prefill_scheduled)
+                ):
+                    num_new_tokens, pad_spec_decode = 1 + self.num_spec_tokens, True
+            with nullcontext():  # as deep as in a release
+                if room >= 0:
+                    num_external_computed_tokens = room
+                    num_new_tokens = self._cut(
+                        num_new_tokens,
+                        num_external_computed_tokens,
+                    )
+                    if num_new_tokens == 0:
+                        break
+            return num_new_tokens, pad_spec_decode
+        return 0, False
+
+
+def engine(*fixes: str) -> SimpleNamespace:
+    made = SimpleNamespace(scheduler=Scheduler())
+    for fix in fixes:
+        ENGINE_FIXES[fix](made)
+    return made
+
+
+def test_padding_is_whole_or_none_with_its_fix() -> None:
+    assert engine().scheduler.schedule(3, 2) == (2, True)
+    fixed = engine("whole-padding").scheduler
+    assert (fixed.schedule(3, 2), fixed.schedule(3, 9), fixed.schedule(3, 0)) == ((1, False), (3, True), (0, False))
+
+
+def test_padding_stays_below_the_limit_with_its_fix() -> None:
+    assert engine().scheduler.schedule(13, 9) == (3, True)
+    fixed = engine("padding-below-limit").scheduler
+    assert (fixed.schedule(13, 9), fixed.schedule(12, 9)) == ((1, False), (3, True))
+
+
+@pytest.mark.parametrize("order", [("whole-padding", "padding-below-limit"), ("padding-below-limit", "whole-padding")])
+def test_fixes_of_one_function_add_up(order: tuple[str, str]) -> None:
+    fixed = engine(*order).scheduler
+    assert (fixed.schedule(13, 9), fixed.schedule(12, 2), fixed.schedule(12, 9)) == ((1, False), (1, False), (3, True))
+
+
+class Manager:
+    """A block manager of attention blocks of 4 tokens."""
+
+    block_size = 4
+
+    def __init__(self) -> None:
+        self.block_pool = SimpleNamespace(num_gpu_blocks=50)
+        self.req_to_blocks = {"a": [SimpleNamespace(block_id=n) for n in (7, 8)]}
+        self.num_cached_block = {"a": 1}
+        self.steps = 0
+
+    def cache_blocks(self, request: Any, num_tokens: int) -> None:
+        self.num_cached_block[request.request_id] = 2
+
+    def get_num_blocks_to_allocate(self, new_computed_blocks: list[Any], num_local_computed_tokens: int) -> int:
+        return 3
+
+    def new_step_starts(self) -> None:
+        self.steps += 1
+
+
+def test_a_partial_hit_in_a_fresh_block_waits_for_the_next_step() -> None:
+    manager = Manager()
+    coordinator = SimpleNamespace(single_type_managers=[manager])
+    ENGINE_FIXES["defer-fresh-sources"](
+        SimpleNamespace(manager=SimpleNamespace(coordinator=coordinator), attention_groups=(0,))
+    )
+    old, fresh = manager.req_to_blocks["a"]
+    manager.cache_blocks(SimpleNamespace(request_id="a"), 8)
+    assert manager.num_cached_block == {"a": 2}
+    assert manager.get_num_blocks_to_allocate([old], 6) == 3
+    assert manager.get_num_blocks_to_allocate([old, fresh], 8) == 3, "a hit of whole blocks copies nothing"
+    assert manager.get_num_blocks_to_allocate([old, fresh], 6) > 50
+    manager.new_step_starts()
+    assert (manager.steps, manager.get_num_blocks_to_allocate([old, fresh], 6)) == (1, 3)
+
+
+def test_partial_tails_are_those_of_prompts() -> None:
+    told: list[str] = []
+    manager = SimpleNamespace(
+        _cache_partial_tail_block=lambda request: told.append(request.request_id), _checkpoints={"c": 1}
+    )
+    coordinator = SimpleNamespace(single_type_managers=[manager])
+    ENGINE_FIXES["tails-of-prompts"](
+        SimpleNamespace(manager=SimpleNamespace(coordinator=coordinator), mamba_groups=(0,))
+    )
+    for name, computed in (("a", 7), ("b", 8), ("c", 8)):
+        manager._cache_partial_tail_block(
+            SimpleNamespace(request_id=name, num_computed_tokens=computed, num_prompt_tokens=8)
+        )
+    assert told == ["a", "c"], "b is past its prompt; c has a checkpoint in this step"
+
+
+def test_every_engine_fix_is_a_fix() -> None:
+    assert set(ENGINE_FIXES) <= set(FIXES)
+    with pytest.raises(InvalidCase, match="unknown fix"):
+        Controls(fixes=("whole-paddings",))
