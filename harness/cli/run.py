@@ -42,6 +42,10 @@ _OF_KERNELS = {
 """Options that say nothing about step sequences."""
 
 
+_WORST_FIRST = (4, 2, 1, 3, 0)
+"""Exit statuses: of sequences and kernel cases in one run, the worse one counts."""
+
+
 def run(
     context: typer.Context,
     seed: Annotated[int, typer.Option("--seed", help="Same seed, same cases.", min=0, max=2**63 - 1)] = 0,
@@ -215,6 +219,7 @@ def run(
     for folder in (out, cases_out):
         if folder is not None:
             require_writable(folder)
+    status = 0
     if wants_sequences:
         seconds = None if cases is not None else options.parse_seconds(budget) if budget else DEFAULT_BUDGET
         status = sequences.run_sequences(
@@ -233,7 +238,7 @@ def run(
             bytes_on=options.executor_or_default(executor) if on_bytes else None,
             cases_out=cases_out,
         )
-        if status or not ops:
+        if not ops:
             sys.exit(status)
 
     from harness.campaign.campaign import Settings, useful_workers
@@ -279,7 +284,8 @@ def run(
             f"{started} workers share {os.cpu_count()} processors: they start slowly, and nothing gets faster"
         )
     report = "json" if json else "verbose" if verbose else "terminal"
-    sys.exit(follow(settings, report) if targets is None else follow_several(settings, names, report))
+    of_kernels = follow(settings, report) if targets is None else follow_several(settings, names, report)
+    sys.exit(next(worst for worst in _WORST_FIRST if worst in (status, of_kernels)))
 
 
 def _refuse(context: typer.Context, refused: dict[str, str], why: str) -> None:
