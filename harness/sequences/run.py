@@ -20,6 +20,8 @@ from harness.kernels.targets.vllm.scheduling.engine import Engine, ReleaseLacks
 from harness.kernels.targets.vllm.scheduling.loading import module
 from harness.kernels.targets.vllm.scheduling.worker_v1 import WorkerV1
 from harness.kernels.targets.vllm.scheduling.worker_v2 import WorkerV2
+from harness.kernels.targets.vllm.scheduling.worker_v2_host import host_code_runs
+from harness.kernels.targets.vllm.scheduling.worker_v2_pair import PairedWorkerV2
 from harness.oracles.meaning.device import NOBODY, Device
 from harness.oracles.meaning.meaning import CacheEntry, Meaning
 from harness.oracles.meaning.plan import ForwardRow
@@ -36,6 +38,7 @@ DRAFTERS_OF_ONE_LENGTH = ("mtp", "eagle", "draft_model", "dflash")
 
 class SequenceRun:
     """Runs once. With `kernels` what leaves the runner goes through them as well, on bytes; `keep` gets it as cases.
+    `host` puts the release's V2 host code beside our model of it, where it can be driven.
 
     Raises ReleaseLacks if the release, or the kernels' target, lacks what the configuration asks for.
     """
@@ -46,12 +49,13 @@ class SequenceRun:
         controls: Controls | None = None,
         kernels: Kernels | None = None,
         keep: Callable[[Case], None] | None = None,
+        host: bool = True,
     ) -> None:
         self.case, self.config = case, case.config
         self.controls = controls or Controls()
         self.counters: Counter[str] = Counter()
         self.engine = Engine(case.config)
-        self.worker = (WorkerV1 if case.config.runner == "V1" else WorkerV2)(self.engine)
+        self.worker = self._make_worker(host)
         self.controls.apply(self.engine, self.worker)
         config = case.config
         sizes = tuple(
@@ -83,6 +87,11 @@ class SequenceRun:
         self._scheduled: dict[str, list[int]] = {}
         self._arrival = 0.0
         self._may_deliver_early = config.asynchronous and self.engine.delivers_early()
+
+    def _make_worker(self, host: bool) -> WorkerV1 | WorkerV2 | PairedWorkerV2:
+        if self.config.runner == "V1":
+            return WorkerV1(self.engine)
+        return PairedWorkerV2(self.engine) if host and host_code_runs() else WorkerV2(self.engine)
 
     def run(self) -> RunResult:
         """Run all events, up to the first violation. Raises UnknownTarget if the release cannot be driven."""
@@ -200,6 +209,8 @@ class SequenceRun:
         self._require_tokens(output.num_scheduled_tokens)
         self.worker.counts_land_early = not self.config.asynchronous or event.early
         plan = self.worker.begin(output)
+        if isinstance(self.worker, PairedWorkerV2):
+            self.counters["steps of V2 host code"] += 1
         self._scheduled = output.scheduled_spec_decode_tokens
         outcome: dict[str, tuple[int, list[int]]] = {}
         if output.total_num_scheduled_tokens:

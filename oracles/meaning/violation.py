@@ -48,6 +48,7 @@ KINDS = {
     "misaligned": "a kernel made an access that is not aligned",
     "read-only": "a kernel wrote what it may only read",
     "negative-schedule": "the scheduler gives the request fewer than no tokens",
+    "host-code-differs": "the release's host code hands the kernels something else than our model of it",
     "token-mismatch": "the scheduler has other tokens than the model said",
 }
 """Kinds of violations, in words. Exceptions of production code are kinds of their own: `exception-NAME`."""
