@@ -112,7 +112,7 @@ class HostWorkerV2:
                 )
             )
 
-    def precopy(self, count: int, columns: Any, sources: Any, biases: Any, mapping: Any, before: list[int]) -> None:
+    def precopy(self, before: list[int], count: int, columns: Any, sources: Any, biases: Any, mapping: Any) -> None:
         """The launch of precopy, just after that of advance; `before` are the accepted counts that advance found."""
         batch = self.runner.batch
         computed = self.states.num_computed_tokens.gpu.tolist()
@@ -219,7 +219,7 @@ class _Context:
         self.before: list[int] = []
 
     def run_fused_precopy(self, *values: Any) -> None:
-        self._worker.precopy(*values, self.before)
+        self._worker.precopy(self.before, *values)
 
     def run_fused_postprocess_align(self, *values: Any) -> None:
         self._worker.postprocess(*values)
