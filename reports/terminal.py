@@ -73,7 +73,8 @@ class _TerminalReport:
             case FindingShrunk():
                 record = event.repro.shrink
                 took = f"{counted(record.executions, 'execution')}, {record.seconds:.1f} s" if record else ""
-                self._line("shrunk", "bold yellow", f"{event.signature} ({took})")
+                was = f", found as {event.found_as}: findings that end alike are one" if event.found_as else ""
+                self._line("shrunk", "bold yellow", f"{event.signature} ({took}){was}")
                 self._console.print(Text(f"      {event.path}"))
             case Notice():
                 self._line("note", "cyan", event.text)

@@ -17,30 +17,26 @@ from typing import Literal, cast
 
 import msgspec
 
-from harness import __version__
 from harness.campaign.coverage import KernelLines
 from harness.campaign.events import (
     CampaignFinished,
     CampaignStarted,
     CaseJudged,
     Event,
-    Finding,
-    FindingFound,
-    FindingShrunk,
     Notice,
     Summary,
 )
+from harness.campaign.findings import Findings
 from harness.campaign.harness_failures import HarnessFailures
-from harness.campaign.saving import NotSaved, save
+from harness.campaign.saving import NotSaved
 from harness.case import Case, decode_case, encode_case
-from harness.check.outcome import Outcome, Signature
+from harness.check.outcome import Outcome, Seconds, Signature
 from harness.check.worker import OUTCOMES
-from harness.check.worker_process import WorkerError, WorkerLost, WorkerProcess
-from harness.engines.random import CASES_PER_LAYOUT, GENERATOR_VERSION, Recipe, case_at
+from harness.check.worker_process import WorkerError, WorkerLost, WorkerProcess, WorkerRefused
+from harness.engines.random import CASES_PER_LAYOUT, Recipe, case_at
 from harness.engines.relations import RelationPolicy
 from harness.regimes import REGIMES, regimes_of
-from harness.repro import Origin, Repro, ShrinkRecord, repro_name, require_writable
-from harness.shrink.shrinker import shrink
+from harness.repro import require_writable
 
 WORKER_LOSSES_LIMIT = 200
 """A campaign in which every case takes its worker down ends after so many losses, not after its budget."""
@@ -75,24 +71,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     shrink_executions: int = 1000
 
 
-class _Found(msgspec.Struct):
-    """A signature's first case so far."""
-
-    index: int
-    case: Case
-    outcome: Outcome
-    path: Path
-    cases: int = 1
-    repro: Repro | None = None
-
-
 class Campaign:
     """Runs once. `run` yields events as they happen and ends with CampaignFinished."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._notices: list[str] = []
-        self._found: dict[Signature, _Found] = {}
+        self._findings = Findings(settings)
         self._judged: Counter[str] = Counter()
         self._skipped: Counter[str] = Counter()
         self._lacking: dict[str, Counter[str]] = {}
@@ -103,8 +88,11 @@ class Campaign:
         self._launches = 0
         self._done = 0
         self._losses = 0
-        self._failures = HarnessFailures(settings.out / "harness-failures", settings.recipe.seed)
+        self._failures = HarnessFailures(
+            settings.out / "harness-failures", settings.recipe.seed, f"-t {settings.target} -e {settings.executor}"
+        )
         self._next = 0
+        self._ends_early = False
         self._lines = KernelLines()
 
     def run(self) -> Iterator[Event]:
@@ -126,7 +114,7 @@ class Campaign:
                 len(workers),
             )
             self._start = time.monotonic()
-            failed: OSError | None = None
+            failed: OSError | WorkerRefused | None = None
             seconds = 0.0
             try:
                 yield from self._judge_all(workers)
@@ -134,9 +122,11 @@ class Campaign:
                 if self._lines.collect(workers) or self._losses:
                     self._notices.append("line coverage leaves out what workers ran that were lost")
                 if settings.shrink:
-                    yield from self._shrink_all(workers[0])
+                    yield from self._findings.shrink(partial(self._candidate_judge, workers[0]))
             except NotSaved as not_saved:
                 failed, seconds = not_saved.error, seconds or time.monotonic() - self._start
+            except WorkerRefused as refused:
+                failed, seconds = refused, seconds or time.monotonic() - self._start
             yield from self._pass_on_notices()
         finally:
             for worker in workers:
@@ -156,6 +146,21 @@ class Campaign:
             limit=settings.case_seconds,
             on_notice=self._notices.append,
         )
+
+    def _candidate_judge(self, worker: WorkerProcess, signature: Signature, index: int) -> Callable[[Case], Outcome]:
+        """Judges candidates for a smaller case; one that the harness fails in is kept, and no candidate."""
+        judge = shrinking_judge(worker, signature)
+
+        def judged(case: Case) -> Outcome:
+            if not self._failures.too_many:
+                try:
+                    return judge(case)
+                except WorkerError as error:
+                    self._keep_harness_failure(worker, index, error, case)
+                    worker.restart()
+            return Outcome((), Seconds())
+
+        return judged
 
     def _pass_on_notices(self) -> Iterator[Event]:
         for text in dict.fromkeys(self._notices):
@@ -189,8 +194,8 @@ class Campaign:
             start = self._next
             block = CASES_PER_LAYOUT if self._settings.engine == "random" else EXPLORED_AT_ONCE
             end = self._next = min(start + block, self._settings.cases or start + block)
-        over = start >= end or time.monotonic() >= self._deadline or (self._settings.fail_fast and self._found)
-        if over:
+        enough = self._ends_early or (self._settings.fail_fast and len(self._findings) > 0)
+        if enough or start >= end or time.monotonic() >= self._deadline:
             return
         busy[worker] = end
         recipe, policy = self._settings.recipe, self._settings.relations
@@ -229,10 +234,7 @@ class Campaign:
         if not (lost.from_outside and (outside_any_case or lost.answered)):
             yield from self._record_lost_case(worker, lost)
         if self._losses >= WORKER_LOSSES_LIMIT:
-            self._notices.append(f"the campaign ends early: {self._losses} times a worker was lost")
-            self._next = 2**62
-            busy.pop(worker)
-            return
+            self._end_early(f"{self._losses} times a worker was lost")
         if not worker.alive:
             worker.restart()
         self._hand_out(worker, busy, following)
@@ -243,15 +245,26 @@ class Campaign:
         """Keep the case, and go on after it: a worker in which something broke is replaced."""
         if error.index is None:
             raise error
-        index = error.index
-        self._notices.append(self._failures.record(index, str(error), lambda: encode_case(self._drawn(worker, index))))
-        if self._failures.too_many:
-            self._notices.append(f"the campaign ends early: the harness failed {self._failures.count} times")
-            self._next = 2**62
-            busy.pop(worker)
-            return
+        self._keep_harness_failure(worker, error.index, error)
         worker.restart()
         self._hand_out(worker, busy, error.index + 1)
+
+    def _keep_harness_failure(
+        self, worker: WorkerProcess, index: int, error: WorkerError, candidate: Case | None = None
+    ) -> None:
+        """Save the case that the harness failed in: that with an index, or a candidate for a smaller one."""
+        told = self._failures.record(
+            index, str(error), lambda: encode_case(candidate or self._drawn(worker, index)), shrinking=bool(candidate)
+        )
+        self._notices.append(told)
+        if self._failures.too_many:
+            self._end_early(f"the harness failed {self._failures.count} times")
+
+    def _end_early(self, why: str) -> None:
+        """Hand out no more cases."""
+        if not self._ends_early:
+            self._notices.append(f"the campaign ends early: {why}")
+        self._ends_early = True
 
     def _drawn(self, worker: WorkerProcess, index: int) -> Case:
         """The case that a worker was at."""
@@ -264,7 +277,12 @@ class Campaign:
         outcome = lost.outcome()
         if lost.from_outside:
             worker.restart()
-            outcome = worker.check(case, policy.at(recipe.seed, lost.index), policy.most, again=False)
+            try:
+                outcome = worker.check(case, policy.at(recipe.seed, lost.index), policy.most, again=False)
+            except WorkerError as error:
+                self._keep_harness_failure(worker, lost.index, error)
+                worker.restart()
+                return
         yield from self._record(lost.index, outcome, tuple(regimes_of(case)), case if outcome.failure else None)
 
     def _record(
@@ -289,103 +307,13 @@ class Campaign:
             self._relations[verdict.relation] += verdict.status != "skip"
         yield CaseJudged(index, outcome, self._done, time.monotonic() - self._start, drawn)
         if failed is not None:
-            yield from self._record_failure(index, failed, outcome)
-
-    def _record_failure(self, index: int, case: Case, outcome: Outcome) -> Iterator[Event]:
-        signature = outcome.signature
-        assert signature is not None
-        known = self._found.get(signature)
-        if known is not None and _precedes(known.case, known.index, case, index):
-            known.cases += 1
-            return
-        repro = self._repro(case, outcome, index, None)
-        path = self._settings.out / "as-drawn" / repro_name(repro)
-        save(path, repro)
-        self._found[signature] = _Found(index, case, outcome, path, 1 if known is None else known.cases + 1, repro)
-        if known is None:
-            yield FindingFound(signature, repro, path)
-        elif known.path != path:
-            known.path.unlink(missing_ok=True)
-
-    def _repro(self, case: Case, outcome: Outcome, index: int | None, record: ShrinkRecord | None) -> Repro:
-        failure = outcome.failure
-        assert failure is not None
-        assert failure.signature is not None
-        assert failure.evidence is not None
-        settings = self._settings
-        return Repro(
-            signature=failure.signature,
-            evidence=failure.evidence,
-            origin=Origin(
-                target=settings.target,
-                executor=settings.executor,
-                harness_version=__version__,
-                generator_version=GENERATOR_VERSION,
-                engine=settings.engine,
-                seed=settings.recipe.seed,
-                index=index,
-            ),
-            shrink=record,
-            case=case,
-        )
-
-    # Shrinking, after the last case: findings are safe by then.
-
-    def _shrink_all(self, worker: WorkerProcess) -> Iterator[Event]:
-        met: dict[Signature, tuple[Case, Outcome, int]] = {}
-        for signature, found in sorted(self._found.items(), key=lambda item: item[1].index):
-            judge = shrinking_judge(worker, signature)
-            try:
-                shrunk = shrink(found.case, found.outcome, judge, self._settings.shrink_executions)
-            except WorkerError as error:
-                told = self._failures.record(found.index, str(error), partial(encode_case, found.case))
-                self._notices.append(f"{signature} stays as drawn: while it was shrunk, {told}")
-                continue
-            record = ShrinkRecord(
-                executions=shrunk.executions, seconds=round(shrunk.seconds, 3), complete=shrunk.complete
-            )
-            repro = self._repro(shrunk.case, shrunk.outcome, found.index, record)
-            path = self._settings.out / repro_name(repro)
-            save(path, repro)
-            yield FindingShrunk(repro.signature, repro, path)
-            found.repro, found.path = repro, path
-            self._count_as(found, signature, repro.signature)
-            for case, outcome in shrunk.others:
-                if outcome.signature is not None and outcome.signature not in self._found:
-                    met.setdefault(outcome.signature, (case, outcome, found.index))
-        for signature, (case, outcome, index) in met.items():
-            repro = self._repro(case, outcome, None, None)
-            path = self._settings.out / "met-while-shrinking" / repro_name(repro)
-            save(path, repro)
-            self._found[signature] = _Found(index, case, outcome, path, 0, repro)
-            yield FindingFound(signature, repro, path)
-
-    def _count_as(self, found: _Found, drawn: Signature, final: Signature) -> None:
-        """A finding that was drawn with one signature and is another in its minimal form goes by that one."""
-        if final == drawn:
-            return
-        del self._found[drawn]
-        known = self._found.setdefault(final, found)
-        if known is not found:
-            known.cases += found.cases
+            event = self._findings.record(index, failed, outcome)
+            if event is not None:
+                yield event
 
     def _summary(self, seconds: float) -> Summary:
         settings = self._settings
-        findings = []
-        for signature, found in sorted(self._found.items(), key=lambda item: (item[1].index, str(item[0]))):
-            assert found.repro is not None
-            record = found.repro.shrink
-            findings.append(
-                Finding(
-                    str(signature),
-                    found.repro.evidence.summary,
-                    found.case.domain,
-                    found.index,
-                    found.cases,
-                    str(found.path),
-                    None if record is None else msgspec.structs.asdict(record),
-                )
-            )
+        findings = self._findings.summary()
         missing = [f"regime {name}" for name in settings.require if not self._regimes[name]]
         unjudged = [name for name in settings.recipe.operations if not self._judged[name]]
         lacking: dict[str, str] = {
@@ -442,8 +370,3 @@ def shrinking_judge(worker: WorkerProcess, signature: Signature) -> Callable[[Ca
         return worker.check(case, asked, sighted=signature.sighted)
 
     return judge
-
-
-def _precedes(case: Case, index: int, other: Case, other_index: int) -> bool:
-    """Whether a case stands for its signature before another: a reachable one, then the lower index."""
-    return (case.domain != "reachable", index) < (other.domain != "reachable", other_index)

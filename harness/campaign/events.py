@@ -44,11 +44,13 @@ class FindingFound(msgspec.Struct, frozen=True):
 
 
 class FindingShrunk(msgspec.Struct, frozen=True):
-    """A finding has its minimal form, saved at `path`."""
+    """A finding has its minimal form, saved at `path`. It was `found_as` another, if a plainer kind of state shows it
+    too: findings that end alike are one."""
 
     signature: Signature
     repro: Repro
     path: Path
+    found_as: Signature | None = None
 
 
 class Notice(msgspec.Struct, frozen=True):

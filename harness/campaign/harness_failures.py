@@ -17,32 +17,37 @@ LIMIT = 5
 
 
 class HarnessFailures:
-    """Those of one campaign, saved under `folder`, with the case where it can be drawn again. `noun`: what a case of
-    the campaign is called."""
+    """Those of one campaign, saved under `folder`, with the case where it can be drawn again.
 
-    def __init__(self, folder: Path, seed: int, noun: str = "case") -> None:
-        self._folder, self._seed, self._noun = folder, seed, noun
+    `options` are those with which `harness replay` runs the case as the campaign did; `noun` is what a case of the
+    campaign is called.
+    """
+
+    def __init__(self, folder: Path, seed: int, options: str = "", noun: str = "case") -> None:
+        self._folder, self._seed, self._options, self._noun = folder, seed, options, noun
         self.count = 0
 
     @property
     def too_many(self) -> bool:
         return self.count >= LIMIT
 
-    def record(self, index: int, traceback: str, draw: Callable[[], bytes]) -> str:
-        """Save what there is, `draw` giving the case as JSON; a line that tells it. Raises NotSaved."""
+    def record(self, index: int, traceback: str, draw: Callable[[], bytes], *, shrinking: bool = False) -> str:
+        """Save what there is, `draw` giving the case as JSON; a line that tells it. `shrinking`: it was a candidate for
+        a smaller form of the case with this index. Raises NotSaved."""
         self.count += 1
-        name = f"seed-{self._seed}-{self._noun}-{index}"
-        trace = self._folder / f"{name}.txt"
+        name = f"seed-{self._seed}-{self._noun}-{index}" + (f"-candidate-{self.count}" if shrinking else "")
+        trace, case = self._folder / f"{name}.txt", self._folder / f"{name}.json"
         kept = [trace]
         try:
-            write_whole(trace, traceback.encode())
             try:
                 text = draw()
             except Exception:  # drawing may be what failed: then the traceback says so, and there is no case
                 text = b""
             if text:
-                kept.append(self._folder / f"{name}.json")
-                write_whole(kept[-1], text)
+                write_whole(case, text)
+                kept.append(case)
+                traceback = f"harness replay {case} {self._options}\n\n{traceback}"
+            write_whole(trace, traceback.encode())
         except OSError as error:
             raise NotSaved(f"the harness failed in {self._noun} {index} of seed {self._seed}, which", error) from error
         last = traceback.strip().splitlines()[-1:]

@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 import typer
 
+from harness.case.problem import InvalidCase
 from harness.cli import options
 from harness.cli.options import ExecutorOption, JsonOption
 
@@ -24,6 +25,34 @@ def replay(
     """Run a repro file's case again: FAILED (status 1), FIXED (0; a case without a finding: PASSED), or SKIPPED with
     its reason (3)."""
     from harness.cli.cases import plain_cases, replay_cases
+    from harness.kernels.targets.registry import prepare
+
+    cases = plain_cases(file)
+    statuses = []
+    if cases is not None:
+        chosen = options.target_or_default(target)
+        prepare(chosen, options.announce)
+        how = options.executor_or_default(executor)
+        statuses.append(replay_cases(cases, chosen, how, options.case_seconds(case_limit, how), json))
+    for repro in _repros(file, cases or []):
+        statuses.append(_replay_repro(repro, target, executor, case_limit, checks, json))
+    sys.exit(next(status for status in (1, 3, 0) if status in statuses))
+
+
+def _repros(path: Path, cases: list[Path]) -> list[Path]:
+    """What a path names beside plain cases: itself, or the files in a folder."""
+    if not path.is_dir():
+        return [] if cases else [path]
+    files = [file for file in sorted(path.glob("*.json")) if file not in cases]
+    if not files and not cases:
+        raise InvalidCase(f"{path}: no repro file in this folder")
+    return files
+
+
+def _replay_repro(
+    file: Path, target: str | None, executor: str | None, case_limit: str | None, checks: str | None, json: bool
+) -> int:
+    """Replay one repro file; the exit status. Raises InvalidCase, and what workers do."""
     from harness.cli.sequences import replay_sequence
     from harness.kernels.targets.registry import prepare
     from harness.reports.replayed import print_replayed
@@ -33,13 +62,7 @@ def replay(
 
     sequence = read_sequence_repro(file)
     if sequence is not None:
-        sys.exit(replay_sequence(file, sequence, target, json, executor))
-    cases = plain_cases(file)
-    if cases is not None:
-        chosen = options.target_or_default(target)
-        prepare(chosen, options.announce)
-        how = options.executor_or_default(executor)
-        sys.exit(replay_cases(cases, chosen, how, options.case_seconds(case_limit, how), json))
+        return replay_sequence(file, sequence, target, json, executor)
     repro = options.with_checks(read_repro(file), checks)
     with naming(file):
         chosen = target if target is not None else replaying.recorded_target(repro)
@@ -51,4 +74,4 @@ def replay(
         print(msgspec.json.encode({"file": str(file), **msgspec.to_builtins(result)}).decode())
     else:
         print_replayed(file, repro, result)
-    sys.exit(result.exit_status)
+    return result.exit_status

@@ -113,7 +113,7 @@ class SequenceCampaign:
         self._entries: dict[int, Entry] = {}
         self._found: dict[tuple[str, str | None], _Found] = {}
         self._kept: list[SequenceFinding] = []
-        self._failures = HarnessFailures(settings.out / "harness-failures", settings.recipe.seed, "sequence")
+        self._failures = HarnessFailures(settings.out / "harness-failures", settings.recipe.seed, noun="sequence")
         self._next = 0
         self._start = time.monotonic()
         self.unsaved: OSError | None = None

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.campaign.campaign import Campaign, Settings, _Found, useful_workers
+from harness.campaign.campaign import Campaign, Settings, useful_workers
 from harness.campaign.events import (
     CampaignFinished,
     CaseJudged,
@@ -24,9 +24,9 @@ from harness.campaign.events import (
     Notice,
     Summary,
 )
-from harness.case import Precopy, encode_case
-from harness.check.outcome import Outcome, Seconds, Signature
-from harness.check.worker_process import WorkerProcess
+from harness.case import Case, Precopy, encode_case
+from harness.check.outcome import Outcome
+from harness.check.worker_process import WorkerError, WorkerProcess
 from harness.engines.random import Recipe, case_at
 from harness.memory import initial_image, plan_memory
 from harness.repro import read_repro
@@ -216,6 +216,41 @@ def test_a_harness_that_fails_again_and_again_ends_the_campaign(
     assert any("ends early" in event.text for event in events if isinstance(event, Notice))
 
 
+def test_what_ends_a_campaign_early_ends_it_for_every_worker(
+    settings: Callable[..., Settings], broken_targets: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.campaign.harness_failures.LIMIT", 1)
+    given = settings("broken:incomplete", cases=None, budget_seconds=600.0, workers=2)
+    summary, events = finish(given)
+    assert summary.exit_status == 4
+    assert [event.text for event in events if isinstance(event, Notice) and "ends early" in event.text] == [
+        "the campaign ends early: the harness failed 1 times"
+    ] or summary.harness_failures > 1  # both workers may have been at such a case
+    assert max(event.index for event in events if isinstance(event, CaseJudged)) < 10_000
+
+
+def test_a_harness_that_fails_while_shrinking_keeps_the_finding_and_the_candidate(
+    settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every third candidate breaks the harness."""
+    check, asked = WorkerProcess.check, []
+
+    def breaking(worker: WorkerProcess, case: Case, *rest: Any, **named: Any) -> Outcome:
+        asked.append(case)
+        if len(asked) % 3 == 0 and len(asked) < 10:
+            raise WorkerError("Traceback\nbroken")
+        return check(worker, case, *rest, **named)
+
+    monkeypatch.setattr(WorkerProcess, "check", breaking)
+    given = settings("builtin+wrong-group", cases=16, shrink=True, shrink_executions=60)
+    summary, _ = finish(given)
+    assert summary.findings
+    assert summary.exit_status == 4
+    assert summary.harness_failures == 3
+    kept = sorted((given.out / "harness-failures").glob("*-candidate-*.json"))
+    assert [path.read_bytes().strip() for path in kept] == [encode_case(asked[index]) for index in (2, 5, 8)]
+
+
 def test_a_kill_from_outside_is_no_finding_unless_it_happens_again(
     settings: Callable[..., Settings], broken_targets: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -353,22 +388,3 @@ def test_findings_are_safe_before_shrinking(settings: Callable[..., Settings]) -
     # A race may go by a plainer kind of state in its minimal form.
     assert all(any(found == drawn or is_plainer(found, drawn) for drawn in as_drawn) for found in minimal)
     assert all(any(found == drawn or is_plainer(found, drawn) for found in minimal) for drawn in as_drawn)
-
-
-def test_findings_that_shrink_to_one_are_one(settings: Callable[..., Settings], tmp_path: Path) -> None:
-    """A race drawn in windows and in temporal states, whose minimal form is in a temporal one."""
-    campaign = Campaign(settings("builtin"))
-    plain = Signature("precopy", "race", "between-programs", "temporal", "-")
-    drawn = [msgspec.structs.replace(plain, object="conv", conv_layout=layout) for layout in ("SD", "DS")]
-    case, outcome = case_at(recipe(), 0), Outcome((), Seconds())
-    found = {
-        signature: _Found(index, case, outcome, tmp_path, cases)
-        for signature, index, cases in ((drawn[0], 3, 10), (drawn[1], 4, 20), (plain, 5, 30))
-    }
-    for known in ((drawn[0], drawn[1], plain), (drawn[0], drawn[1])):
-        campaign._found = {signature: msgspec.structs.replace(found[signature]) for signature in known}
-        for signature in known:
-            campaign._count_as(campaign._found[signature], signature, plain)
-        assert [(signature, kept.cases) for signature, kept in campaign._found.items()] == [
-            (plain, sum(found[signature].cases for signature in known))
-        ]

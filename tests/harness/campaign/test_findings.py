@@ -1,0 +1,93 @@
+"""The findings of a campaign: which case stands for a signature, before and after shrinking."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from harness.campaign.campaign import Settings
+from harness.campaign.events import FindingFound, FindingShrunk
+from harness.campaign.findings import Findings
+from harness.case import Case
+from harness.check.outcome import Evidence, Outcome, Seconds, Signature, Verdict
+from harness.engines.random import Recipe, case_at
+from harness.repro import read_repro
+from harness.shrink.shrinker import Shrunk
+
+TEMPORAL = Signature("postprocess", "race", "between-warps", "temporal", "-")
+SD = Signature("postprocess", "race", "between-warps", "conv", "SD")
+DS = Signature("postprocess", "race", "between-warps", "conv", "DS")
+
+
+def failed(signature: Signature) -> Outcome:
+    verdict = Verdict("postprocess", "fail", signature=signature, evidence=Evidence("wrong", (), 0, ()))
+    return Outcome((verdict,), Seconds())
+
+
+def recipe(domain: str) -> Recipe:
+    return Recipe(seed=1, domains=(domain,), operations=("postprocess",), scale="small")  # type: ignore[arg-type]
+
+
+REACHABLE, TOTAL = case_at(recipe("reachable"), 16), case_at(recipe("total"), 0)
+
+Ends = Mapping[Signature, tuple[Signature, list[tuple[Case, Outcome]]]]
+
+
+def shrunk(monkeypatch: pytest.MonkeyPatch, out: Path, drawn: list[tuple[Signature, Case]], ends: Ends) -> Findings:
+    """Findings of cases 0, 1, ..., each of which shrinks to the signature that `ends` gives, meeting others."""
+
+    def shrink(case: Case, outcome: Outcome, judge: object, executions: int) -> Shrunk:
+        assert outcome.signature is not None
+        final, others = ends[outcome.signature]
+        return Shrunk(case, failed(final), 1, 0.0, True, [], others)
+
+    monkeypatch.setattr("harness.campaign.findings.shrink", shrink)
+    findings = Findings(Settings(target="builtin", executor="native", recipe=recipe("total"), out=out, cases=10))
+    for index, (signature, case) in enumerate(drawn):
+        findings.record(index, case, failed(signature))
+    for event in findings.shrink(lambda signature, index: lambda case: failed(signature)):
+        assert isinstance(event, FindingFound | FindingShrunk)
+        assert read_repro(event.path).signature == event.signature
+    return findings
+
+
+def test_findings_that_shrink_to_one_are_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Drawn in windows and in temporal states; the minimal form of all is in a temporal one."""
+    drawn = [(SD, REACHABLE), (DS, REACHABLE), (TEMPORAL, REACHABLE), (DS, REACHABLE)]
+    findings = shrunk(monkeypatch, tmp_path, drawn, {each: (TEMPORAL, []) for each in (SD, DS, TEMPORAL)})
+    (finding,) = findings.summary()
+    assert (finding.signature, finding.cases, finding.first_case) == (str(TEMPORAL), 4, 0)
+    assert [str(path) for path in tmp_path.glob("*.json")] == [finding.repro]
+
+
+@pytest.mark.parametrize("order", [[(SD, TOTAL), (DS, REACHABLE)], [(DS, REACHABLE), (SD, TOTAL)]])
+def test_of_findings_that_are_one_a_reachable_case_stands(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, order: list[tuple[Signature, Case]]
+) -> None:
+    findings = shrunk(monkeypatch, tmp_path, order, {SD: (SD, []), DS: (SD, [])})
+    (finding,) = findings.summary()
+    assert (finding.domain, finding.cases) == ("reachable", 2)
+    assert read_repro(Path(finding.repro)).case.domain == "reachable"
+    assert [str(path) for path in tmp_path.glob("*.json")] == [finding.repro]
+
+
+def test_what_was_met_while_shrinking_never_takes_the_place_of_what_was_drawn(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    drawn = [(TEMPORAL, REACHABLE), (DS, REACHABLE)]
+    ends: Ends = {TEMPORAL: (TEMPORAL, [(TOTAL, failed(SD))]), DS: (SD, [])}
+    findings = shrunk(monkeypatch, tmp_path, drawn, ends)
+    found = {finding.signature: finding for finding in findings.summary()}
+    assert found.keys() == {str(TEMPORAL), str(SD)}
+    assert (found[str(SD)].cases, found[str(SD)].domain) == (1, "reachable")
+    assert found[str(SD)].shrink is not None
+
+
+def test_what_another_finding_met_is_saved_and_counts_no_case(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ends: Ends = {TEMPORAL: (TEMPORAL, [(TOTAL, failed(SD))])}
+    findings = shrunk(monkeypatch, tmp_path, [(TEMPORAL, REACHABLE)], ends)
+    (met,) = [finding for finding in findings.summary() if finding.signature == str(SD)]
+    assert (met.cases, met.shrink) == (0, None)
+    assert "met-while-shrinking" in met.repro
