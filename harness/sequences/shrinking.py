@@ -14,6 +14,9 @@ import msgspec
 from harness.case.problem import InvalidCase
 from harness.case.sequence import Add, Segment, SequenceCase, SequenceConfig, Step, encode_sequence
 
+_FEW = 24
+"""Events of a sequence that is short enough for all pairs of them to be tried."""
+
 Holds = Callable[[SequenceCase], bool]
 """Whether a candidate still shows the violation."""
 
@@ -45,7 +48,7 @@ class _Shrinker:
         improved = True
         while improved and self.executions < self._budget:
             improved = False
-            for propose in (_without_events, _simpler_configurations, _merged_steps, _simpler_events):
+            for propose in _PASSES:
                 while self._improve(propose(self.best)):
                     improved = True
 
@@ -86,6 +89,36 @@ def _without_events(case: SequenceCase) -> Iterator[Callable[[], SequenceCase]]:
         size //= 2
 
 
+def _without_two_events(case: SequenceCase) -> Iterator[Callable[[], SequenceCase]]:
+    """Two events that are not neighbours and hold each other up, such as a pause and a resume."""
+    events = list(case.events)
+    if len(events) > _FEW:
+        return
+    for j in range(len(events) - 1, 1, -1):
+        for i in range(j - 2, -1, -1):
+            kept = [*events[:i], *events[i + 1 : j], *events[j + 1 :]]
+            yield lambda kept=kept: _with(case, kept)  # type: ignore[misc]
+
+
+def _merged_adds(case: SequenceCase) -> Iterator[Callable[[], SequenceCase]]:
+    """A request asks for what a later one asked for, which is left out; or it arrives earlier, with the one before."""
+    events = list(case.events)
+    adds = [i for i, event in enumerate(events) if isinstance(event, Add)]
+    for position, i in enumerate(adds):
+        one = events[i]
+        assert isinstance(one, Add)
+        for j in adds[position + 1 :]:
+            other = events[j]
+            assert isinstance(other, Add)
+            merged = msgspec.structs.replace(other, request=one.request)
+            kept = [*events[:i], merged, *events[i + 1 : j], *events[j + 1 :]]
+            yield lambda kept=kept: _with(case, kept)  # type: ignore[misc]
+        if position and adds[position - 1] < i - 1:
+            before = adds[position - 1] + 1
+            kept = [*events[:before], one, *events[before:i], *events[i + 1 :]]
+            yield lambda kept=kept: _with(case, kept)  # type: ignore[misc]
+
+
 def _merged_steps(case: SequenceCase) -> Iterator[Callable[[], SequenceCase]]:
     """Neighbouring steps become one, taking the first's or the second's drafts."""
     events = list(case.events)
@@ -123,8 +156,9 @@ def _simpler(event: object) -> Iterator[object]:
             if 0 < repeat < event.repeat:
                 yield change(event, repeat=repeat)
     elif isinstance(event, Add):
-        if event.priority:
-            yield change(event, priority=0)
+        for priority in (0, 1):
+            if priority < event.priority:
+                yield change(event, priority=priority)
         for outputs in dict.fromkeys((1, event.outputs // 2, event.outputs - 1)):
             if 0 < outputs < event.outputs:
                 yield change(event, outputs=outputs)
@@ -159,31 +193,67 @@ _PLAIN: dict[str, tuple[object, ...]] = {
 
 
 def _simpler_configurations(case: SequenceCase) -> Iterator[Callable[[], SequenceCase]]:
-    def changed(**values: object) -> Callable[[], SequenceCase]:
-        fields = {name: getattr(case.config, name) for name in SequenceConfig.__struct_fields__}
-        return lambda: _valid(fields, values, case)
+    """Plainer options first, then fewer drafts and requests, then numbers that hold nothing up.
 
-    for name, values in _PLAIN.items():
-        current = getattr(case.config, name)
-        for value in values:
+    What needs a pool that is short of blocks is lost where an option that takes blocks goes and the pool stays: each
+    change is tried with as many blocks as before, then with as many more than one request needs as before.
+    """
+    config = case.config
+    spare = config.num_blocks - config.blocks_for_one()
+
+    def changed(**values: object) -> Iterator[Callable[[], SequenceCase]]:
+        yield lambda: _valid(config, values, case)
+        yield lambda: _with_spare(config, values, spare, case)
+
+    for name, plainer in _PLAIN.items():
+        current = getattr(config, name)
+        for value in plainer:
             if value == current:
                 break
-            yield changed(**{name: value})
-    config = case.config
+            yield from changed(**{name: value})
     if config.num_spec:
-        yield changed(num_spec=0, spec_method="none", drafter_block_size=None)
+        yield from changed(num_spec=0, spec_method="none", drafter_block_size=None)
         for count in range(1, config.num_spec):
-            yield changed(num_spec=count)
+            yield from changed(num_spec=count)
+    for groups in range(2, config.mamba_groups):
+        yield from changed(mamba_groups=groups)
     for requests in range(1, config.requests):
-        yield changed(requests=requests)
+        yield from changed(requests=requests)
     if config.budget < 2048:
-        yield changed(budget=2048)
+        yield lambda: _valid(config, {"budget": 2048}, case)
     if config.num_blocks < 256:
-        yield changed(num_blocks=256)
+        yield lambda: _valid(config, {"num_blocks": 256}, case)
     if config.length_limit < 256:
-        yield changed(length_limit=256, num_blocks=max(config.num_blocks, 512))
+        yield lambda: _valid(config, {"length_limit": 256, "num_blocks": max(config.num_blocks, 512)}, case)
+    if config.num_blocks < 256:  # a small pool matters: the smallest one, for requests that are no longer than these
+        longest = max((_length(event) for event in case.events if isinstance(event, Add)), default=0)
+        if 4 <= longest < config.length_limit:
+            yield from changed(length_limit=longest)
+        if spare:
+            yield lambda: _with_spare(config, {}, 0, case)
 
 
-def _valid(fields: dict[str, object], values: dict[str, object], case: SequenceCase) -> SequenceCase:
-    config = msgspec.convert(msgspec.to_builtins({**fields, **values}), SequenceConfig)
-    return SequenceCase(config=config, events=case.events)
+def _length(add: Add) -> int:
+    return sum(segment.length for segment in add.prompt) + add.outputs
+
+
+def _valid(config: SequenceConfig, values: dict[str, object], case: SequenceCase) -> SequenceCase:
+    fields = {name: getattr(config, name) for name in SequenceConfig.__struct_fields__}
+    simpler = msgspec.convert(msgspec.to_builtins({**fields, **values}), SequenceConfig)
+    return SequenceCase(config=simpler, events=case.events)
+
+
+def _with_spare(config: SequenceConfig, values: dict[str, object], spare: int, case: SequenceCase) -> SequenceCase:
+    """The change, with `spare` more blocks than one request needs then."""
+    roomy = _valid(config, {**values, "num_blocks": 4096}, case)
+    return _valid(config, {**values, "num_blocks": roomy.config.blocks_for_one() + spare}, case)
+
+
+_PASSES: tuple[Callable[[SequenceCase], Iterator[Callable[[], SequenceCase]]], ...] = (
+    _without_events,
+    _simpler_configurations,
+    _merged_steps,
+    _merged_adds,
+    _simpler_events,
+    _without_two_events,
+)
