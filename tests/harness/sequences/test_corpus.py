@@ -1,0 +1,56 @@
+"""The corpus of sequences: each file replays as docs/findings.md says, on the newest release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from harness.repro.sequences import SequenceRepro, read_sequence_repro
+from harness.sequences.controls import Controls
+from harness.sequences.known import KNOWN, fixes_of
+from harness.sequences.process import SequenceProcess
+from harness.sequences.verdicts import signature_of
+
+ROOT = Path(__file__).resolve().parents[3]
+CORPUS = sorted((ROOT / "corpus" / "sequences").glob("*.json"))
+PAGE = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
+NEWEST = "vllm==0.33.0"
+MOST_EVENTS = 12
+
+
+def read(file: Path) -> SequenceRepro:
+    repro = read_sequence_repro(file)
+    assert repro is not None
+    return repro
+
+
+@pytest.mark.parametrize("file", CORPUS, ids=lambda file: file.stem)
+def test_files_are_small_and_name_a_known_issue(file: Path) -> None:
+    repro = read(file)
+    assert 0 < len(repro.sequence.events) <= MOST_EVENTS
+    assert repro.issue is None or repro.issue in {issue.name for issue in KNOWN}
+    assert repro.faults == ()
+
+
+def test_every_issue_of_the_page_has_a_file() -> None:
+    rows = {line.split(":")[0].removeprefix("| ") for line in PAGE.splitlines() if line.startswith("| ")}
+    documented = {issue.name for issue in KNOWN} & {row.split(" ")[0] for row in rows}
+    assert len(documented) == len(KNOWN)
+    assert documented - {file.stem for file in CORPUS} == set()
+
+
+@pytest.mark.parametrize("file", CORPUS, ids=lambda file: file.stem)
+def test_files_fail_where_they_were_found_and_not_with_the_fix(scheduler: SequenceProcess, file: Path) -> None:
+    repro = read(file)
+    controls = Controls(fixes=repro.fixes)
+    violation = scheduler.check(repro.sequence, controls).violation
+    if repro.origin.target != NEWEST:
+        assert violation is None
+        return
+    assert violation is not None
+    assert signature_of(violation) == repro.signature
+    fixed = msgspec.structs.replace(controls, fixes=(*repro.fixes, *fixes_of(repro.issue)))
+    assert fixed != controls
+    assert scheduler.check(repro.sequence, fixed).violation is None
