@@ -83,6 +83,30 @@ def test_shrinking_reaches_the_smallest_sequence() -> None:
     assert next(event for event in shrunk.case.events if isinstance(event, Step)).repeat == 3
 
 
+def test_options_go_together_with_the_blocks_they_take() -> None:
+    add = Add(request=0, prompt=(Segment(family=0, length=8),), outputs=2)
+    config = plain(mamba_groups=3, spec_method="mtp", num_spec=3, num_blocks=36)
+    assert config.num_blocks - config.blocks_for_one() == 1
+
+    def holds(candidate: SequenceCase) -> bool:
+        return candidate.config.num_blocks - candidate.config.blocks_for_one() <= 1 and len(candidate.events) == 2
+
+    shrunk = shrink_sequence(SequenceCase(config=config, events=(add, Step())), holds, 5000).case.config
+    assert (shrunk.mamba_groups, shrunk.num_spec, shrunk.num_blocks) == (1, 0, shrunk.blocks_for_one())
+
+
+def test_requests_that_can_be_one_are_merged() -> None:
+    adds = [Add(request=i, prompt=(Segment(family=0, length=8),), outputs=(9, 2)[i]) for i in range(2)]
+    case = SequenceCase(config=plain(), events=(adds[0], Step(), adds[1]))
+
+    def holds(candidate: SequenceCase) -> bool:
+        kept = [event for event in candidate.events if isinstance(event, Add)]
+        return any(add.request == 0 for add in kept) and any(add.outputs == 2 for add in kept)
+
+    events = shrink_sequence(case, holds, 5000).case.events
+    assert len(events) == 1
+
+
 def test_controls_know_their_names() -> None:
     Controls(faults=tuple(FAULTS), fixes=tuple(FIXES))
     with pytest.raises(InvalidCase, match="unknown fix"):
