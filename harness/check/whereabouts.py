@@ -7,6 +7,7 @@ where none runs, the main thread gives it away every few milliseconds.
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import subprocess
 import sys
@@ -38,14 +39,22 @@ def answer(executor: Executor, owns: Owns) -> None:
     main = threading.main_thread().ident
     assert main is not None
 
+    def places() -> list[str]:
+        kernel = executor.under_way(SAMPLED_SECONDS)
+        lines = [] if kernel is None else [_of_kernel(*kernel)]
+        trail = _of_host(sys._current_frames().get(main), owns)
+        return [*lines, f"the host's code is at {trail}"] if trail else lines
+
     def wait() -> None:
         while True:
             signal.sigwait({QUESTION})
-            kernel = executor.under_way(SAMPLED_SECONDS)
-            lines = [] if kernel is None else [_of_kernel(*kernel)]
-            trail = _of_host(sys._current_frames().get(main), owns)
-            lines += [f"the host's code is at {trail}"] if trail else []
-            print(*lines, _END, sep="\n", file=sys.stderr, flush=True)
+            # What fails here leaves a hang without its place, and is not told: a hang is a finding all the same, and a
+            # traceback would stand among what the target said. The thread goes on, or it could not be asked again.
+            lines: list[str] = []
+            with contextlib.suppress(Exception):
+                lines = places()
+            with contextlib.suppress(OSError, ValueError):
+                print(*lines, _END, sep="\n", file=sys.stderr, flush=True)
 
     threading.Thread(target=wait, name="whereabouts", daemon=True).start()
 

@@ -99,9 +99,10 @@ class _Judge:
     def _at(self, operation: str) -> None:
         self._connection.send(("at", (self.index, operation)))
 
-    def check(self, text: bytes, relations: tuple[str, ...], most: int | None, sighted: bool) -> None:
-        """Judge one case given as JSON, and ask relations about it; answers `outcome`. The rest: see Session."""
-        self.index = -1
+    def check(self, text: bytes, relations: tuple[str, ...], most: int | None, sighted: bool, index: int) -> None:
+        """Judge one case given as JSON, and ask relations about it; answers `outcome`. `index` is its number in a
+        campaign, or -1. The rest: see Session."""
+        self.index = index
         outcome = self._session.check(decode_case(text), relations, most, sighted=sighted)
         self._connection.send(("outcome", ENCODER.encode(outcome)))
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -29,6 +29,12 @@ KernelLine = tuple[str, str, int]
 
 STARTUP_SECONDS = 600.0
 """Loading a target may download a release."""
+
+LOOK_SECONDS = 1.0
+"""How often one looks at a worker that says nothing, unless something else takes longer."""
+
+SHORTEST_LOOK_SECONDS = 0.1
+"""Looking more often would cost and tell nothing."""
 
 
 class WorkerRefused(Exception):
@@ -59,12 +65,76 @@ def is_from_outside(violation: str) -> bool:
     return violation in ("crash-SIGKILL", "crash-SIGTERM", "crash-SIGHUP")
 
 
+def seconds_run(process: int) -> float:
+    """How long a process had a processor. Of its main thread alone, which judges and launches; 0 where the system does
+    not say."""
+    return _scheduled(process, 0)
+
+
 def seconds_in_line(process: int) -> float:
-    """How long a process has been ready to run while others had the processors; 0 where the system does not say."""
+    """How long a process has been ready to run while others had the processors. Of its main thread alone, which judges
+    and launches: what that one waits for may stand in line uncounted. 0 where the system does not say."""
+    return _scheduled(process, 1)
+
+
+def _scheduled(process: int, column: int) -> float:
     try:
-        return int(Path(f"/proc/{process}/schedstat").read_text().split()[1]) / 1e9
+        return int(Path(f"/proc/{process}/schedstat").read_text().split()[column]) / 1e9
     except (OSError, IndexError, ValueError):
         return 0.0
+
+
+def is_stopped(process: int) -> bool:
+    """Whether a process is stopped, by a signal (as Ctrl-Z sends) or a debugger; no where the system does not say."""
+    try:
+        status = Path(f"/proc/{process}/stat").read_bytes()
+    except OSError:
+        return False
+    return status.rpartition(b")")[2].split()[:1] in ([b"T"], [b"t"])
+
+
+class _Look(NamedTuple):
+    """What was seen of a process at one moment, in seconds."""
+
+    at: float
+    ran: float
+    in_line: float
+    stopped: bool
+
+
+class Silence:
+    """For how long a process could have answered, and did not: what counts towards a hang.
+
+    Not counted is time in which it stood in line for a processor or was stopped. Nor is time in which nobody looked,
+    because the campaign was stopped too or waited for another worker: nobody knows what happened then. So of the time
+    between two looks no more counts than LOOK_SECONDS, or what the process ran if that is more. That errs by a second
+    for each stop, and may find a hang later; it finds it however seldom one looks.
+    """
+
+    def __init__(self, process: int) -> None:
+        self._process = process
+        self.end()
+
+    def end(self) -> None:
+        """The process was heard, or asked something. Cheap: it happens thousands of times a second."""
+        self._seconds = 0.0
+        self._touched = time.monotonic()
+        self._last: _Look | None = None
+
+    def seconds(self) -> float:
+        """Look, and tell how much counts; from the first look after an end on."""
+        now = time.monotonic()
+        if now - self._touched < SHORTEST_LOOK_SECONDS:
+            return self._seconds
+        number = self._process
+        look = _Look(now, seconds_run(number), seconds_in_line(number), is_stopped(number))
+        last, self._last, self._touched = self._last, look, now
+        if last is not None:
+            free = look.at - last.at - (look.in_line - last.in_line)
+            most = 0.0 if look.stopped or last.stopped else LOOK_SECONDS
+            # Waiting is counted when it is over, so `free` may be negative: it takes back what earlier looks counted.
+            self._seconds = max(0.0, self._seconds + min(free, max(most, look.ran - last.ran)))
+        return self._seconds
 
 
 class WorkerLost(Exception):
@@ -164,8 +234,7 @@ class WorkerProcess:
                 env=environment,
             )
         self.connection = Connection(mine.detach())
-        self.last_heard = time.monotonic()
-        self._counted_from, self._waited = -1.0, 0.0
+        self._silence = Silence(self._process.pid)
 
     def wait_ready(self, *, again: bool = True) -> None:
         """Wait for the target to be loaded. Raises WorkerRefused, or WorkerError also for a process that died of it.
@@ -193,24 +262,26 @@ class WorkerProcess:
         *,
         sighted: bool = True,
         again: bool = True,
+        index: int = -1,
     ) -> Outcome:
         """Judge one case, and ask relations about it if it passes. `most` and `sighted`: see Session.
 
-        Raises InvalidCase or WorkerError; a lost worker is an outcome, and needs `restart`. With `again`, one that was
-        ended from outside is replaced and asked once more.
+        `index` is its number in a campaign, if it has one. Raises InvalidCase, or WorkerError with that index; a lost
+        worker is an outcome, and needs `restart`. With `again`, one that was ended from outside is replaced and asked
+        once more.
         """
         try:
-            return self._check(case, relations, most, sighted)
+            return self._check(case, relations, most, sighted, index)
         except WorkerLost as lost:
             if not (again and lost.from_outside):
                 return lost.outcome()
             self._on_notice(lost.notice)
         self.restart()
-        return self.check(case, relations, most, sighted=sighted, again=False)
+        return self.check(case, relations, most, sighted=sighted, again=False, index=index)
 
-    def _check(self, case: Case, relations: tuple[str, ...], most: int | None, sighted: bool) -> Outcome:
+    def _check(self, case: Case, relations: tuple[str, ...], most: int | None, sighted: bool, index: int) -> Outcome:
         try:
-            self.connection.send(("check", (encode_case(case), relations, most, sighted)))
+            self.connection.send(("check", (encode_case(case), relations, most, sighted, index)))
         except BrokenPipeError:
             raise self._lost() from None
         while True:
@@ -257,7 +328,7 @@ class WorkerProcess:
         self._send(start, ("explore", (recipe, policy, start, stop, deadline, fail_fast)))
 
     def _send(self, start: int, message: tuple[str, Any]) -> None:
-        self.last_heard = time.monotonic()
+        self._silence.end()
         self._at = (start, "draw")
         try:
             self.connection.send(message)
@@ -277,7 +348,7 @@ class WorkerProcess:
             kind, content = self.connection.recv()
         except (EOFError, ConnectionResetError):
             raise self._lost() from None
-        self.last_heard = time.monotonic()
+        self._silence.end()
         if kind == "at":
             self._at = content
             self._answered = False
@@ -302,16 +373,9 @@ class WorkerProcess:
         return None
 
     def overdue(self) -> bool:
-        """Whether the worker has said nothing for longer than the limit; what nobody listened to yet was said."""
-        return self._silence(self._limit) > self._limit and not self.connection.poll()
-
-    def _silence(self, limit: float) -> float:
-        """Seconds since the worker was heard, but for those in which it waited for a processor: where a machine is too
-        busy to run it, that is no hang. To be called about once a second, so that it knows from when to count."""
-        if self._counted_from != self.last_heard:
-            self._counted_from, self._waited = self.last_heard, seconds_in_line(self._process.pid)
-        silence = time.monotonic() - self.last_heard
-        return silence if silence < limit else silence - (seconds_in_line(self._process.pid) - self._waited)
+        """Whether the worker could have answered for longer than the limit, and said nothing (see Silence); what nobody
+        listened to yet was said. May be asked as often or as seldom as one likes."""
+        return self._silence.seconds() > self._limit and not self.connection.poll()
 
     def kill_hung(self) -> WorkerLost:
         """End a worker that is overdue; the last thing it is asked is where it was."""
@@ -323,10 +387,10 @@ class WorkerProcess:
         return WorkerLost("hang", *self._at, "\n".join(lines))
 
     def _receive(self, limit: float) -> tuple[str, Any]:
-        self.last_heard = time.monotonic()
+        self._silence.end()
         while True:
-            left = limit - self._silence(limit)
-            if not self.connection.poll(max(0.0, min(left, 1.0))):
+            left = limit - self._silence.seconds()
+            if not self.connection.poll(min(max(left, SHORTEST_LOOK_SECONDS), LOOK_SECONDS) if left > 0 else 0):
                 if left <= 0:
                     raise self.kill_hung()
                 continue

@@ -6,9 +6,11 @@ import os
 import re
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -93,6 +95,85 @@ def test_a_machine_too_busy_to_run_a_worker_is_no_hang(
 def test_standing_in_line_is_counted() -> None:
     assert worker_process.seconds_in_line(os.getpid()) >= 0
     assert worker_process.seconds_in_line(2**30) == 0
+    assert worker_process.seconds_run(os.getpid()) > 0
+    assert worker_process.seconds_run(2**30) == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_stopped_worker_is_no_hang(start: Callable[..., WorkerProcess], make_case: Callable[..., Case]) -> None:
+    """As long as it is stopped, it cannot answer; what hangs after that is found."""
+    worker = start("hang", limit=1.0)
+    number = worker._process.pid
+    for case, wanted in ((SAFE, "None"), (HARMFUL, "precopy/isolation/hang/process/-")):
+        assert not worker_process.is_stopped(number)
+        os.kill(number, signal.SIGSTOP)
+        began = time.monotonic()
+        again = threading.Timer(4.0, os.kill, (number, signal.SIGCONT))
+        again.start()
+        outcome = worker.check(make_case(case))
+        again.join()
+        assert str(outcome.signature) == wanted
+        assert time.monotonic() - began >= 4.0
+    assert not worker.alive
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_whoever_looks_seldom_sees_a_stop_and_a_hang_all_the_same(start: Callable[..., WorkerProcess]) -> None:
+    worker = start("exit", limit=2.5)
+    assert not worker.overdue()
+    os.kill(worker._process.pid, signal.SIGSTOP)
+    for _ in range(2):
+        time.sleep(1.6)
+        assert not worker.overdue()
+    os.kill(worker._process.pid, signal.SIGCONT)
+    looks = 0
+    while not worker.overdue():
+        looks += 1
+        assert looks < 10
+        time.sleep(1.2)
+    assert looks >= 3, "each counts a second at most, and none that ends a stop"
+
+
+@pytest.mark.parametrize(
+    ("looks", "wanted"),
+    [
+        pytest.param([(0, 0, 0, False), (1, 0, 0, False), (1.8, 0, 0, False)], 1.8, id="waits for something"),
+        pytest.param([(0, 0, 0, False), (300, 0, 0, False)], 1, id="nobody looked"),
+        pytest.param([(0, 0, 0, False), (300, 290, 10, False)], 290, id="nobody looked, but it ran"),
+        pytest.param([(0, 0, 0, False), (1, 0.2, 0, True), (9, 0.2, 0, True), (9.5, 0.2, 0, False)], 0.2, id="stopped"),
+        pytest.param([(0, 0, 0, False), (1, 0.1, 0.9, False), (2, 0.2, 1.8, False)], 0.2, id="stands in line"),
+        pytest.param([(0, 0, 0, False), (1, 0, 0, False), (2, 0.1, 1.9, False)], 0.1, id="in line, counted later"),
+        pytest.param([(0, 0, 0, False), (9, 0, 0, False), (10, 0, 9, False)], 0, id="takes back no more than there is"),
+        pytest.param([(5, 7, 3, False)], 0, id="first look"),
+    ],
+)
+def test_what_counts_as_silence(
+    monkeypatch: pytest.MonkeyPatch, looks: list[tuple[float, float, float, bool]], wanted: float
+) -> None:
+    """Looks are: when, seconds run by then, seconds in line by then, whether stopped."""
+    now = -1.0
+    monkeypatch.setattr(worker_process, "time", SimpleNamespace(monotonic=lambda: now))
+    silence = worker_process.Silence(2**30)
+    counted = 0.0
+    for at, ran, in_line, stopped in looks:
+        now = at
+        monkeypatch.setattr(worker_process, "seconds_run", lambda process, ran=ran: ran)
+        monkeypatch.setattr(worker_process, "seconds_in_line", lambda process, in_line=in_line: in_line)
+        monkeypatch.setattr(worker_process, "is_stopped", lambda process, stopped=stopped: stopped)
+        counted = silence.seconds()
+    assert counted == pytest.approx(wanted)
+    silence.end()
+    assert silence.seconds() == 0
+
+
+def test_a_failure_of_the_harness_names_the_case_it_was_asked_about(
+    start: Callable[..., WorkerProcess], make_case: Callable[..., Case]
+) -> None:
+    worker = start("raise")
+    for index, wanted in ((7, 7), (-1, None)):
+        with pytest.raises(WorkerError) as failed:
+            worker.check(make_case(SAFE), ("no such relation",), index=index)
+        assert failed.value.index == wanted
 
 
 def test_what_was_killed_from_outside_is_asked_once_more(
@@ -192,8 +273,9 @@ def test_nobody_is_overdue_who_was_not_listened_to(start: Callable[..., WorkerPr
     assert not worker.overdue()
     while worker.hear() != ("done", 1):
         assert worker.connection.poll(60)
-    assert not worker.overdue()
-    time.sleep(1.2)
+    for _ in range(3):
+        assert not worker.overdue()
+        time.sleep(0.6)
     assert worker.overdue(), "nothing more was asked, so nothing more is said"
 
 
