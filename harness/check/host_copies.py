@@ -2,17 +2,20 @@
 
 While a case is shadowed, plain moves (copies, rows picked by an index) carry shadows along as kernels do: what was
 undefined where it came from is undefined where it goes, also by way of tensors of the target's own outside of the
-arena. Whatever else is written to a tensor is defined. Of what numpy and Python's own numbers do nobody tells.
+arena. Every other tensor that an operation may write, as its schema tells, is defined afterwards, wherever it stands
+among the arguments. Of what numpy and Python's own numbers do nobody tells: what numpy can write is defined
+(harness.check.handed_out).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from harness.check.handed_out import HandedOut, storage_of
 from harness.kernels.executors.base import Arena
 from harness.kernels.executors.host_memory import HostArena
 
@@ -20,15 +23,32 @@ _WORDS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 """Shadows are integers as wide as what they belong to."""
 
 _ATEN = torch.ops.aten
+
+
+class _Move(NamedTuple):
+    """An operation that leaves elements of its argument `source` as they are or converts them, and puts them into what
+    it writes, or else into its result. `pick` does with a shadow what the operation does, given also its arguments
+    `others`; None: every element goes where it was."""
+
+    source: str
+    pick: Any = None
+    others: tuple[str, ...] = ()
+
+
+_INDEX_SELECT = _Move("self", _ATEN.index_select.default, ("dim", "index"))
+_INDEX = _Move("self", _ATEN.index.Tensor, ("indices",))
+_GATHER = _Move("self", _ATEN.gather.default, ("dim", "index"))
 _MOVES = {
-    *(_ATEN.index_select.default, _ATEN.index_select.out, _ATEN.index.Tensor, _ATEN.gather.default),
-    *(_ATEN.clone.default, _ATEN._to_copy.default),
+    _ATEN.copy_.default: _Move("src"),
+    _ATEN.clone.default: _Move("self"),
+    _ATEN._to_copy.default: _Move("self"),
+    _ATEN.index_select.default: _INDEX_SELECT,
+    _ATEN.index_select.out: _INDEX_SELECT,
+    _ATEN.index.Tensor: _INDEX,
+    _ATEN.index.Tensor_out: _INDEX,
+    _ATEN.gather.default: _GATHER,
+    _ATEN.gather.out: _GATHER,
 }
-"""Operations whose result is made of elements of their first argument, each left as it was or converted."""
-
-
-_MOVE_NO_BYTES = ("aten::set_", "aten::resize_", "aten::as_strided_")
-"""Operations that change what memory a tensor stands for, which counts as writing it."""
 
 
 class HostCopies(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -38,66 +58,64 @@ class HostCopies(TorchDispatchMode):  # type: ignore[no-untyped-call]
     has to look before that.
     """
 
-    def __init__(self, arena: HostArena, shadow: Arena, settle: Callable[[], None]) -> None:
+    def __init__(self, arena: HostArena, shadow: Arena, handed_out: HandedOut, settle: Callable[[], None]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._start, self._size = arena.address - arena.raised_by, arena.size
-        self._shadow, self._settle = shadow, settle
-        self._elsewhere: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}
-        """Tensors outside of the arena by the address of their storage, kept so that it stays theirs; and shadows."""
+        self._shadow, self._handed_out, self._settle = shadow, handed_out, settle
+        self._elsewhere: dict[int, tuple[torch.UntypedStorage, torch.Tensor]] = {}
+        """Storages outside of the arena, by identity; kept, so that no other takes their place; and their shadows."""
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        moves = func in _MOVES
+        move = _MOVES.get(func)
+        given, written = _arguments(func, args, kwargs)
         # Read before the operation: it may write where it reads.
-        source = args[1] if func is _ATEN.copy_.default else args[0] if moves else None
-        shadow = self._of(source) if isinstance(source, torch.Tensor) else None
-        if shadow is not None:
-            shadow = shadow.clone() if shadow.any() else None
+        shadow = None if move is None else self._moved(move, given)
         result = func(*args, **kwargs)
-        if func is _ATEN.copy_.default:
-            self._set(args[0], shadow)
-        elif moves:
-            self._set(result, None if shadow is None else self._moved(func, shadow, args[1:], kwargs))
-        elif func._schema.name not in _MOVE_NO_BYTES:
-            for argument, declared in zip(args, func._schema.arguments, strict=False):
-                if declared.alias_info is not None and declared.alias_info.is_write and _is_dense(argument):
-                    self._set(argument, None)
+        for tensor in _tensors(written if written or move is None else result):
+            self._set(tensor, shadow)
         return result
 
-    def _moved(self, func: Any, shadow: torch.Tensor, others: Sequence[Any], kwargs: Mapping[str, Any]) -> torch.Tensor:
-        """The shadow of what an operation makes of the elements that `shadow` belongs to."""
-        if func in (_ATEN.clone.default, _ATEN._to_copy.default):
-            return shadow
-        name = _ATEN.index_select.default if func is _ATEN.index_select.out else func
-        moved: torch.Tensor = name(shadow, *others)
-        return moved
+    def _moved(self, move: _Move, given: Mapping[str, Any]) -> torch.Tensor | None:
+        """The shadow of what a move makes; None if all of it is defined."""
+        self._handed_out.define(self._shadow)
+        shadow = self._of(given[move.source])
+        if shadow is None or not shadow.any():
+            return None
+        if move.pick is None:
+            return shadow.clone()
+        picked: torch.Tensor = move.pick(shadow, *(given[name] for name in move.others))
+        return picked
 
     def _of(self, tensor: torch.Tensor) -> torch.Tensor | None:
         """The shadow of a tensor, one integer for each element; None if all of it is defined."""
         if not _is_dense(tensor):
             return None
-        start = tensor.untyped_storage().data_ptr()
+        storage = storage_of(tensor)
         word = _WORDS[tensor.element_size()]
-        offset = start - self._start
+        offset = storage.data_ptr() - self._start
         if 0 <= offset < self._size:
             offset += int(tensor.storage_offset()) * tensor.element_size()
             return self._shadow.tensor(offset, _extent(tensor), word, tensor.shape, tensor.stride())
-        kept = self._elsewhere.get(start)
-        if kept is None:
+        kept = self._elsewhere.get(storage._cdata)
+        if kept is None or self._handed_out.holds(storage):
             return None
-        return kept[1].view(word).as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+        whole = kept[1]
+        if len(whole) < storage.nbytes():  # it has grown
+            whole = torch.cat([whole, _defined(storage.nbytes() - len(whole))])
+            self._elsewhere[storage._cdata] = (storage, whole)
+        return whole.view(word).as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
 
     def _set(self, tensor: torch.Tensor, shadow: torch.Tensor | None) -> None:
         """A tensor has been written, with elements that have this shadow."""
         if not _is_dense(tensor):
             return
-        storage = tensor.untyped_storage()
+        storage = storage_of(tensor)
         inside = 0 <= storage.data_ptr() - self._start < self._size
-        if not inside and shadow is not None and storage.data_ptr() not in self._elsewhere:
-            whole = torch.zeros(-(-storage.nbytes() // 8) * 8, dtype=torch.int8)
-            self._elsewhere[storage.data_ptr()] = (tensor, whole)
+        if not inside and shadow is not None and storage._cdata not in self._elsewhere:
+            self._elsewhere[storage._cdata] = (storage, _defined(storage.nbytes()))
         if inside and shadow is not None:
             self._settle()
         own = self._of(tensor)
@@ -107,6 +125,40 @@ class HostCopies(TorchDispatchMode):  # type: ignore[no-untyped-call]
             own.zero_()
         else:
             own.copy_(shadow if shadow.dtype == own.dtype else -(shadow != 0).to(own.dtype))
+
+
+def _arguments(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+    """The arguments of an operation by name, and those that it may write: all of them, if it does not say."""
+    schema = getattr(func, "_schema", None)
+    if schema is None:
+        return dict(kwargs), [*args, *kwargs.values()]
+    given = dict(zip((declared.name for declared in schema.arguments), args, strict=False)) | dict(kwargs)
+    if torch.Tag.inplace_view in func.tags:
+        # Of `set_`, `resize_`, `t_` and their kind the tensor is said to be written, but what changes is which memory
+        # it stands for. Shadows belong to memory, and no byte of that has changed.
+        return given, []
+    return given, [
+        given[declared.name]
+        for declared in schema.arguments
+        if declared.name in given and declared.alias_info is not None and declared.alias_info.is_write
+    ]
+
+
+def _tensors(values: Any) -> Iterator[torch.Tensor]:
+    """All tensors in a value, however it is nested."""
+    if isinstance(values, torch.Tensor):
+        yield values
+    elif isinstance(values, Mapping):
+        for value in values.values():
+            yield from _tensors(value)
+    elif isinstance(values, list | tuple):
+        for value in values:
+            yield from _tensors(value)
+
+
+def _defined(size: int) -> torch.Tensor:
+    """A shadow of `size` bytes that are defined, a whole number of the longest words."""
+    return torch.zeros(-(-size // 8) * 8, dtype=torch.int8)
 
 
 def _is_dense(argument: Any) -> bool:

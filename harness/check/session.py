@@ -301,7 +301,7 @@ class Session:
         self.executor.begin(self._require_arena(), allowed)
         shadowing = self._shadowing
         if shadowing is not None:
-            shadowing.begin(private)
+            shadowing.begin(index, private)
         self.executor.on_launch = None if shadowing is None else lambda: shadowing.refresh(private)
         refused = False
         if call.by_harness:
@@ -313,7 +313,7 @@ class Session:
             arena, arguments = self._require_arena(), self._arguments(case, plan, index)
             watching = contextlib.nullcontext() if shadowing is None else shadowing.following(arena, private)
             try:
-                with watching:
+                with private.handed_out, watching:
                     call.run(bound, case, index, arguments, host)
             except Exception as error:
                 if expected is None or not self._has_to_raise(expected, error):
@@ -373,7 +373,7 @@ class Session:
     ) -> tuple[Signature, Evidence] | None:
         failure = self._seen_running(case, plan, index)
         if failure is None and self._shadowing is not None:
-            failure = self._shadowing.end(index, before, expected)
+            failure = self._shadowing.end(index, before, expected, private)
         if failure is None:
             failure = byte_evidence(case, plan, index, before, expected, found)
         if failure is None:
@@ -440,7 +440,9 @@ class Session:
             arena = self._require_arena()
             private = PrivateMemory(arena, *plan.base.private, poison, self.target.is_metadata)
             bind = (target or self.target).bind_later if later else (target or self.target).bind
-            bound = bind(plan.base.layout, layout_tensors(arena, plan.base), private.allocate)
+            tensors = layout_tensors(arena, plan.base)
+            with private.handed_out:
+                bound = bind(plan.base.layout, tensors, private.allocate)
             self._bound = (bound, private, layout_spans(plan.base))
         return self._bound
 

@@ -57,10 +57,11 @@ class Image:
         return Image._over(self._layout, data)
 
     def view(self, offset: int, size: int) -> Bytes:
-        """The bytes `[offset, offset + size)`, writable in place. Raises IndexError outside the segments."""
+        """The bytes `[offset, offset + size)`, writable in place. Raises IndexError outside the segments, or if there
+        are fewer than none."""
         layout = self._layout
         i = bisect_right(layout.starts, offset) - 1
-        if i >= 0:
+        if i >= 0 and size >= 0:
             inside = offset - layout.starts[i]
             if inside + size <= layout.sizes[i]:
                 first = layout.places[i] + inside

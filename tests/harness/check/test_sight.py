@@ -169,6 +169,14 @@ SNAPSHOTS = {
 }
 """Ways of host code to copy the counts, all of them right."""
 
+READS_STALE = Rewrite(
+    "postprocess_kernel",
+    "        if (bias >= 0) & ((bias > 0) |",
+    "        if tl.load(accepted + 1) > 99:\n            tl.store(accepted_out + slot, 99)\n"
+    "        if (bias >= 0) & ((bias > 0) |",
+)
+"""A kernel reads the count of a row that no request has."""
+
 
 @pytest.mark.parametrize("how", SNAPSHOTS)
 @pytest.mark.parametrize("high", [False, True])
@@ -178,20 +186,72 @@ def test_what_host_code_copies_stays_undefined(how: str, high: bool, make_case: 
     layout = msgspec.structs.replace(make_case(operation).layout, table_rows=2)
     case = make_case(operation, layout=layout, tables=(((1, 2, 2),), ((3, 4, 4),)))
     copies = Rewrite("FusedContext.postprocess_in_place", SNAPSHOTS["copied"], SNAPSHOTS[how])
-    reads = Rewrite(
-        "postprocess_kernel",
-        "        if (bias >= 0) & ((bias > 0) |",
-        "        if tl.load(accepted + 1) > 99:\n            tl.store(accepted_out + slot, 99)\n"
-        "        if (bias >= 0) & ((bias > 0) |",
-    )
     right = Mutation("planted", "no fault", {"builtin": {"fused/context.py": [[copies]]}})
     wrong = Mutation(
-        "planted", "a fault", {"builtin": {"fused/context.py": [[copies]], "fused/postprocess.py": [[reads]]}}
+        "planted", "a fault", {"builtin": {"fused/context.py": [[copies]], "fused/postprocess.py": [[READS_STALE]]}}
     )
     assert outcome(case, right, high=high).failure is None
     found = outcome(case, wrong, high=high)
     assert str(found.signature) == "postprocess/undefined/branch/private/-"
     assert outcome(case, wrong, checks=("memory", "races"), high=high).failure is None
+
+
+ROW = "self._snapshot[1:2]"
+OVERWRITTEN = {
+    "clamp": f"torch.clamp(torch.ones_like({ROW}), 0, 1, out={ROW})",
+    "cat": f"torch.cat([torch.ones_like({ROW})], out={ROW})",
+    "stack": f"torch.stack([torch.ones(1, dtype=torch.int32)[0]], out={ROW})",
+    "gather": f"torch.gather(torch.ones_like({ROW}), 0, torch.arange(1), out={ROW})",
+    "cumsum": f"torch.cumsum(torch.ones_like({ROW}), 0, out={ROW})",
+    "arange": f"torch.arange(1, out={ROW})",
+    "two results": f"torch.max(torch.ones(1, 1, dtype=torch.int32), 0, out=({ROW}, torch.arange(1)))",
+    "several": f"torch._foreach_zero_([{ROW}])",
+    "several results": f"torch.split_copy(torch.ones(1, dtype=torch.int32), 1, out=[{ROW}])",
+    "numpy": "self._snapshot.numpy()[1:] = 0",
+    "an array": "__import__('numpy').asarray(self._snapshot)[1:] = 0",
+    "DLPack": "torch.from_dlpack(self._snapshot)[1:] = 0",
+    "a function": f"{ROW}.apply_(lambda count: 0)",
+    "numpy, from before": "self._view[1:] = 0",
+    "numpy, and copied on": (
+        "view = self.accepted_out.numpy()\n        self.accepted_out.copy_(accepted[: self._table_rows])\n"
+        "        view[1:] = 0\n        self._snapshot.copy_(self.accepted_out)"
+    ),
+    "numpy, outside of the arena": (
+        "copied = accepted[: self._table_rows].clone()\n        copied.numpy()[1:] = 0\n"
+        "        self._snapshot.copy_(copied)"
+    ),
+    "DLPack, outside of the arena": (
+        "copied = accepted[: self._table_rows].clone()\n"
+        "        __import__('numpy').from_dlpack(copied)[1:] = 0\n        self._snapshot.copy_(copied)"
+    ),
+    "a storage, outside of the arena": (
+        "copied = accepted[: self._table_rows].clone()\n"
+        "        copied.untyped_storage()[4:] = 0\n        self._snapshot.copy_(copied)"
+    ),
+}
+"""Ways of host code to give every row of its copy a count."""
+
+
+@pytest.mark.parametrize("how", OVERWRITTEN)
+@pytest.mark.parametrize("high", [False, True])
+def test_what_host_code_overwrites_is_defined(how: str, high: bool, make_case: Callable[..., Case]) -> None:
+    operation = Postprocess(runner="V2", rows=(SHIFT,))
+    layout = msgspec.structs.replace(make_case(operation).layout, table_rows=2)
+    case = make_case(operation, layout=layout, tables=(((1, 2, 2),), ((3, 4, 4),)))
+    rewrites = [
+        Rewrite(
+            "FusedContext.postprocess_in_place",
+            SNAPSHOTS["copied"],
+            f"{SNAPSHOTS['copied']}\n        {OVERWRITTEN[how]}",
+        )
+    ]
+    if "self._view" in OVERWRITTEN[how]:
+        zero = "self._snapshot.zero_()"
+        rewrites.append(Rewrite("FusedContext.__init__", zero, f"{zero}\n        self._view = self._snapshot.numpy()"))
+    planted = Mutation(
+        "planted", "no fault", {"builtin": {"fused/context.py": [rewrites], "fused/postprocess.py": [[READS_STALE]]}}
+    )
+    assert outcome(case, planted, high=high).failure is None
 
 
 HARMLESS: dict[str, tuple[Operation, str, Rewrite, str]] = {

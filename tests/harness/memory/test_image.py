@@ -26,7 +26,9 @@ def test_views_are_windows_on_the_bytes() -> None:
     assert made.view(FAR, 3).tolist() == [7, 7, 102]
 
 
-@pytest.mark.parametrize(("offset", "size"), [(9, 1), (9, 5), (15, 6), (20, 1), (FAR - 1, 2), (FAR + 20, 1), (0, 1)])
+@pytest.mark.parametrize(
+    ("offset", "size"), [(9, 1), (9, 5), (15, 6), (20, 1), (FAR - 1, 2), (FAR + 20, 1), (0, 1), (13, -3)]
+)
 def test_bytes_outside_the_segments_are_refused(offset: int, size: int) -> None:
     with pytest.raises(IndexError):
         image().view(offset, size)
