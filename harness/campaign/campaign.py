@@ -126,6 +126,8 @@ class Campaign:
             except NotSaved as not_saved:
                 failed, seconds = not_saved.error, seconds or time.monotonic() - self._start
             except WorkerRefused as refused:
+                if not self._done:  # nothing to sum up
+                    raise
                 failed, seconds = refused, seconds or time.monotonic() - self._start
             yield from self._pass_on_notices()
         finally:

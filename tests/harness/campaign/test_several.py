@@ -40,7 +40,7 @@ def test_the_report_ends_with_all_targets(harness: Command, executor_name: str) 
         *("--relations", "none", "-e", executor_name),
     )
     assert done.returncode == 0, done.stderr
-    assert "1 targets, the same cases" in done.stdout
+    assert "1 target, the same cases" in done.stdout
     assert done.stdout.splitlines()[-1].split() == f"{RIGHT} 4 cases, 4 operations judged, 0 findings".split()
 
 

@@ -68,7 +68,7 @@ def test_texts_that_are_no_repro(command: Command, tmp_path: Path, content: byte
 def test_what_is_not_there_or_not_a_file(command: Command, tmp_path: Path) -> None:
     check_refusal(command, tmp_path / "missing.json", "no such file")
     (tmp_path / "folder").mkdir()
-    check_refusal(command, tmp_path / "folder", "not a file")
+    check_refusal(command, tmp_path / "folder", "file")  # a folder of repro files can be replayed, an empty one not
     os.mkfifo(tmp_path / "pipe")
     check_refusal(command, tmp_path / "pipe", "not a file")
 

@@ -57,7 +57,7 @@ def test_an_edit_with_a_fault_is_found(harness: Command, checkout: Path, executo
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("tl.program_id(1)", "tl.program_idd(1)", "does not compile at `state_idx = tl.program_idd(1)`"),
+        ("tl.program_id(1)", "tl.program_idd(1)", " at `state_idx = tl.program_idd(1)`: AttributeError"),
         ("class MambaSpecDecodeGPUContext", "class MambaContext", "has no fused postprocess"),
         (
             "def postprocess_mamba_fused_kernel(",
