@@ -89,7 +89,7 @@ class Campaign:
         self._done = 0
         self._losses = 0
         self._failures = HarnessFailures(
-            settings.out / "harness-failures", settings.recipe.seed, f"-t {settings.target} -e {settings.executor}"
+            settings.out / "harness-failures", settings.recipe.seed, ("-t", settings.target, "-e", settings.executor)
         )
         self._next = 0
         self._ends_early = False
@@ -179,12 +179,13 @@ class Campaign:
             ready = wait([worker.connection for worker in busy], timeout=1.0)
             for worker in list(busy):
                 try:
-                    if worker.connection in ready:
-                        yield from self._hear(worker, busy)
-                    elif worker.overdue():
-                        raise worker.kill_hung()
-                except WorkerLost as lost:
-                    yield from self._record_loss(worker, lost, busy)
+                    try:
+                        if worker.connection in ready:
+                            yield from self._hear(worker, busy)
+                        elif worker.overdue():
+                            raise worker.kill_hung()
+                    except WorkerLost as lost:
+                        yield from self._record_loss(worker, lost, busy)
                 except WorkerError as error:
                     self._record_harness_failure(worker, error, busy)
             yield from self._pass_on_notices()
@@ -279,12 +280,8 @@ class Campaign:
         outcome = lost.outcome()
         if lost.from_outside:
             worker.restart()
-            try:
-                outcome = worker.check(case, policy.at(recipe.seed, lost.index), policy.most, again=False)
-            except WorkerError as error:
-                self._keep_harness_failure(worker, lost.index, error)
-                worker.restart()
-                return
+            asked = policy.at(recipe.seed, lost.index)
+            outcome = worker.check(case, asked, policy.most, again=False, index=lost.index)
         yield from self._record(lost.index, outcome, tuple(regimes_of(case)), case if outcome.failure else None)
 
     def _record(

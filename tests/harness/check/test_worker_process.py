@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from harness.case import Case, InvalidCase, Precopy, PrecopyRow
-from harness.check import worker_process
+from harness.check import silence
 from harness.check.worker_process import WorkerError, WorkerProcess, WorkerRefused
 from harness.engines.random import Recipe
 from harness.engines.relations import RelationPolicy
@@ -85,7 +85,7 @@ def test_a_machine_too_busy_to_run_a_worker_is_no_hang(
     worker = start("hang", limit=1.0)
     began = time.monotonic()
     busy = 3.0
-    monkeypatch.setattr(worker_process, "seconds_in_line", lambda process: min(time.monotonic() - began, busy))
+    monkeypatch.setattr(silence, "seconds_in_line", lambda process: min(time.monotonic() - began, busy))
     outcome = worker.check(make_case(HARMFUL))
     assert str(outcome.signature) == "precopy/isolation/hang/process/-"
     assert time.monotonic() - began >= busy
@@ -93,10 +93,10 @@ def test_a_machine_too_busy_to_run_a_worker_is_no_hang(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_standing_in_line_is_counted() -> None:
-    assert worker_process.seconds_in_line(os.getpid()) >= 0
-    assert worker_process.seconds_in_line(2**30) == 0
-    assert worker_process.seconds_run(os.getpid()) > 0
-    assert worker_process.seconds_run(2**30) == 0
+    assert silence.seconds_in_line(os.getpid()) >= 0
+    assert silence.seconds_in_line(2**30) == 0
+    assert silence.seconds_run(os.getpid()) > 0
+    assert silence.seconds_run(2**30) == 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
@@ -105,7 +105,7 @@ def test_a_stopped_worker_is_no_hang(start: Callable[..., WorkerProcess], make_c
     worker = start("hang", limit=1.0)
     number = worker._process.pid
     for case, wanted in ((SAFE, "None"), (HARMFUL, "precopy/isolation/hang/process/-")):
-        assert not worker_process.is_stopped(number)
+        assert not silence.is_stopped(number)
         os.kill(number, signal.SIGSTOP)
         began = time.monotonic()
         again = threading.Timer(4.0, os.kill, (number, signal.SIGCONT))
@@ -152,18 +152,18 @@ def test_what_counts_as_silence(
 ) -> None:
     """Looks are: when, seconds run by then, seconds in line by then, whether stopped."""
     now = -1.0
-    monkeypatch.setattr(worker_process, "time", SimpleNamespace(monotonic=lambda: now))
-    silence = worker_process.Silence(2**30)
+    monkeypatch.setattr(silence, "time", SimpleNamespace(monotonic=lambda: now))
+    watch = silence.Silence(2**30)
     counted = 0.0
     for at, ran, in_line, stopped in looks:
         now = at
-        monkeypatch.setattr(worker_process, "seconds_run", lambda process, ran=ran: ran)
-        monkeypatch.setattr(worker_process, "seconds_in_line", lambda process, in_line=in_line: in_line)
-        monkeypatch.setattr(worker_process, "is_stopped", lambda process, stopped=stopped: stopped)
-        counted = silence.seconds()
+        monkeypatch.setattr(silence, "seconds_run", lambda process, ran=ran: ran)
+        monkeypatch.setattr(silence, "seconds_in_line", lambda process, in_line=in_line: in_line)
+        monkeypatch.setattr(silence, "is_stopped", lambda process, stopped=stopped: stopped)
+        counted = watch.seconds()
     assert counted == pytest.approx(wanted)
-    silence.end()
-    assert silence.seconds() == 0
+    watch.end()
+    assert watch.seconds() == 0
 
 
 def test_a_failure_of_the_harness_names_the_case_it_was_asked_about(
