@@ -6,7 +6,8 @@ campaign goes on with a new worker, and its exit status is 4 whatever else was f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import shlex
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from harness.campaign.saving import NotSaved
@@ -19,11 +20,11 @@ LIMIT = 5
 class HarnessFailures:
     """Those of one campaign, saved under `folder`, with the case where it can be drawn again.
 
-    `options` are those with which `harness replay` runs the case as the campaign did; `noun` is what a case of the
-    campaign is called.
+    `options` are those with which `harness replay` runs the case as the campaign did, if it can; `noun` is what a case
+    of the campaign is called.
     """
 
-    def __init__(self, folder: Path, seed: int, options: str = "", noun: str = "case") -> None:
+    def __init__(self, folder: Path, seed: int, options: Sequence[str] = (), noun: str = "case") -> None:
         self._folder, self._seed, self._options, self._noun = folder, seed, options, noun
         self.count = 0
 
@@ -46,7 +47,8 @@ class HarnessFailures:
             if text:
                 write_whole(case, text)
                 kept.append(case)
-                traceback = f"harness replay {case} {self._options}\n\n{traceback}"
+                if self._options:
+                    traceback = f"{shlex.join(['harness', 'replay', str(case), *self._options])}\n\n{traceback}"
             write_whole(trace, traceback.encode())
         except OSError as error:
             raise NotSaved(f"the harness failed in {self._noun} {index} of seed {self._seed}, which", error) from error

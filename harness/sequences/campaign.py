@@ -103,8 +103,7 @@ class _Found(msgspec.Struct):
 
 class SequenceCampaign:
     """Runs once. `say` takes lines for the user as they come, `notice` those that are no results (default: `say`).
-    `unsaved` is the error, afterwards, if something could
-    not be written."""
+    `unsaved` is the error, afterwards, if something could not be written."""
 
     def __init__(
         self, settings: SequenceSettings, say: Callable[[str], None], notice: Callable[[str], None] | None = None
@@ -215,7 +214,6 @@ class SequenceCampaign:
         self._notice(self._fail(error.index, error))
         if self._failures.too_many:
             self._notice(f"the campaign ends early: the harness failed {self._failures.count} times")
-            self._next = 2**62
             ends.pop(child)
             return
         child.restart()
