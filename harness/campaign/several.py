@@ -14,6 +14,7 @@ import msgspec
 
 from harness.campaign.campaign import Campaign, Settings
 from harness.campaign.events import CampaignFinished, Event, Summary
+from harness.exit_status import worst
 
 
 class SharedFinding(msgspec.Struct, frozen=True):
@@ -49,8 +50,7 @@ def run_several(settings: Settings, targets: Sequence[str], handle: Callable[[Ev
         summary = _run(own, handle)
         summaries.append(summary)
         cases, budget = summary.cases if cases is None else cases, None
-    statuses = {summary.exit_status for summary in summaries}
-    return Comparison(summaries, compare(summaries), next(status for status in (4, 1, 3, 0) if status in statuses))
+    return Comparison(summaries, compare(summaries), worst(summary.exit_status for summary in summaries))
 
 
 def _run(settings: Settings, handle: Callable[[Event], None]) -> Summary:

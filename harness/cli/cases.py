@@ -13,6 +13,7 @@ import msgspec
 from harness.case import Case, InvalidCase, decode_case
 from harness.check.outcome import Outcome
 from harness.check.worker_process import WorkerProcess
+from harness.exit_status import worst
 from harness.reports.words import counted
 from harness.repro import MAX_BYTES, naming
 from harness.repro.store import text_of
@@ -80,4 +81,4 @@ def replay_cases(files: list[Path], target: str, executor: str, limit: float, js
             f"{counted(len(files), 'case')}, {counted(operations, 'operation')} on {target} ({executor}): "
             f"{statuses.count(1)} failed, {statuses.count(3)} skipped"
         )
-    return 1 if 1 in statuses else 3 if 3 in statuses else 0
+    return worst(statuses)

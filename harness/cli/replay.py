@@ -12,6 +12,7 @@ import typer
 from harness.case.problem import InvalidCase
 from harness.cli import options
 from harness.cli.options import ExecutorOption, JsonOption
+from harness.exit_status import worst
 
 
 def replay(
@@ -36,7 +37,7 @@ def replay(
         statuses.append(replay_cases(cases, chosen, how, options.case_seconds(case_limit, how), json))
     for repro in _repros(file, cases or []):
         statuses.append(_replay_repro(repro, target, executor, case_limit, checks, json))
-    sys.exit(next(status for status in (1, 3, 0) if status in statuses))
+    sys.exit(worst(statuses))
 
 
 def _repros(path: Path, cases: list[Path]) -> list[Path]:

@@ -12,6 +12,7 @@ import typer
 
 from harness.cli import options, sequences
 from harness.cli.options import ExecutorOption, JsonOption
+from harness.exit_status import worst
 
 DEFAULT_BUDGET = 60.0
 
@@ -40,10 +41,6 @@ _OF_KERNELS = {
     "verbose": "--verbose",
 }
 """Options that say nothing about step sequences."""
-
-
-_WORST_FIRST = (4, 2, 1, 3, 0)
-"""Exit statuses: of sequences and kernel cases in one run, the worse one counts."""
 
 
 def run(
@@ -285,7 +282,7 @@ def run(
         )
     report = "json" if json else "verbose" if verbose else "terminal"
     of_kernels = follow(settings, report) if targets is None else follow_several(settings, names, report)
-    sys.exit(next(worst for worst in _WORST_FIRST if worst in (status, of_kernels)))
+    sys.exit(worst((status, of_kernels)))
 
 
 def _refuse(context: typer.Context, refused: dict[str, str], why: str) -> None:
