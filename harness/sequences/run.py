@@ -18,9 +18,9 @@ from harness.case.sequence import Abort, Add, Finish, Pause, Reset, Resume, Sequ
 from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.scheduling.engine import Engine, ReleaseLacks
 from harness.kernels.targets.vllm.scheduling.loading import module
+from harness.kernels.targets.vllm.scheduling.modelless_runner_v2 import host_code_runs
 from harness.kernels.targets.vllm.scheduling.worker_v1 import WorkerV1
 from harness.kernels.targets.vllm.scheduling.worker_v2 import WorkerV2
-from harness.kernels.targets.vllm.scheduling.worker_v2_host import host_code_runs
 from harness.kernels.targets.vllm.scheduling.worker_v2_pair import PairedWorkerV2
 from harness.oracles.meaning.device import NOBODY, Device
 from harness.oracles.meaning.meaning import CacheEntry, Meaning

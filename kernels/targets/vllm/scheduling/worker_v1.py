@@ -75,7 +75,7 @@ class _Buffer:
         """Nothing: whoever reads, reads `np`."""
 
 
-def _without_pinned_memory() -> None:
+def without_pinned_memory() -> None:
     """There is no GPU, so no memory to pin: some releases decide that when they are imported, and wrongly."""
     for name, loaded in list(sys.modules.items()):
         if name.startswith("vllm.") and getattr(loaded, "PIN_MEMORY", False) is True:
@@ -109,7 +109,7 @@ class WorkerV1:
         sizes = [group.kv_cache_spec.block_size for group in engine.kv_cache_config.kv_cache_groups]
         widths = [self._width(group.kv_cache_spec) for group in engine.kv_cache_config.kv_cache_groups]
         self._widths = widths
-        _without_pinned_memory()
+        without_pinned_memory()
         offered = {
             "max_num_reqs": config.requests,
             "max_model_len": config.length_limit + config.num_spec + 1,

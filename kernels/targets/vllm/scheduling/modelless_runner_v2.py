@@ -1,0 +1,258 @@
+"""A modelless runner is the release's own V2 runner with everything that its host code needs, and no model to run.
+
+What would reach for layers, caches, streams or a device is replaced; a part that the host code turns out to need and
+was not given is named.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from harness.kernels.targets.base import UnknownTarget
+from harness.kernels.targets.vllm.scheduling.bare import accepted
+from harness.kernels.targets.vllm.scheduling.launches_v2 import can_replace_launches, replace_launches
+from harness.kernels.targets.vllm.scheduling.loading import module
+from harness.kernels.targets.vllm.scheduling.worker_v1 import without_pinned_memory
+
+if TYPE_CHECKING:
+    from harness.kernels.targets.vllm.scheduling.worker_v2_host import HostWorkerV2
+
+_GPU = "vllm.v1.worker.gpu"
+
+
+class _NoModel:
+    """Stands for the model, which runs nothing."""
+
+    def __init__(self) -> None:
+        import torch
+
+        self._hidden = torch.zeros(1)
+
+    def __call__(self, **_: Any) -> Any:
+        return self._hidden
+
+    def compute_logits(self, *_: Any) -> None:
+        """Nothing: whoever is handed this function asks for log probabilities, which no request does."""
+
+
+class _Quiet:
+    """A part of the runner that has nothing to do here: every call answers None."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _nothing
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    return None
+
+
+@functools.cache
+def host_code_runs() -> bool:
+    """Whether the host worker can drive the loaded release: it has the functions that are replaced, under these names.
+
+    Tried on 0.33.0 alone: releases before it, which lack a part of the runner's construction, rest on the model.
+    """
+    try:
+        runner, states = module(f"{_GPU}.model_runner"), module(f"{_GPU}.model_states.mamba_hybrid")
+        needed = ("execute_model", "sample_tokens", "gather_batch_req_state", "prepare_inputs", "sample")
+        known = all(hasattr(runner.GPUModelRunner, name) for name in needed)
+        newest = hasattr(module(f"{_GPU}.ec_connector"), "NO_OP_EC_CONNECTOR")
+        return known and newest and hasattr(states, "build_attn_metadata") and can_replace_launches()
+    except (UnknownTarget, AttributeError):
+        return False
+
+
+@functools.cache
+def _replace_devices() -> None:
+    """Once: launches, and the few functions that would reach for layers, caches or streams."""
+    replace_launches()
+    without_pinned_memory()
+    runner, hybrid = module(f"{_GPU}.model_runner"), module(f"{_GPU}.model_states.mamba_hybrid")
+
+    def build(*, attn_groups: Any, **given: Any) -> dict[str, Any]:
+        attn_groups.received = given
+        return {}
+
+    hybrid.build_attn_metadata = build
+    runner.copy_kv_cache_blocks_inplace = lambda caches, blocks, copies, *_: caches.extend(
+        (copy.src_block_id, copy.dst_block_id) for copy in copies
+    )
+    runner.AsyncOutput = lambda **_: None
+    runner.set_forward_context = lambda *_, **__: contextlib.nullcontext()
+
+
+@functools.cache
+def _kinds() -> tuple[Any, Any]:
+    """The release's runner and model state, which say by name what they were not given."""
+    runner_kind: Any = module(f"{_GPU}.model_runner").GPUModelRunner
+    state_kind: Any = module(f"{_GPU}.model_states.mamba_hybrid").MambaHybridModelState
+
+    class Runner(runner_kind):  # type: ignore[misc]
+        def __init__(self, **values: Any) -> None:
+            self.__dict__.update(values)
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            raise UnknownTarget(f"this release's V2 runner needs {name}, which the stand-in for it does not have")
+
+        def gather_batch_req_state(self, *values: Any, **named: Any) -> Any:
+            state, uniform = super().gather_batch_req_state(*values, **named)
+            if not self.worker.pads_fresh_rows and state.prefill_runs_as_decode_np is not None:
+                fresh = state.num_scheduled_tokens
+                if state.num_draft_tokens_np is not None:
+                    fresh = fresh - state.num_draft_tokens_np
+                state = state._replace(prefill_runs_as_decode_np=state.is_prefilling_np & (fresh == 1))
+            return state, uniform
+
+        def prepare_inputs(self, *values: Any, **named: Any) -> Any:
+            self.batch = super().prepare_inputs(*values, **named)
+            return self.batch
+
+        def sample(self, hidden: Any, batch: Any, grammar: Any) -> Any:
+            return self.worker.sampled(batch)
+
+    class State(state_kind):  # type: ignore[misc]
+        def add_request(self, slot: int, new: Any) -> None:
+            before = int(self._mamba_state_idx_gpu[slot])
+            super().add_request(slot, new)
+            self.worker.seed(slot, new, before)
+
+        def preprocess_state(self, *values: Any, **named: Any) -> None:
+            self._mamba_ctx.before = self.num_accepted_tokens_gpu.tolist()
+            super().preprocess_state(*values, **named)
+
+    return Runner, State
+
+
+def make_runner(worker: HostWorkerV2) -> Any:
+    """A runner that hands the worker what it would launch, and asks it for what a model would give."""
+    _replace_devices()
+    import torch
+
+    engine, config = worker.engine, worker.config
+    device = torch.device("cpu")
+    vllm_config, groups = engine.vllm_config, engine.kv_cache_config.kv_cache_groups
+    rows, length = config.requests, config.length_limit + config.num_spec + 1
+    runner_kind, state_kind = _kinds()
+    graphs = module(f"{_GPU}.cudagraph_utils")
+    runner_module = module(f"{_GPU}.model_runner")
+    none = module("vllm.config.compilation").CUDAGraphMode.NONE
+    sizes = [int(group.kv_cache_spec.block_size) for group in groups]
+    kind = module(f"{_GPU}.states").RequestState
+    states = kind(
+        **accepted(
+            kind,
+            {
+                "max_num_reqs": rows,
+                "max_model_len": length,
+                "max_num_batched_tokens": config.budget,
+                "num_speculative_steps": config.num_spec,
+                "vocab_size": config.vocabulary + 40,
+                "device": device,
+                "num_prefill_lookahead": 1,
+            },
+        )
+    )
+    tables = module(f"{_GPU}.block_table").BlockTables(
+        block_sizes=sizes,
+        max_num_reqs=rows,
+        max_num_batched_tokens=config.budget,
+        max_num_blocks_per_group=[-(-length // size) + config.num_spec + 1 for size in sizes],
+        device=device,
+    )
+    facts = {
+        "dtype": torch.float32,
+        "enable_prompt_embeds": False,
+        "model_arch_config": SimpleNamespace(hidden_size=8, rswa_window=None),
+    }
+    for name, value in facts.items():
+        object.__setattr__(vllm_config.model_config, name, value)
+    model = SimpleNamespace()
+    state = state_kind.__new__(state_kind)
+    state.worker = worker
+    state.__init__(vllm_config, model, None, device)
+    state._mamba_ctx = worker.context
+
+    def dispatch(requests: int, tokens: int, *_: Any, **__: Any) -> Any:
+        return graphs.BatchExecutionDescriptor(cg_mode=none, num_tokens=tokens, num_reqs=requests)
+
+    handler_kind = module(f"{_GPU}.spec_decode.utils").DraftTokensHandler
+    handler = handler_kind.__new__(handler_kind)
+    handler.req_ids, handler.draft_tokens_np, handler.num_draft_tokens = [], None, 0
+    speculator = None
+    if config.num_spec:
+        speculator = SimpleNamespace(supports_mm_inputs=False, draft_logits=None)
+        speculator.propose = lambda *_, **__: worker.propose()
+    return runner_kind(
+        worker=worker,
+        batch=None,
+        vllm_config=vllm_config,
+        model_config=vllm_config.model_config,
+        cache_config=vllm_config.cache_config,
+        scheduler_config=vllm_config.scheduler_config,
+        parallel_config=vllm_config.parallel_config,
+        compilation_config=vllm_config.compilation_config,
+        speculative_config=vllm_config.speculative_config,
+        observability_config=SimpleNamespace(cudagraph_metrics=False),
+        lora_config=None,
+        device=device,
+        max_num_reqs=rows,
+        max_model_len=length,
+        max_num_tokens=config.budget,
+        vocab_size=config.vocabulary + 40,
+        num_speculative_steps=config.num_spec,
+        decode_query_len=config.num_spec + 1,
+        kv_cache_config=engine.kv_cache_config,
+        kv_caches=worker.copies,
+        kv_block_zeroer=SimpleNamespace(zero_block_ids=worker.zeroed.extend),
+        attn_groups=worker.layers,
+        req_states=states,
+        block_tables=tables,
+        model_state=state,
+        input_buffers=module(f"{_GPU}.input_batch").InputBuffers(
+            max_num_reqs=rows, max_num_tokens=config.budget, device=device
+        ),
+        model=_NoModel(),
+        speculator=speculator,
+        draft_tokens_handler=handler,
+        sampler=SimpleNamespace(
+            add_request=_nothing,
+            apply_staged_writes=_nothing,
+            penalties_state=SimpleNamespace(output_bin_counts=None),
+            sampling_states=SimpleNamespace(temperature=SimpleNamespace(gpu=None), seeds=SimpleNamespace(gpu=None)),
+        ),
+        rejection_sampler=None,
+        prompt_logprobs_worker=_Quiet(),
+        structured_outputs_worker=None,
+        cudagraph_manager=SimpleNamespace(dispatch=dispatch),
+        lora_state=runner_module.LoraState(max_num_reqs=rows),
+        kv_connector=runner_module.NO_OP_KV_CONNECTOR,
+        ec_connector=module(f"{_GPU}.ec_connector").NO_OP_EC_CONNECTOR,
+        eplb=_Quiet(),
+        step_timing=runner_module.StepTimingCollector(),
+        execute_model_state=None,
+        is_first_pp_rank=True,
+        is_last_pp_rank=True,
+        use_pp=False,
+        is_encoder_decoder=False,
+        supports_mm_inputs=False,
+        uses_inputs_embeds=False,
+        use_aux_hidden_state_outputs=False,
+        check_ep_fault=False,
+        dcp_size=1,
+        main_stream=None,
+        output_copy_stream=None,
+        _draft_workspace_lane=0,
+        **dict.fromkeys(
+            (
+                *("adaptive_verification", "aux_output_connector", "batch_sharder", "encoder_cache", "fast_prefill"),
+                *("pcp_manager", "pooling_runner", "pp_handler", "ubatch_runner"),
+            )
+        ),
+    )
