@@ -48,6 +48,11 @@ def said(number: int) -> str:
         return ""
 
 
+def heed_interrupts() -> None:
+    """In a new process: a shell has those that it starts in the background ignore Ctrl-C, and all that they start."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def wait_for(condition: Callable[[], bool], seconds: float = 60.0) -> bool:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -74,6 +79,7 @@ def start(
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            preexec_fn=heed_interrupts,  # noqa: PLW1509 - no other thread starts processes here
         )
         started.append(process)
         return process

@@ -27,10 +27,12 @@ def write(path: Path, content: Any) -> Path:
     return path
 
 
-def check_refusal(command: Command, path: Path, said: str = "") -> None:
+def check_refusal(
+    command: Command, path: Path, said: str = "", names: tuple[str, ...] = ("replay", "show", "shrink")
+) -> None:
     folder = path.parent
     before = sorted(folder.rglob("*"))
-    for name in ("replay", "show", "shrink"):
+    for name in names:
         status, out, err = command(name, path)
         assert status == 2, (name, out, err)
         assert out == ""
@@ -68,7 +70,8 @@ def test_texts_that_are_no_repro(command: Command, tmp_path: Path, content: byte
 def test_what_is_not_there_or_not_a_file(command: Command, tmp_path: Path) -> None:
     check_refusal(command, tmp_path / "missing.json", "no such file")
     (tmp_path / "folder").mkdir()
-    check_refusal(command, tmp_path / "folder", "file")  # a folder of repro files can be replayed, an empty one not
+    check_refusal(command, tmp_path / "folder", "not a file", ("show", "shrink"))
+    check_refusal(command, tmp_path / "folder", "no repro file in this folder", ("replay",))
     os.mkfifo(tmp_path / "pipe")
     check_refusal(command, tmp_path / "pipe", "not a file")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -57,12 +58,16 @@ def test_an_edit_with_a_fault_is_found(harness: Command, checkout: Path, executo
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("tl.program_id(1)", "tl.program_idd(1)", " at `state_idx = tl.program_idd(1)`: AttributeError"),
+        (
+            "tl.program_id(1)",
+            "tl.program_idd(1)",
+            r"does not compile in mamba_utils\.py line \d+ at `state_idx = tl\.program_idd\(1\)`: AttributeError",
+        ),
         ("class MambaSpecDecodeGPUContext", "class MambaContext", "has no fused postprocess"),
         (
             "def postprocess_mamba_fused_kernel(",
             "def postprocess_mamba_fused_kernel(:",
-            "is not valid Python: invalid syntax (mamba_utils.py, line ",
+            r"is not valid Python: invalid syntax \(mamba_utils\.py, line ",
         ),
         ("\nimport ", "\nimport no_such_module\nimport ", "No module named 'no_such_module'"),
     ],
@@ -78,7 +83,7 @@ def test_a_broken_edit_is_one_line(
     done = harness("run", "--target", f"path:{checkout}", "-e", executor_name, *RUN)
     assert done.returncode == 2, done.stderr
     (line,) = done.stderr.splitlines()
-    assert message in line
+    assert re.search(message, line), line
     assert done.stdout == ""
 
 
