@@ -56,6 +56,43 @@ def test_an_edit_with_a_fault_is_found(harness: Command, checkout: Path, executo
 
 
 @pytest.mark.parametrize(
+    ("file", "old", "new"),
+    [
+        pytest.param(
+            WORKER,
+            "        if self.is_initialized:\n            return\n        # This only",
+            "        if self.is_initialized:\n            self.state_inner_sizes += 1\n"
+            "            return\n        # This only",
+            id="a-context-that-is-initialised-twice",
+        ),
+        pytest.param(
+            WORKER,
+            "state = kv_caches[state_type_idx]\n                    # Base",
+            "state = kv_caches[state_type_idx - len(state_copy_funcs)]\n                    # Base",
+            id="cache-tensors-that-are-not-copied",
+        ),
+        pytest.param(
+            WORKER,
+            "mamba_state_copy_funcs[mamba_spec.mamba_type]\n                attention = forward_context[layer_name]\n"
+            "                kv_caches: list[torch.Tensor] = attention.kv_cache\n                if len",
+            "next(iter(mamba_state_copy_funcs.values()))\n                attention = forward_context[layer_name]\n"
+            "                kv_caches: list[torch.Tensor] = attention.kv_cache\n                if len",
+            id="several-types-of-layers",
+        ),
+    ],
+)
+def test_an_edit_of_what_surrounds_the_kernels_is_found(
+    harness: Command, checkout: Path, executor_name: str, file: str, old: str, new: str
+) -> None:
+    text = (checkout / file).read_text(encoding="utf-8")
+    assert text.count(old) == 1
+    (checkout / file).write_text(text.replace(old, new), encoding="utf-8")
+    done = harness("run", "--target", f"path:{checkout}", "-e", executor_name, *RUN, "--cases", 96, "--scale", "full")
+    assert done.returncode == 1, done.stderr
+    assert json.loads(done.stdout)["findings"]
+
+
+@pytest.mark.parametrize(
     ("old", "new", "message"),
     [
         (
