@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -62,8 +64,7 @@ class Engine:
         except (AssertionError, ValueError, NotImplementedError) as error:
             if not _is_production(error):
                 raise
-            reason = " ".join(str(error).split())[:200] or type(error).__name__
-            raise ReleaseLacks(f"the release refuses to start with these groups: {reason}") from error
+            raise ReleaseLacks(f"the release refuses to start: {_without_numbers(error)}") from error
         self.manager = self.scheduler.kv_cache_manager
         self.pool = self.manager.block_pool
         self.hasher = self._make_hasher()
@@ -209,6 +210,7 @@ class Engine:
     def _block_sizes(self) -> tuple[int, int]:
         groups = self.kv_cache_config.kv_cache_groups
         self.vllm_config.cache_config.block_size = min(group.kv_cache_spec.block_size for group in groups)
+        self.vllm_config.validate_block_size()  # up to 0.26 neither budget nor threshold may be below a block
         resolve = getattr(self.utils, "resolve_kv_cache_block_sizes", None)
         if resolve is None:
             return self.config.block_size, self.vllm_config.cache_config.block_size
@@ -333,6 +335,18 @@ def _is_production(error: Exception) -> bool:
     while step is not None and step.tb_next is not None:
         step = step.tb_next
     return step is not None and str(step.tb_frame.f_globals.get("__name__", "")).startswith("vllm.")
+
+
+def _without_numbers(error: Exception) -> str:
+    """What an error says. Sizes are left out: equal reasons count as one."""
+    said = " ".join(str(error).split()) or f"{type(error).__name__} in {_place(error)}"
+    return re.sub(r"\d+(, \d+)*", "N", said)[:200]
+
+
+def _place(error: Exception) -> str:
+    """The function of the release in which it was raised, and the line's text: an assertion may say nothing."""
+    step = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{step.name}: {step.line}"
 
 
 def _has_field(kind: type, name: str) -> bool:
