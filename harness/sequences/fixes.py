@@ -11,6 +11,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
+from harness.kernels.targets.vllm.scheduling.bare import source_of
 from harness.kernels.targets.vllm.scheduling.rewriting import rewritten
 
 
@@ -114,7 +115,7 @@ _PAST_LIMIT = (
 
 
 def _pads_as_before_0_29(engine: Any) -> bool:
-    return inspect.getsource(type(engine.scheduler).schedule).count("pad_spec_decode = False") == 1
+    return source_of(type(engine.scheduler).schedule).count("pad_spec_decode = False") == 1
 
 
 def _rewrite_schedule(engine: Any, exchange: tuple[str, str]) -> bool:

@@ -6,24 +6,26 @@ more. What is exchanged must be there, as often as said, or the switch does not 
 
 from __future__ import annotations
 
-import inspect
+import functools
 import sys
 import textwrap
-from collections.abc import Sequence
 from types import FunctionType
 from typing import Any
+
+from harness.kernels.targets.vllm.scheduling.bare import source_of
 
 _SOURCE = "rewritten_source"
 """Attribute of a function made here: its source, which no file holds."""
 
 
-def rewritten(function: Any, exchanges: Sequence[tuple[str, str]]) -> Any | None:
+@functools.cache  # every engine of a process asks again, and finding a function in its file takes milliseconds
+def rewritten(function: Any, exchanges: tuple[tuple[str, str], ...]) -> Any | None:
     """`function` with each old text replaced by its new one; None if one of the old texts does not occur just once.
 
     The function is compiled outside its class: a branch that calls `super()` must not be reached. What was rewritten
     can be rewritten again.
     """
-    source = getattr(function, _SOURCE, None) or textwrap.dedent(inspect.getsource(function))
+    source = getattr(function, _SOURCE, None) or textwrap.dedent(source_of(function))
     for old, new in exchanges:
         if source.count(old) != 1:
             return None

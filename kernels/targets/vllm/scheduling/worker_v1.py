@@ -75,9 +75,18 @@ class _Buffer:
         """Nothing: whoever reads, reads `np`."""
 
 
+_seen: set[str] = set()
+"""Names of the modules that `without_pinned_memory` has looked at."""
+
+
 def without_pinned_memory() -> None:
     """There is no GPU, so no memory to pin: some releases decide that when they are imported, and wrongly."""
-    for name, loaded in list(sys.modules.items()):
+    if len(sys.modules) == len(_seen):  # every worker asks, and some modules take long to say what they have
+        return
+    fresh = sys.modules.keys() - _seen
+    _seen.update(fresh)
+    for name in fresh:
+        loaded = sys.modules[name]
         if name.startswith("vllm.") and getattr(loaded, "PIN_MEMORY", False) is True:
             loaded.PIN_MEMORY = False  # type: ignore[attr-defined]
 
