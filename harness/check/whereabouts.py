@@ -34,13 +34,13 @@ def hold_question() -> None:
     signal.pthread_sigmask(signal.SIG_BLOCK, {QUESTION})
 
 
-def answer(executor: Executor, owns: Owns) -> None:
-    """Have a thread answer from here on; `owns` says which files are the target's."""
+def answer(executor: Executor | None, owns: Owns) -> None:
+    """Have a thread answer from here on; `owns` says which files are the target's. No executor: no kernel runs."""
     main = threading.main_thread().ident
     assert main is not None
 
     def places() -> list[str]:
-        kernel = executor.under_way(SAMPLED_SECONDS)
+        kernel = None if executor is None else executor.under_way(SAMPLED_SECONDS)
         lines = [] if kernel is None else [_of_kernel(*kernel)]
         trail = _of_host(sys._current_frames().get(main), owns)
         return [*lines, f"the host's code is at {trail}"] if trail else lines

@@ -7,9 +7,7 @@ names the culprit when it dies.
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import sys
 import time
 import traceback
@@ -23,9 +21,9 @@ import msgspec
 from harness.case import CHECKS, Case, InvalidCase, decode_case, encode_case
 from harness.check import whereabouts
 from harness.check.outcome import Outcome
+from harness.check.parent import end_with_parent
 from harness.kernels.cache_directory import cache_directory
 
-_PR_SET_PDEATHSIG = 1
 ENCODER = msgspec.msgpack.Encoder()
 OUTCOMES = msgspec.msgpack.Decoder(Outcome)
 
@@ -160,19 +158,10 @@ class _Judge:
         return text is not None
 
 
-def _end_with_parent() -> None:
-    """Have Linux kill this process when its parent is gone: a hung one would never notice that nobody listens."""
-    if sys.platform == "linux":
-        parent = os.getppid()
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            sys.exit()
-
-
 def main() -> None:
     connection = Connection(int(sys.argv[1]))
     assignment = msgspec.json.decode(sys.argv[2], type=Assignment)
-    _end_with_parent()
+    end_with_parent()
     whereabouts.hold_question()
     if assignment.executor == "interpreter":
         os.environ["TRITON_INTERPRET"] = "1"  # read when triton is imported, so before anything else

@@ -87,7 +87,7 @@ class WorkerLost(Exception):
         operation, _, relation = self.operation.partition(WITHIN)
         oracle = RELATION + relation if relation else "isolation"
         signature = Signature(operation, oracle, self.violation, "process", "-")
-        lines = _last_words(self.detail)
+        lines = last_words(self.detail)
         word = "" if self.violation == "hang" else " it said:"
         said = f";{word} {' / '.join(lines[:3])}" if lines else ""
         evidence = Evidence(
@@ -96,7 +96,7 @@ class WorkerLost(Exception):
         return Outcome((Verdict(operation, "fail", signature=signature, evidence=evidence),), Seconds())
 
 
-def _last_words(text: str) -> tuple[str, ...]:
+def last_words(text: str) -> tuple[str, ...]:
     """The lines that tell how a process ended: the trace of a fatal error from its head on, else the last lines."""
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("Extension modules:")]
     fatal = [i for i, line in enumerate(lines) if line.startswith("Fatal Python error")]
@@ -268,7 +268,7 @@ class WorkerProcess:
         """The message that is there, or None if it was no answer. Raises as `receive` does, but does not wait."""
         try:
             kind, content = self.connection.recv()
-        except (EOFError, ConnectionResetError):
+        except (EOFError, OSError):  # also in the middle of a message
             raise self._lost() from None
         self._silence.end()
         if kind == "at":

@@ -244,7 +244,8 @@ CaseLimitOption = Annotated[
     str | None,
     typer.Option(
         "--case-limit",
-        help="Longest time for one operation before it counts as a hang. [default: 20s natively, else 120s]",
+        help="Longest time for one operation before it counts as a hang, or for one step sequence. [default: 20s "
+        "natively, else 120s; sequences 60s, 120s with --bytes]",
         callback=callback(parse_seconds),
     ),
 ]

@@ -63,7 +63,8 @@ def _replay_repro(
 
     sequence = read_sequence_repro(file)
     if sequence is not None:
-        return replay_sequence(file, sequence, target, json, executor)
+        limit = None if case_limit is None else options.parse_seconds(case_limit)
+        return replay_sequence(file, sequence, target, json, executor, limit)
     repro = options.with_checks(read_repro(file), checks)
     with naming(file):
         chosen = target if target is not None else replaying.recorded_target(repro)

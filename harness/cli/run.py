@@ -37,7 +37,6 @@ _OF_KERNELS = {
     "addresses": "--addresses",
     "warps": "--warps",
     "interleave": "--interleave",
-    "case_limit": "--case-limit",
     "verbose": "--verbose",
 }
 """Options that say nothing about step sequences."""
@@ -64,7 +63,8 @@ def run(
         str | None,
         typer.Option(
             "--budget",
-            help="How long to judge cases: 60s, 5m, 2h. [default: 60s]",
+            help="How long to judge cases: 60s, 5m, 2h. By the clock, from when the target is loaded; findings are "
+            "shrunk after it. Sequences and kernel operations get as much each. [default: 60s]",
             callback=options.callback(options.parse_seconds),
         ),
     ] = None,
@@ -231,6 +231,7 @@ def run(
             fail_fast=fail_fast,
             include_known=include_known,
             resume=resume_sequences,
+            limit=None if case_limit is None else options.parse_seconds(case_limit),
             json=json,
             bytes_on=options.executor_or_default(executor) if on_bytes else None,
             cases_out=cases_out,

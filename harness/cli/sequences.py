@@ -62,12 +62,12 @@ def sequence_target(name: str) -> str:
     return f"vllm=={RELEASES[-1]}" if name in ("", "builtin") else name
 
 
-def require(target: str) -> None:
-    """Raise UnknownTarget, with one line, if sequences cannot run here."""
+def require(target: str) -> str:
+    """The target as messages name it. Raises UnknownTarget, with one line, if sequences cannot run here."""
     from harness.kernels.targets.vllm.scheduling.sources import require_packages, whole_tree
 
     require_packages()
-    whole_tree(target, options.announce)
+    return whole_tree(target, options.announce).origin
 
 
 def run_sequences(
@@ -84,25 +84,27 @@ def run_sequences(
     include_known: bool,
     resume: bool,
     json: bool,
+    limit: float | None = None,
     bytes_on: str | None = None,
     cases_out: Path | None = None,
 ) -> int:
-    """Run a campaign of sequences; the exit status. `bytes_on`: the executor that runs their kernels on bytes, if any;
-    `cases_out`: where their kernel cases go.
+    """Run a campaign of sequences; the exit status. `limit`: seconds for one sequence, if not the usual; `bytes_on`:
+    the executor that runs their kernels on bytes, if any; `cases_out`: where their kernel cases go.
 
     What follows a plus sign in the target is a planted fault of sequences, or else a mutation of the kernels.
     """
     from harness.kernels.targets.registry import prepare
-    from harness.sequences.campaign import SequenceCampaign, SequenceSettings
+    from harness.sequences.campaign import SequenceCampaign
     from harness.sequences.controls import Controls
     from harness.sequences.kernels import KernelChoice
     from harness.sequences.known import DEFAULT_FIXES
     from harness.sequences.recipe import SequenceRecipe
+    from harness.sequences.settings import SequenceSettings
 
     name, _, planted = (target or "").partition("+")
     faults, mutations = _split_planted(planted, bytes_on is not None)
     chosen = sequence_target(name)
-    require(chosen)
+    origin = require(chosen)
     if name == "builtin" and bytes_on is None:
         options.announce(f"builtin has no scheduler: that of {chosen} runs, and no kernels without --bytes")
     kernels = None
@@ -122,7 +124,9 @@ def run_sequences(
         shrink=shrink,
         fail_fast=fail_fast,
         resume=resume,
+        limit=limit,
     )
+    options.announce(f"loading {origin} ...")
     campaign = SequenceCampaign(settings, (lambda _: None) if json else say, options.announce)
     summary = campaign.run()
     if json:
@@ -170,14 +174,19 @@ def _print_summary(summary: Any) -> None:
 
 
 def replay_sequence(
-    file: Path, repro: SequenceRepro, target: str | None, json: bool, executor: str | None = None
+    file: Path,
+    repro: SequenceRepro,
+    target: str | None,
+    json: bool,
+    executor: str | None = None,
+    limit: float | None = None,
 ) -> int:
     """Run the events of a file again: FAILED (1), FIXED (0) or SKIPPED (3)."""
     from harness.sequences.process import SequenceProcess
     from harness.sequences.verdicts import signature_of
 
     chosen = _target_of(repro, target)
-    with SequenceProcess(chosen, _beside(repro, target, executor)) as child:
+    with SequenceProcess(chosen, _beside(repro, target, executor), limit) as child:
         child.wait_ready()
         result = child.check(repro.sequence, _controls(repro))
     answer = "FAILED" if result.violation else "SKIPPED" if result.skipped else "FIXED"

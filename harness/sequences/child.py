@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from multiprocessing.connection import Connection
@@ -18,6 +19,8 @@ import msgspec
 
 from harness.case import Case, encode_case
 from harness.case.sequence import SequenceCase, decode_sequence, encode_sequence
+from harness.check import whereabouts
+from harness.check.parent import end_with_parent
 from harness.sequences.controls import Controls
 from harness.sequences.kernels import Beside, Kernels
 from harness.sequences.recipe import SequenceRecipe, sequence_at
@@ -37,10 +40,13 @@ def serve(connection: Connection, target: str, beside: Beside) -> None:
 
     try:
         kernels = None if beside.kernels is None else Kernels(beside.kernels)
-        load(target)
+        sources = load(target).directory
     except (UnknownTarget, UnavailableExecutor) as error:
         connection.send(("refused", " ".join(str(error).split())))
         return
+    if threading.current_thread() is threading.main_thread():
+        prefix = str(sources)
+        whereabouts.answer(None if kernels is None else kernels.executor, lambda file: file.startswith(prefix))
     connection.send(("ready", None))
     while True:
         try:
@@ -125,6 +131,8 @@ def _range(
 
 def main() -> None:
     connection = Connection(int(sys.argv[1]))
+    end_with_parent()
+    whereabouts.hold_question()
     try:
         serve(connection, sys.argv[2], msgspec.json.decode(sys.argv[3], type=Beside))
     except (BrokenPipeError, ConnectionResetError, KeyboardInterrupt):

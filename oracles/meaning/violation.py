@@ -24,7 +24,7 @@ class Violation(NamedTuple):
     @property
     def summary(self) -> str:
         where = f"column {self.column} of group {self.group}, block {self.block}" if self.block >= 0 else ""
-        text = f"step {self.step}, {self.request}: {KINDS.get(self.kind, self.kind)} ({self.state})"
+        text = f"step {self.step}, {self.request}: {_in_words(self.kind)} ({self.state})"
         if where:
             text += f" at {where}"
         if self.holds or self.should:
@@ -50,8 +50,22 @@ KINDS = {
     "negative-schedule": "the scheduler gives the request fewer than no tokens",
     "host-code-differs": "the release's host code hands the kernels something else than our model of it",
     "token-mismatch": "the scheduler has other tokens than the model said",
+    "process-hang": "the sequence did not end in time",
 }
-"""Kinds of violations, in words. Exceptions of production code are kinds of their own: `exception-NAME`."""
+"""Kinds of violations, in words. Exceptions of production code are kinds of their own: `exception-NAME`; and so are
+other ends of the process that runs them: `process-crash-SIGNAL`, `process-exit-STATUS`."""
+
+_ENDS = {
+    "process-crash-": "the process was ended by",
+    "process-exit-": "the process ended itself with status",
+}
+
+
+def _in_words(kind: str) -> str:
+    for start, words in _ENDS.items():
+        if kind.startswith(start):
+            return f"{words} {kind.removeprefix(start)}"
+    return KINDS.get(kind, kind)
 
 
 class ViolationFound(Exception):

@@ -41,9 +41,10 @@ def is_running(number: int) -> bool:
 
 
 def said(number: int) -> str:
-    """What a process has written to its standard error, a file."""
+    """What a process has written to its standard error, a file; before it has one, its parent's is its own."""
+    errors = Path(f"/proc/{number}/fd/2")
     try:
-        return Path(f"/proc/{number}/fd/2").read_text(errors="replace")
+        return errors.read_text(errors="replace") if errors.is_file() else ""
     except OSError:
         return ""
 

@@ -1,0 +1,191 @@
+"""The findings of a sequence campaign: one for each signature and issue, and the sequence that stands for it.
+
+The lowest index stands. Which issue it is shows only when findings are kept: each is then classified by the fix that
+takes it away, shrunk, and saved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from harness import __version__
+from harness.campaign.saving import save
+from harness.case.sequence import SequenceCase
+from harness.check.outcome import Signature
+from harness.check.worker_process import WorkerError
+from harness.generators.sequences.events import SEQUENCE_GENERATOR_VERSION
+from harness.repro import Origin, ShrinkRecord
+from harness.repro.sequences import SequenceRepro, sequence_repro_name
+from harness.sequences.classifying import classify, same_finding
+from harness.sequences.known import KNOWN, TOGETHER
+from harness.sequences.process import LOST, SequenceProcess
+from harness.sequences.result import RunResult
+from harness.sequences.settings import SequenceSettings
+from harness.sequences.shrinking import shrink_sequence
+from harness.sequences.summary import SequenceFinding
+from harness.sequences.verdicts import evidence_of, signature_of
+
+Key = tuple[str, str | None]
+"""Signature and issue."""
+
+NOTHING: Key = ("", None)
+"""The key of no violation."""
+
+
+class Found(msgspec.Struct):
+    """What stands for a key of signature and issue: the lowest index, and how many sequences there are."""
+
+    index: int
+    case: SequenceCase
+    result: RunResult
+    sequences: int = 1
+
+    @property
+    def is_loss(self) -> bool:
+        """Whether the child was lost: each run of such a sequence costs a child, and for a hang the time limit."""
+        return self.result.violation is not None and self.result.violation.kind.startswith(LOST)
+
+
+class Findings:
+    """Those of one campaign. `say` takes a line for each new one, `notice` those that are no results, `fail` keeps what
+    the harness itself failed in and tells it."""
+
+    def __init__(
+        self,
+        settings: SequenceSettings,
+        say: Callable[[str], None],
+        notice: Callable[[str], None],
+        fail: Callable[[int, WorkerError, SequenceCase], str],
+    ) -> None:
+        self._settings, self._say, self._notice, self._fail = settings, say, notice, fail
+        self._found: dict[Key, Found] = {}
+        self._kept: list[SequenceFinding] = []
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def note(self, index: int, case: SequenceCase, result: RunResult) -> Key:
+        """Take a result; the key of its violation, NOTHING if it has none."""
+        if result.violation is None:
+            return NOTHING
+        signature = str(signature_of(result.violation))
+        issue = None
+        if not self._settings.controls.faults and not result.violation.kind.startswith(LOST):
+            issue = self._likely(case)
+        key: Key = (signature, issue)
+        known = self._found.get(key)
+        if known is None:
+            self._found[key] = Found(index, case, result)
+        else:
+            known.sequences += 1
+            if index < known.index:
+                known.index, known.case, known.result = index, case, result
+        if known is None:
+            self._say(f"sequence {index}: {result.violation.summary}")
+        return key
+
+    def _likely(self, case: SequenceCase) -> str | None:
+        """Known issues whose fix is off and that the case can reach at all: told apart when findings are kept."""
+        off = [issue.name for issue in KNOWN if issue.fix not in self._settings.controls.fixes and issue.reaches(case)]
+        return TOGETHER.join(off) or None
+
+    def count(self, key: Key, more: int) -> None:
+        """So many more sequences, none with a lower index, have a key that is there."""
+        self._found[key].sequences += more
+
+    def keep(self, child: SequenceProcess) -> None:
+        """Classify each finding by the fix that takes it away, one for each signature and issue; shrink and save."""
+        sorted_out: dict[tuple[str, str | None], Found] = {}
+        for (signature, _), found in sorted(self._found.items(), key=lambda item: item[1].index):
+            issue = None
+            try:
+                if not found.is_loss:
+                    issue = classify(child, found.case, self._settings.controls)
+            except WorkerError as error:
+                self._notice(f"{signature} stays unclassified: {self._fail(found.index, error, found.case)}")
+                child.restart()
+            earlier = sorted_out.setdefault((signature, issue), found)
+            if earlier is not found:
+                earlier.sequences += found.sequences
+        self._found = sorted_out
+        for (signature, issue), found in sorted_out.items():
+            self._kept.append(self._keep_one(child, signature, issue, found))
+
+    def _keep_one(self, child: SequenceProcess, signature: str, issue: str | None, found: Found) -> SequenceFinding:
+        settings, case, result = self._settings, found.case, found.result
+        record = None
+        if settings.shrink and not found.is_loss:
+            try:
+                shrunk = shrink_sequence(case, same_finding(child, signature, issue, settings.controls))
+                smaller = child.check(shrunk.case, settings.controls)
+            except WorkerError as error:
+                self._notice(f"{signature} stays as drawn: {self._fail(found.index, error, case)}")
+                child.restart()
+            else:
+                if smaller.violation is not None and str(signature_of(smaller.violation)) == signature:
+                    case, result = shrunk.case, smaller
+                    record = ShrinkRecord(
+                        executions=shrunk.executions, seconds=round(shrunk.seconds, 3), complete=shrunk.complete
+                    )
+                else:
+                    self._notice(f"{signature} stays as drawn: its smallest form did not give it a second time")
+        assert result.violation is not None
+        repro = make_repro(settings, case, result, found.index, issue, record)
+        path = settings.out / sequence_repro_name(repro)
+        if settings.shrink and found.is_loss:
+            self._notice(f"{signature} stays as drawn, for each run costs a process: harness shrink {path} goes on")
+        save(path, repro)  # type: ignore[arg-type]
+        return _finding(signature, issue, msgspec.structs.replace(found, case=case, result=result), path)
+
+    def summary(self) -> list[SequenceFinding]:
+        """What was kept, and after it what could not be."""
+        kept = {(finding.signature, finding.issue) for finding in self._kept}
+        rest = sorted(self._found.items(), key=lambda item: item[1].index)
+        return self._kept + [_finding(*key, found, None) for key, found in rest if key not in kept]
+
+
+def _finding(signature: str, issue: str | None, found: Found, path: Path | None) -> SequenceFinding:
+    assert found.result.violation is not None
+    return SequenceFinding(
+        signature,
+        issue,
+        found.result.violation.summary,
+        found.index,
+        found.sequences,
+        len(found.case.events),
+        None if path is None else str(path),
+    )
+
+
+def make_repro(
+    settings: SequenceSettings,
+    case: SequenceCase,
+    result: RunResult,
+    index: int | None,
+    issue: str | None,
+    record: ShrinkRecord | None,
+) -> SequenceRepro:
+    """The file that carries a finding."""
+    assert result.violation is not None
+    signature: Signature = signature_of(result.violation)
+    return SequenceRepro(
+        signature=signature,
+        evidence=evidence_of(result.violation, result.trace),
+        origin=Origin(
+            target=settings.target,
+            executor="symbolic" if settings.kernels is None else settings.kernels.executor,
+            harness_version=__version__,
+            generator_version=SEQUENCE_GENERATOR_VERSION,
+            seed=settings.recipe.seed,
+            index=index,
+        ),
+        fixes=settings.controls.fixes,
+        faults=settings.controls.faults,
+        issue=issue,
+        kernels=None if settings.kernels is None else settings.kernels.target,
+        shrink=record,
+        sequence=case,
+    )

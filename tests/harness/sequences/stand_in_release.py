@@ -1,0 +1,76 @@
+"""A stand-in for a release: `harness` commands in which running a sequence takes no time and gives what its events say.
+
+Run as a script with the arguments of a `harness` command; children are started by it too. The real one takes ten
+seconds to load, and what is done to processes here does not depend on it. HOW is an environment variable, `hang:3`
+(sequence 3 of SEED does not end), `crash:3`, `slow:N` (each takes N milliseconds), comma-separated.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+import zlib
+from pathlib import Path
+
+from harness.case.sequence import Add, SequenceCase, encode_sequence
+from harness.kernels.targets.vllm.scheduling import loading, sources
+from harness.kernels.targets.vllm.scheduling.sources import WholeTree
+from harness.oracles.meaning.device import NOBODY
+from harness.oracles.meaning.violation import Violation
+from harness.sequences import child
+from harness.sequences.process import SequenceProcess
+from harness.sequences.recipe import SequenceRecipe, sequence_at
+from harness.sequences.result import RunResult
+
+SEED = 5
+HOW = "STAND_IN"
+CHILD = "serve"
+
+
+def main() -> None:
+    tree = WholeTree(Path(__file__).parent, "a stand-in")
+    SequenceProcess.SERVES = (__file__, CHILD)
+    sources.require_packages = lambda: None
+    sources.whole_tree = lambda name, announce=None: tree  # type: ignore[misc]
+    loading.load = lambda name: tree
+    how = [part.partition(":") for part in os.environ.get(HOW, "").split(",") if part]
+    if sys.argv[1:2] == [CHILD]:
+        del sys.argv[1]
+        wanted = {encode_sequence(sequence_at(SequenceRecipe(SEED), int(value))): kind for kind, _, value in how}
+        pause = next((int(value) / 1000 for kind, _, value in how if kind == "slow"), 0.0)
+        child._run = lambda case, *_: run(case, wanted.get(encode_sequence(case), ""), pause)  # type: ignore[assignment]
+        child.main()
+    else:
+        from harness.cli.main import main as command
+
+        command()
+
+
+def run(case: SequenceCase, how: str, pause: float) -> RunResult:
+    """What a sequence gives."""
+    time.sleep(pause)
+    if how == "hang":
+        print("hanging", file=sys.stderr, flush=True)
+        stay()
+    if how == "crash":
+        os.abort()
+    prompts = [sum(segment.length for segment in event.prompt) for event in case.events if isinstance(event, Add)]
+    most = max(prompts, default=0)
+    violation = None
+    if most >= 20 and most % 3 == 0:
+        kind = ("wrong-state-read", "token-mismatch")[case.config.num_spec > 0]
+        violation = Violation(kind, "conv", 1, "request 1", 1, 2, 3, NOBODY, "this", "that")
+    steps = case.steps
+    return RunResult(
+        violation, None, 0, steps, 0.001 * steps, {"steps": steps, "odd": zlib.crc32(str(prompts).encode())}
+    )
+
+
+def stay() -> None:
+    while True:
+        time.sleep(0.01)
+
+
+if __name__ == "__main__":
+    main()
