@@ -25,7 +25,7 @@ def print_table(swept: Sequence[Swept]) -> None:
     for number, result in enumerate(swept):
         if number:
             console.print()
-        console.print(Text.assemble((result.signature, "bold"), f"  {result.file} ({result.domain} domain)"))
+        console.print(Text.assemble((result.title, "bold"), f"  {result.file} ({result.domain} domain)"))
         width = max(len(answer.target) for answer in result.answers)
         for answer in result.answers:
             line = Text(f"  {answer.target:{width}}  ")
@@ -46,9 +46,9 @@ def markdown(swept: Sequence[Swept]) -> str:
     ]
     for result in swept:
         cells = " | ".join(_cell(answer, result.answers) for answer in result.answers)
-        lines.append(f"| {_escaped(result.signature)} | {result.domain} | {cells} |")
+        lines.append(f"| {_escaped(result.title)} | {result.domain} | {cells} |")
     lines.append("")
-    lines += [f"- {_escaped(result.signature)} (`{result.file}`): {_escaped(result.affected)}" for result in swept]
+    lines += [f"- {_escaped(result.title)} (`{result.file}`): {_escaped(result.affected)}" for result in swept]
     return "\n".join(lines)
 
 

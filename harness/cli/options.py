@@ -19,6 +19,7 @@ from harness.suggestions import unknown as unknown_names
 if TYPE_CHECKING:
     from harness.campaign.campaign import EngineName
     from harness.engines.relations import RelationPolicy
+    from harness.kernels.targets.releases import Package
     from harness.repro import Repro
 
 OPERATIONS: tuple[OperationName, ...] = get_args(OperationName)
@@ -214,14 +215,15 @@ def executor_or_default(name: str | None) -> str:
 announce = Announcer()
 
 
-def announce_downloads(targets: Sequence[str]) -> None:
-    """Say how much the releases among `targets` are to download, if it is more than one of them."""
+def announce_downloads(targets: Sequence[str], package: Package | None = None) -> None:
+    """Say how much the releases among `targets` are to download, if it is more than one of them; `package` is what is
+    kept of each, by default its kernels."""
     from harness.kernels.targets.releases import listed, offline
     from harness.kernels.targets.selection import release_of
     from harness.kernels.targets.vllm.sources import VLLM
 
     releases = {str(release) for target in targets if (release := release_of(target)) is not None}
-    absent = [release for release in releases if listed(VLLM, release) is None]
+    absent = [release for release in releases if listed(package or VLLM, release) is None]
     if len(absent) > 1 and not offline():
         size = len(absent) * _WHEEL_MEGABYTES / 1000
         announce(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,6 +15,7 @@ from harness.cli.options import ExecutorOption, JsonOption
 
 if TYPE_CHECKING:
     from harness.repro import Repro
+    from harness.repro.sequences import SequenceRepro
 
 
 def sweep(
@@ -30,7 +32,7 @@ def sweep(
         str,
         typer.Option(
             "--case-limit",
-            help="Longest time for one operation before it counts as a hang.",
+            help="Longest time for one operation, or one step sequence, before it counts as a hang.",
             callback=options.callback(options.parse_seconds),
         ),
     ] = "120s",
@@ -38,6 +40,8 @@ def sweep(
     json: JsonOption = False,
 ) -> None:
     """Replay repro files on many targets: FAILED, FIXED, NOT APPLICABLE or ERROR for each, and the affected range.
+
+    Files may hold kernel cases or step sequences; the latter apply to targets whose scheduler can be driven.
 
     Tables say NOT AFFECTED instead of FIXED where no older release fails; --json has the four words alone.
     Each release that is not in the cache is downloaded first (several 100 MB), of which a few MB are kept.
@@ -52,7 +56,7 @@ def sweep(
 
     chosen = select(targets)
     repros = [(file, _read(file)) for file in _files(files)]
-    options.announce_downloads(chosen)
+    _announce_downloads(chosen, [repro for _, repro in repros])
     results = sweeping.sweep(
         repros,
         chosen,
@@ -72,14 +76,25 @@ def sweep(
     sys.exit(status)
 
 
-def _read(file: Path) -> Repro:
-    """Raises InvalidCase, also for a sequence: which releases can be driven is a question of its own."""
+def _announce_downloads(targets: Sequence[str], repros: Sequence[Repro | SequenceRepro]) -> None:
+    """Kernels and schedulers of a release are kept apart: say how much is to be downloaded of which."""
+    from harness.kernels.targets.vllm.scheduling.sources import VLLM_WHOLE
+    from harness.repro import Repro
+    from harness.sequences.sweeping import cannot_be_driven
+
+    sequences = [repro for repro in repros if not isinstance(repro, Repro)]
+    if len(sequences) < len(repros):
+        options.announce_downloads(targets)
+    if sequences:
+        options.announce_downloads([target for target in targets if cannot_be_driven(target) is None], VLLM_WHOLE)
+
+
+def _read(file: Path) -> Repro | SequenceRepro:
+    """Raises InvalidCase."""
     from harness.repro import read_repro
     from harness.repro.sequences import read_sequence_repro
 
-    if read_sequence_repro(file) is not None:
-        raise InvalidCase(f"{file} carries a step sequence, which sweep does not take: harness replay FILE -t vllm==X")
-    return read_repro(file)
+    return read_sequence_repro(file) or read_repro(file)
 
 
 def _files(paths: list[Path]) -> list[Path]:

@@ -1,6 +1,7 @@
 """A sweep replays repro files on many targets, to say which of them a finding affects.
 
-Each target has a worker process of its own that replays all files. What cannot be asked is an answer too: a target
+Each target has a worker process of its own that replays all files, and one that runs all step sequences.
+What cannot be asked is an answer too: a target
 that lacks the operation (NOT APPLICABLE) says nothing about the finding, and one that cannot be loaded (ERROR) leaves
 a gap that the summary names.
 """
@@ -22,6 +23,7 @@ from harness.kernels.targets.registry import prepare
 from harness.kernels.targets.selection import release_of
 from harness.repro.format import Repro
 from harness.repro.replay import relations_to_ask
+from harness.repro.sequences import SequenceRepro
 
 SweepAnswer = Literal["FAILED", "FIXED", "NOT APPLICABLE", "ERROR"]
 
@@ -41,13 +43,20 @@ class TargetAnswer(msgspec.Struct, frozen=True):
 
 
 class Swept(msgspec.Struct, frozen=True):
-    """One repro file on all targets, in the order they were named. `affected` is the range in one sentence."""
+    """One repro file on all targets, in the order they were named. `affected` is the range in one sentence; `issue` the
+    known issue that a step sequence was found to be."""
 
     file: str
     signature: str
     domain: str
     answers: tuple[TargetAnswer, ...]
     affected: str
+    issue: str | None = None
+
+    @property
+    def title(self) -> str:
+        """What was found, for people: sequences of many issues have one signature."""
+        return self.signature if self.issue is None else f"{self.signature} [{self.issue}]"
 
     @property
     def exit_status(self) -> int:
@@ -57,7 +66,7 @@ class Swept(msgspec.Struct, frozen=True):
 
 
 def sweep(
-    repros: Sequence[tuple[Path, Repro]],
+    repros: Sequence[tuple[Path, Repro | SequenceRepro]],
     targets: Sequence[str],
     executor: str,
     *,
@@ -65,38 +74,45 @@ def sweep(
     workers: int = 1,
     announce: Callable[[str], None] = lambda text: None,
 ) -> list[Swept]:
-    """Replay every file on every target; `workers` targets at a time. `limit` is seconds for one operation."""
+    """Replay every file on every target; `workers` targets at a time. `limit` is seconds for one operation, or one
+    sequence."""
+    cases = [repro for _, repro in repros if isinstance(repro, Repro)]
+    sequences = [repro for _, repro in repros if isinstance(repro, SequenceRepro)]
 
     def ask(target: str) -> list[TargetAnswer]:
-        return list(_ask(target, [repro for _, repro in repros], executor, limit, announce))
+        of_cases = _ask(target, cases, executor, limit, announce) if cases else iter(())
+        of_sequences: Iterator[TargetAnswer] = iter(())
+        if sequences:
+            from harness.sequences.sweeping import ask_sequences
+
+            of_sequences = ask_sequences(target, sequences, executor, limit, announce)
+        return [next(of_cases if isinstance(repro, Repro) else of_sequences) for _, repro in repros]
 
     with ThreadPoolExecutor(max_workers=workers) as pool:
         columns = list(pool.map(ask, targets))
     swept = []
     for row, (file, repro) in enumerate(repros):
         answers = tuple(column[row] for column in columns)
-        swept.append(Swept(str(file), str(repro.signature), repro.case.domain, answers, affected_range(answers)))
+        domain, issue = ("reachable", repro.issue) if isinstance(repro, SequenceRepro) else (repro.case.domain, None)
+        swept.append(Swept(str(file), str(repro.signature), domain, answers, affected_range(answers), issue))
     return swept
 
 
 def _ask(
     target: str, repros: Sequence[Repro], executor: str, limit: float, announce: Callable[[str], None]
 ) -> Iterator[TargetAnswer]:
-    def error(reason: object, status: int) -> TargetAnswer:
-        return TargetAnswer(target, "ERROR", False, None, " ".join(str(reason).split()), status)
-
     try:
         prepare(target, announce)
         worker = WorkerProcess(target, executor, limit=limit)
     except UnknownTarget as refusal:
-        yield from (error(refusal, BAD_TARGET) for _ in repros)
+        yield from (error_of(target, refusal, BAD_TARGET) for _ in repros)
         return
     with worker:
         try:
             worker.wait_ready()
         except (WorkerRefused, WorkerError, WorkerLost) as refusal:
             status = BAD_TARGET if isinstance(refusal, WorkerRefused) else HARNESS_FAILED
-            yield from (error(_last_line(refusal), status) for _ in repros)
+            yield from (error_of(target, last_line(refusal), status) for _ in repros)
             return
         for repro in repros:
             try:
@@ -106,12 +122,17 @@ def _ask(
                     target, repro, worker.check(repro.case, relations_to_ask(repro), sighted=repro.signature.sighted)
                 )
             except (WorkerRefused, InvalidCase) as refusal:
-                yield error(refusal, BAD_TARGET)
+                yield error_of(target, refusal, BAD_TARGET)
             except (WorkerError, WorkerLost) as failure:
-                yield error(_last_line(failure), HARNESS_FAILED)
+                yield error_of(target, last_line(failure), HARNESS_FAILED)
 
 
-def _last_line(error: Exception) -> str:
+def error_of(target: str, reason: object, status: int) -> TargetAnswer:
+    """The answer of a target that could not be asked."""
+    return TargetAnswer(target, "ERROR", False, None, " ".join(str(reason).split()), status)
+
+
+def last_line(error: Exception) -> str:
     """The line of a traceback that says what happened."""
     return (str(error).strip().splitlines() or [type(error).__name__])[-1]
 

@@ -167,7 +167,6 @@ def test_a_folder_and_a_table(harness: Command, repro: Path, executor_name: str)
     [
         (["missing.json"], "missing.json: no such file"),
         (["."], "no repro files in this folder"),
-        ([CORPUS / "sequences/drained-queue.json"], "carries a step sequence, which sweep does not take"),
         (["missing.json", "-t", "vllm>9"], "no known release of vllm is >9"),
     ],
 )

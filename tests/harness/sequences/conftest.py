@@ -23,23 +23,35 @@ from harness.sequences.recipe import SequenceRecipe
 from harness.sequences.result import RESULTS, RunResult
 
 NEWEST = "vllm==0.33.0"
+OLDER = "vllm==0.27.1"
 REQUIRE_VARIABLE = "HARNESS_REQUIRE_RELEASE"
 
 STREAM = SequenceRecipe(seed=21)
 STREAM_SEQUENCES = 24
 
 
-@pytest.fixture(scope="session")
-def newest() -> str:
-    """The newest release, whose scheduler can be driven here."""
+def driven(release: str) -> str:
+    """A release whose scheduler can be driven here."""
     try:
         require_packages()
-        whole_tree(NEWEST)
+        whole_tree(release)
     except UnknownTarget as error:
         if os.environ.get(REQUIRE_VARIABLE) == "1":
             pytest.fail(f"{REQUIRE_VARIABLE} is set, but {error}")
         pytest.skip(str(error))
-    return NEWEST
+    return release
+
+
+@pytest.fixture(scope="session")
+def newest() -> str:
+    """The newest release."""
+    return driven(NEWEST)
+
+
+@pytest.fixture(scope="session")
+def older() -> str:
+    """One with issues that the newest has not."""
+    return driven(OLDER)
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,8 @@
 
 Run as a script with the arguments of a `harness` command; children are started by it too. The real one takes ten
 seconds to load, and what is done to processes here does not depend on it. HOW is an environment variable, `hang:3`
-(sequence 3 of SEED does not end), `crash:3`, `slow:N` (each takes N milliseconds), comma-separated.
+(sequence 3 of SEED does not end), `crash:3`, `break:3` (a mistake of ours), `slow:N` (each takes N milliseconds),
+`refuse:0.31.0` (that release cannot be driven), comma-separated.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import zlib
 from pathlib import Path
 
 from harness.case.sequence import Add, SequenceCase, encode_sequence
+from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.scheduling import loading, sources
 from harness.kernels.targets.vllm.scheduling.sources import WholeTree
 from harness.oracles.meaning.device import NOBODY
@@ -33,11 +35,22 @@ def main() -> None:
     SequenceProcess.SERVES = (__file__, CHILD)
     sources.require_packages = lambda: None
     sources.whole_tree = lambda name, announce=None: tree  # type: ignore[misc]
-    loading.load = lambda name: tree
     how = [part.partition(":") for part in os.environ.get(HOW, "").split(",") if part]
+    refused = [f"vllm=={value}" for kind, _, value in how if kind == "refuse"]
+
+    def load(name: str) -> WholeTree:
+        if name in refused:
+            raise UnknownTarget("a module\ndoes not import here")
+        return tree
+
+    loading.load = load
     if sys.argv[1:2] == [CHILD]:
         del sys.argv[1]
-        wanted = {encode_sequence(sequence_at(SequenceRecipe(SEED), int(value))): kind for kind, _, value in how}
+        wanted = {
+            encode_sequence(sequence_at(SequenceRecipe(SEED), int(value))): kind
+            for kind, _, value in how
+            if kind in ("hang", "crash", "break")
+        }
         pause = next((int(value) / 1000 for kind, _, value in how if kind == "slow"), 0.0)
         child._run = lambda case, *_: run(case, wanted.get(encode_sequence(case), ""), pause)  # type: ignore[assignment]
         child.main()
@@ -55,6 +68,8 @@ def run(case: SequenceCase, how: str, pause: float) -> RunResult:
         stay()
     if how == "crash":
         os.abort()
+    if how == "break":
+        raise IndexError("a mistake of ours")
     prompts = [sum(segment.length for segment in event.prompt) for event in case.events if isinstance(event, Add)]
     most = max(prompts, default=0)
     violation = None

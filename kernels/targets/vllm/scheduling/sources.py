@@ -43,6 +43,9 @@ REQUIRED = (
 
 EXTRA = "sequences"
 
+OLDEST = "0.25.0"
+"""The oldest release whose scheduler the harness was tried on. Older ones are tried when they alone are asked for."""
+
 
 @dataclass(frozen=True)
 class WholeTree:

@@ -1,0 +1,117 @@
+"""Sweeping step sequences: which releases a finding affects, and what cannot be asked."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.check.outcome import Evidence, Signature
+from harness.repro import Origin, write_repro
+from harness.repro.sequences import SequenceRepro
+from harness.sequences.recipe import SequenceRecipe, sequence_at
+
+ROOT = Path(__file__).resolve().parents[3]
+CORPUS = ROOT / "corpus"
+STAND_IN = Path(__file__).with_name("stand_in_release.py")
+SEED = 5
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+def swept(folder: Path, *arguments: object, how: str = "") -> subprocess.CompletedProcess[str]:
+    """`harness sweep` where the stand-in takes the place of releases."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    return subprocess.run(
+        [sys.executable, "-P", str(STAND_IN), "sweep", str(folder), *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": path, "STAND_IN": how},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder of sequences: two that fail in the stand-in, with their signatures, and one that does not."""
+    for index, violation in ((4, "wrong-state-read"), (5, "token-mismatch"), (6, "wrong-state-read")):
+        repro = SequenceRepro(
+            signature=Signature("sequence", "meaning", violation, "mamba", "-"),
+            evidence=Evidence("something"),
+            origin=Origin(target="vllm==0.33.0", executor="symbolic", harness_version="0", generator_version=1),
+            issue="drained-queue" if index == 6 else None,
+            sequence=sequence_at(SequenceRecipe(SEED), index),
+        )
+        write_repro(tmp_path / f"{index}.json", repro)  # type: ignore[arg-type]
+    return tmp_path
+
+
+def answers(text: str, row: int) -> dict[str, str]:
+    return {answer["target"]: answer["answer"] for answer in json.loads(text)["findings"][row]["answers"]}
+
+
+def test_targets_that_cannot_be_driven_are_a_reason_and_no_error(folder: Path) -> None:
+    targets = "builtin,vllm==0.24.0,vllm==0.31.0,vllm==0.33.0"
+    done = swept(folder, "-t", targets, "--json", how="refuse:0.31.0")
+    assert done.returncode == 1, done.stderr
+    absent = dict.fromkeys(("builtin", "vllm==0.24.0", "vllm==0.31.0"), "NOT APPLICABLE")
+    assert answers(done.stdout, 1) == {**absent, "vllm==0.33.0": "FAILED"}
+    assert answers(done.stdout, 2) == {**absent, "vllm==0.33.0": "FIXED"}
+    first, second, third = json.loads(done.stdout)["findings"]
+    details = {answer["target"]: answer["detail"] for answer in second["answers"]}
+    assert "has no scheduler" in details["builtin"]
+    assert "from 0.25.0 on" in details["vllm==0.24.0"]
+    assert details["vllm==0.31.0"] == "a module does not import here"
+    assert details["vllm==0.33.0"].startswith("step 1, request 1: ")
+    assert [one["issue"] for one in (first, second, third)] == [None, None, "drained-queue"]
+    loads = [line for line in done.stderr.splitlines() if "loading" in line]
+    assert len(loads) == 2, "a target's child runs all files"
+    table = swept(folder, "-t", targets, "--markdown", how="refuse:0.31.0").stdout.splitlines()
+    assert table[4] == (
+        "| sequence/meaning/wrong-state-read/mamba/- [drained-queue] | reachable | - | - | - | NOT AFFECTED |"
+    )
+    assert len(table) == 9
+
+
+def test_one_file_costs_the_others_nothing(folder: Path) -> None:
+    done = swept(folder, "-t", "vllm==0.33.0", "--json", "--case-limit", "1s", how="hang:4,break:5,crash:6")
+    assert done.returncode == 1
+    rows = [json.loads(done.stdout)["findings"][row]["answers"][0] for row in range(3)]
+    assert [row["signature"] for row in rows] == [
+        "sequence/meaning/process-hang/process/-",
+        None,
+        "sequence/meaning/process-crash-SIGABRT/process/-",
+    ]
+    assert [(row["answer"], row["same"], row["status"]) for row in rows] == [
+        ("FAILED", False, 1),
+        ("ERROR", False, 4),
+        ("FAILED", False, 1),
+    ]
+    assert rows[1]["detail"] == "IndexError: a mistake of ours"
+
+
+@pytest.mark.release
+def test_cases_and_sequences_on_releases(
+    newest: str, older: str, harness: Command, executor_name: str, tmp_path: Path
+) -> None:
+    for file in ("shift-within-block-sd.json", "sequences/padded-to-limit.json", "sequences/split-block-size.json"):
+        (tmp_path / Path(file).name).write_bytes((CORPUS / file).read_bytes())
+    targets = ["builtin", "vllm==0.24.0", older, newest]
+    done = harness("sweep", tmp_path, "-t", ",".join(targets), "-e", executor_name, "--json")
+    assert done.returncode == 1, done.stderr
+    told = {Path(row["file"]).stem: row for row in json.loads(done.stdout)["findings"]}
+    found = {name: [answer["answer"] for answer in row["answers"]] for name, row in told.items()}
+    assert found == {
+        "padded-to-limit": ["NOT APPLICABLE", "NOT APPLICABLE", "FAILED", "FIXED"],
+        "shift-within-block-sd": ["FIXED", "FAILED", "FAILED", "FIXED"],
+        "split-block-size": ["NOT APPLICABLE", "NOT APPLICABLE", "NOT APPLICABLE", "FAILED"],
+    }
+    assert all(answer["same"] == (answer["answer"] == "FAILED") for row in told.values() for answer in row["answers"])
+    assert told["padded-to-limit"]["affected"].startswith("Affects vllm 0.27.1, fixed in 0.33.0; not applicable to ")
