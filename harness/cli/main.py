@@ -1,146 +1,35 @@
-"""The command line: thin commands over the rooms. Nothing here imports torch or triton; workers do.
+"""The entry point of the `harness` command: it heeds Ctrl-C from its first moment on, while the rest is being loaded.
 
-Exit statuses: 0 nothing found / FIXED, 1 findings / FAILED, 2 bad usage or invalid input, 3 a required regime was
-never reached or an operation asked for judged no case, 4 the harness itself failed, 130 interrupted, 141 nobody read
-the output (as for any tool in a pipe: 128 and the signal's number).
+Loading takes the better part of a second, and more on a busy machine: an interrupt in it is no traceback either.
 """
 
 from __future__ import annotations
 
-import io
 import os
 import signal
-import sys
-import warnings
-from typing import Any, cast
 
-import typer
-
-from harness import __version__
-from harness.case import InvalidCase
-from harness.check.worker_process import WorkerError, WorkerRefused
-from harness.cli import bench, cache, demo, doctor, names, replay, run, show, shrink, sweep, targets
-from harness.kernels.executors.registry import UnavailableExecutor
-from harness.kernels.targets.base import UnknownTarget
-from harness.kernels.targets.releases import OFFLINE_VARIABLE
-from harness.reports.console import printable
-
-BAD_INPUT, HARNESS_FAILED, INTERRUPTED, UNREAD = 2, 4, 130, 141
-
-_UsageProblem = cast(
-    type[Exception], next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
-)
-"""What typer raises for a wrong command line: it has no public name of its own."""
-
-app = typer.Typer(
-    name="harness",
-    help="Find wrong bytes, stray accesses and races in the fused Triton kernels that move Mamba state between "
-    "cache blocks, and turn each finding into the smallest file that still shows it.",
-    epilog="Exit status: 0 nothing found or FIXED; 1 findings or FAILED; 2 bad usage or invalid input; 3 a required "
-    "regime was never reached, or an operation judged no case; 4 the harness itself failed; 130 interrupted; "
-    "141 nobody read the output.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
-)
-
-
-@app.callback(invoke_without_command=True)
-def _version(
-    version: bool = typer.Option(False, "--version", help="Print the version and stop."),
-    offline: bool = typer.Option(
-        False, "--offline", help="Download nothing: releases come from the cache alone (as HARNESS_OFFLINE=1)."
-    ),
-) -> None:
-    if offline:
-        os.environ[OFFLINE_VARIABLE] = "1"  # workers inherit it
-    if version:
-        print(__version__)
-        raise typer.Exit
-
-
-# Each has a line of its own in the list of commands: the first sentence of its help may be longer than a line.
-app.command("run", short_help="Draw, run, compare, save and shrink.")(run.run)
-app.command("replay", short_help="Run a repro file: FAILED, FIXED or SKIPPED.")(replay.replay)
-app.command("shrink", short_help="Make a repro file smaller.")(shrink.shrink)
-app.command("sweep", short_help="Replay repro files on many releases.")(sweep.sweep)
-app.command("show", short_help="Tell a repro file in human words.")(show.show)
-app.command("targets", short_help="List what can be tested, and faults to plant.")(targets.targets)
-app.command("names", short_help="List operations, regimes and relations.")(names.names)
-app.command("doctor", short_help="Say what this machine can do.")(doctor.doctor)
-app.command("demo", short_help="Find a planted bug, then fuzz a release.")(demo.demo)
-app.add_typer(bench.app, name="bench", short_help="Measure executors, campaigns and planted faults.")
-app.add_typer(cache.app, name="cache", short_help="List, fetch or remove cached releases.")
+INTERRUPTED = 130
 
 
 def main() -> None:
-    """Entry point of the `harness` command: one clear line for whatever a user can mend."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a narrow encoding is no reason to fail
-    warnings.showwarning = _warn
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where it is ignored, as by nohup
+    """Run the command that was asked for, and exit with its status."""
+    heeds = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where it is ignored, as by nohup
+    if heeds:
+        signal.signal(signal.SIGINT, _end_at_once)
+    from harness.cli.application import run
+
+    if heeds:
         signal.signal(signal.SIGINT, _interrupt)
-    try:
-        status = _run()
-        if sys.stdout is not None:
-            sys.stdout.flush()  # while its failure can still be told
-        sys.exit(_complain("interrupted", INTERRUPTED) if status == INTERRUPTED else status)
-    except _UsageProblem as error:
-        sys.exit(_explain(error))
-    except typer.Abort:
-        sys.exit(_complain("interrupted", INTERRUPTED))
-    except (InvalidCase, UnknownTarget, UnavailableExecutor, WorkerRefused) as error:
-        sys.exit(_complain(str(error), BAD_INPUT))
-    except BrokenPipeError:
-        # What is still buffered has nowhere to go: Python would complain of it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        sys.exit(UNREAD)  # in silence: `harness show FILE | head` is no mistake
-    except OSError as error:
-        # Of a renaming that failed, the second name is the one the user gave.
-        sys.exit(
-            _complain(f"{error.filename2 or error.filename or ''}: {error.strerror or error}".lstrip(": "), BAD_INPUT)
-        )
-    except WorkerError as error:
-        print(printable(str(error)), file=sys.stderr)
-        sys.exit(_complain("the harness itself failed; the lines above say where", HARNESS_FAILED))
-    except KeyboardInterrupt:
-        sys.exit(_complain("interrupted", INTERRUPTED))
+    run()
+
+
+def _end_at_once(*_: object) -> None:
+    """Nothing was started yet. An exception could get lost: imports call back into Python where none is passed on."""
+    os.write(2, b"harness: interrupted\n")
+    os._exit(INTERRUPTED)
 
 
 def _interrupt(*_: object) -> None:
     """End at the first Ctrl-C. Others change nothing: workers are ended within seconds, and then the status is told."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     raise KeyboardInterrupt
-
-
-def _run() -> Any:
-    """Run the command that was asked for; its exit status, as sys.exit takes it."""
-    try:
-        # Not standalone: typer would take three lines for a typing mistake, and its versions differ about Ctrl-C.
-        return app(prog_name="harness", standalone_mode=False)
-    except SystemExit as end:
-        if isinstance(end.__context__, BrokenPipeError):  # typer makes status 1 of it, which means findings here
-            raise end.__context__ from None
-        return end.code
-
-
-def _explain(error: Any) -> int:
-    """One line about a wrong command line; the help of a command that was given nothing."""
-    context = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "harness"
-    if type(error).__name__ == "NoArgsIsHelpError":
-        print(error.format_message(), file=sys.stderr)
-        return BAD_INPUT
-    return _complain(f"{error.format_message()} (see {command} --help)", BAD_INPUT)
-
-
-def _warn(message: Warning | str, *_: object, **__: object) -> None:
-    """Tell a warning in one line, as workers do; where in the code it came from helps nobody at a terminal."""
-    print(printable(f"harness: {' '.join(str(message).split())}"), file=sys.stderr)
-
-
-def _complain(text: str, status: int) -> int:
-    print(printable(f"harness: {' '.join(text.split())}"), file=sys.stderr)
-    return status

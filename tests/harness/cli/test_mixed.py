@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from harness.cli import run as command
-from harness.cli.main import app
+from harness.cli.application import app
 
 
 @pytest.mark.parametrize(

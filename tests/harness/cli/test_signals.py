@@ -70,11 +70,11 @@ def start(
     """Starts a `harness` command in a process group of its own; kills what is left of it afterwards."""
     started: list[subprocess.Popen[str]] = []
 
-    def begin(*arguments: object) -> subprocess.Popen[str]:
+    def begin(*arguments: object, path: Path | None = None) -> subprocess.Popen[str]:
         process = subprocess.Popen(
             harness_command(*arguments),
             cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), str(broken_targets)])},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(path or ROOT), str(ROOT), str(broken_targets)])},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -136,6 +136,28 @@ def test_an_impatient_interrupt_changes_nothing(
     _, err = process.communicate(timeout=30)
     assert (process.returncode, err) == (130, "harness: interrupted\n")
     assert wait_for(lambda: not any(map(is_running, workers)))
+
+
+@pytest.mark.parametrize("module", ["typer", "harness.reports.terminal"])
+def test_an_interrupt_while_the_command_loads(
+    start: Callable[..., subprocess.Popen[str]], tmp_path: Path, module: str
+) -> None:
+    """A module that interrupts whoever imports it stands for one that is just being imported."""
+    (tmp_path / "sitecustomize.py").write_text(f"""
+import os, signal, sys, time
+
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            for _ in range(2):
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(0.01)
+
+sys.meta_path.insert(0, Interrupting())
+""")
+    process = start("run", "-t", "builtin", "--cases", 1, path=tmp_path)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "harness: interrupted\n")
 
 
 def test_killing_the_parent_ends_a_worker_that_hangs(

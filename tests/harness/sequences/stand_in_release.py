@@ -3,7 +3,7 @@
 Run as a script with the arguments of a `harness` command; children are started by it too. The real one takes ten
 seconds to load, and what is done to processes here does not depend on it. HOW is an environment variable, `hang:3`
 (sequence 3 of SEED does not end), `crash:3`, `break:3` (a mistake of ours), `slow:N` (each takes N milliseconds),
-`refuse:0.31.0` (that release cannot be driven), comma-separated.
+`load:N` (loading does), `refuse:0.31.0` (that release cannot be driven), comma-separated.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ def main() -> None:
     refused = [f"vllm=={value}" for kind, _, value in how if kind == "refuse"]
 
     def load(name: str) -> WholeTree:
+        time.sleep(sum(int(value) for kind, _, value in how if kind == "load") / 1000)
         if name in refused:
             raise UnknownTarget("a module\ndoes not import here")
         return tree

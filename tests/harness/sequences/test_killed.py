@@ -258,7 +258,19 @@ def test_an_interrupt_is_one_line_and_leaves_nobody(
     wait_for(lambda: not any(map(is_running, with_it)), 15)
 
 
-def test_so_it_is_with_the_newest_release(
+def test_so_it_is_while_the_release_loads(start: Start, tmp_path: Path) -> None:
+    running = start(tmp_path / "out", "-j", 2, how="load:60000")
+    wait_for(lambda: len(children(running.pid)) == 2)
+    with_it = children(running.pid)
+    for _ in range(2):
+        os.killpg(running.pid, signal.SIGINT)
+    said, err = running.communicate(timeout=60)
+    assert (running.returncode, said) == (130, "")
+    assert err == "harness: loading a stand-in ...\nharness: interrupted\n"
+    wait_for(lambda: not any(map(is_running, with_it)), 15)
+
+
+def test_a_killed_campaign_with_the_newest_release(
     start: Start, newest: str, harness_command: Callable[..., list[str]], tmp_path: Path
 ) -> None:
     """Known issues are left in, to be found."""
