@@ -13,9 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.campaign.events import Finding, LineCoverage, Summary
+from harness.campaign.several import Comparison
 from harness.check.evidence import OBJECTS
 from harness.oracles.meaning.violation import KINDS
 from harness.reports import words
+from harness.sequences.summary import SequenceFinding, SequenceSummary
 
 ROOT = Path(__file__).resolve().parents[1]
 VIOLATIONS = (ROOT / "docs" / "violations.md").read_text(encoding="utf-8")
@@ -49,6 +52,14 @@ def test_every_kind_of_object_is_explained() -> None:
     (row,) = re.findall(r"^\| object \| (.+) \|$", VIOLATIONS, re.MULTILINE)
     for kind in (*OBJECTS, "call", "half-way", "process", "transfer", "mamba"):
         assert f"`{kind}`" in row
+
+
+def test_the_fields_of_json_are_explained() -> None:
+    """A table for each object, in the order of the page; fields in the order in which they are printed."""
+    page = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
+    tables = [re.findall(r"^\| `(\w+)` \| \S", table, re.MULTILINE) for table in page.split("| field | meaning |")[1:]]
+    objects = (Summary, Finding, LineCoverage, Comparison, SequenceSummary, SequenceFinding)
+    assert tables == [list(one.__struct_fields__) for one in objects]
 
 
 def examples(language: str) -> dict[str, str]:

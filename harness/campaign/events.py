@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from harness import __version__
 from harness.check.outcome import Outcome, Signature
 from harness.engines.random import Recipe
 from harness.repro import Repro
@@ -82,7 +83,7 @@ class LineCoverage(msgspec.Struct, frozen=True):
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """What a campaign comes to; the object that `harness run --json` prints.
+    """What a campaign comes to; the object that `harness run --json` prints (docs/json.md).
 
     `missing` was required and never reached. `lacking` are operations of which every case was skipped
     because the target lacks something, with its words; asked for by name, they are missing as well.
@@ -108,6 +109,7 @@ class Summary(msgspec.Struct, frozen=True):
     harness_failures: int
     lacking: dict[str, str]
     relations: dict[str, int]
+    harness_version: str = __version__
 
 
 class CampaignFinished(msgspec.Struct, frozen=True):

@@ -111,7 +111,7 @@ def parse_relations(text: str) -> RelationPolicy:
     Raises typer.BadParameter.
     """
     from harness.engines.relations import RelationPolicy, sampled
-    from harness.oracles.relations.registry import UnknownRelation, relation, relations
+    from harness.oracles.relations.registry import relations
 
     if text == "none":
         return RelationPolicy()
@@ -119,10 +119,10 @@ def parse_relations(text: str) -> RelationPolicy:
         everything = tuple(relations())
         return sampled(everything) if text == "sample" else RelationPolicy(everything)
     _require_alone([name.strip() for name in text.split(",")], "sample", "all", "none")
-    try:
-        names = [relation(name.strip()).name for name in text.split(",") if name.strip()]
-    except UnknownRelation as error:
-        raise typer.BadParameter(f"{error}; or sample, all, none") from error
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    wrong = [name for name in names if name not in relations()]
+    if wrong:
+        raise typer.BadParameter(unknown_names("relation", wrong, (*relations(), "sample", "all", "none")))
     if not names:
         raise typer.BadParameter("no relation named; write sample, all, none, or names")
     return RelationPolicy(tuple(dict.fromkeys(names)), required=True)

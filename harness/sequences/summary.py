@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from harness import __version__
+
 
 class SequenceFinding(msgspec.Struct):
     """What was found; the sequence with the lowest index stands for all that look alike. `repro` is None for what
@@ -19,7 +21,7 @@ class SequenceFinding(msgspec.Struct):
 
 
 class SequenceSummary(msgspec.Struct):
-    """What a campaign comes to; the object that `harness run --ops sequences --json` prints."""
+    """What a campaign comes to; the object that `harness run --ops sequences --json` prints (docs/json.md)."""
 
     target: str
     seed: int
@@ -34,3 +36,4 @@ class SequenceSummary(msgspec.Struct):
     missing: list[str]
     harness_failures: int
     exit_status: int
+    harness_version: str = __version__

@@ -117,6 +117,7 @@ def test_the_version(command: Command) -> None:
         (["run", "--ops", "postproces"], "unknown operation 'postproces'; did you mean 'postprocess'?; known: "),
         (["run", "--require", "padded-pages"], "did you mean 'padded-page'?"),
         (["run", "--relations", "repetitions"], "did you mean 'repetition'?"),
+        (["run", "--relations", "smaple"], "did you mean 'sample'?"),
         (["run", "-t", "builtin+wrong-groups"], "did you mean 'wrong-group'?"),
         (["run", "-t", "biultin"], "did you mean 'builtin'?"),
         (["run", "-t", "../somewhere"], "for a checkout write 'path:../somewhere'"),
