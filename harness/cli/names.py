@@ -1,4 +1,4 @@
-"""`harness names`: what `--ops`, `--require` and `--relations` can be given."""
+"""`harness names`: what `--ops`, `--require`, `--relations` and `--fixes` can be given."""
 
 from __future__ import annotations
 
@@ -11,16 +11,21 @@ from harness.cli import options, sequences
 from harness.cli.options import JsonOption
 from harness.suggestions import unknown
 
-Kind = Literal["operations", "regimes", "relations"]
+Kind = Literal["operations", "regimes", "relations", "fixes"]
 
-_OPTIONS: dict[Kind, str] = {"operations": "--ops", "regimes": "--require", "relations": "--relations"}
+_OPTIONS: dict[Kind, str] = {
+    "operations": "--ops",
+    "regimes": "--require",
+    "relations": "--relations",
+    "fixes": "--fixes",
+}
 
 
 def names(
-    kind: Annotated[str | None, typer.Argument(help="operations, regimes or relations. Default: all three.")] = None,
+    kind: Annotated[str | None, typer.Argument(help="operations, regimes, relations or fixes. Default: all.")] = None,
     json: JsonOption = False,
 ) -> None:
-    """List operations, regimes and relations, with what each of them is."""
+    """List operations, regimes, relations and fixes of known issues, with what each of them is."""
     if kind is not None and kind not in get_args(Kind):
         raise typer.BadParameter(unknown("kind of names", [kind], get_args(Kind)))
     found = {name: summaries for name, summaries in _all().items() if kind in (None, name)}
@@ -40,6 +45,7 @@ def _all() -> dict[Kind, dict[str, str]]:
     from harness.generators.operations import SUMMARIES
     from harness.oracles.relations.registry import relations
     from harness.regimes import REGIMES
+    from harness.sequences.controls import FIXES
 
     defaults = options.DEFAULT_OPERATIONS
     operations: dict[str, str] = {
@@ -54,5 +60,6 @@ def _all() -> dict[Kind, dict[str, str]]:
             + ("" if regime.reachable else " (total domain only)")
             for name, regime in sorted(REGIMES.items())
         },
+        "fixes": FIXES,
         "relations": {name: f"the same result {relation.summary}" for name, relation in relations().items()},
     }

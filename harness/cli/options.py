@@ -57,7 +57,7 @@ def parse_seconds(text: str) -> float:
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
-def _require_alone(names: Sequence[str], *words: str) -> None:
+def require_alone(names: Sequence[str], *words: str) -> None:
     """Raise typer.BadParameter if a word that stands for a whole list is part of one."""
     for word in words:
         if word in names and len(names) > 1:
@@ -69,7 +69,7 @@ def parse_operations(text: str) -> tuple[OperationName, ...]:
     if text.strip() == ALL:
         return OPERATIONS
     names = [name.strip() for name in text.split(",") if name.strip()]
-    _require_alone(names, ALL)
+    require_alone(names, ALL)
     unknown = [name for name in names if name not in OPERATIONS]
     if unknown or not names:
         raise typer.BadParameter(unknown_names("operation", unknown or [text], (*OPERATIONS, ALL, "sequences")))
@@ -118,7 +118,7 @@ def parse_relations(text: str) -> RelationPolicy:
     if text in ("sample", "all"):
         everything = tuple(relations())
         return sampled(everything) if text == "sample" else RelationPolicy(everything)
-    _require_alone([name.strip() for name in text.split(",")], "sample", "all", "none")
+    require_alone([name.strip() for name in text.split(",")], "sample", "all", "none")
     names = [name.strip() for name in text.split(",") if name.strip()]
     wrong = [name for name in names if name not in relations()]
     if wrong:
@@ -133,7 +133,7 @@ def parse_checks(text: str) -> tuple[Check, ...]:
     if text in ("all", "none"):
         return DEFAULT_CHECKS if text == "all" else ()
     names = tuple(name.strip() for name in text.split(",") if name.strip())
-    _require_alone(names, "all", "none", "vary")
+    require_alone(names, "all", "none", "vary")
     unknown = [name for name in names if name not in CHECKS]
     if unknown or not names:
         raise typer.BadParameter(unknown_names("check", unknown or [text], (*CHECKS, "all", "none")))

@@ -20,6 +20,7 @@ DEFAULT_BUDGET = 60.0
 _OF_SEQUENCES = {
     "pins": "--pins",
     "include_known": "--include-known",
+    "fixes": "--fixes",
     "resume_sequences": "--resume-sequences",
     "on_bytes": "--bytes",
     "cases_out": "--cases-out",
@@ -166,6 +167,15 @@ def run(
     include_known: Annotated[
         bool, typer.Option("--include-known", help="Sequences: leave known issues in, and classify what they cause.")
     ] = False,
+    fixes: Annotated[
+        str | None,
+        typer.Option(
+            "--fixes",
+            help="Sequences: known issues to keep clear of, by their fixes, comma-separated (`harness names fixes`); "
+            "all, or none. [default: all]",
+            callback=options.callback(sequences.parse_fixes),
+        ),
+    ] = None,
     resume_sequences: Annotated[
         bool, typer.Option("--resume-sequences", help="Sequences: go on where the journal in --out ends.")
     ] = False,
@@ -194,6 +204,8 @@ def run(
         raise typer.BadParameter("--budget and --cases exclude each other")
     if scale not in (None, "small", "full"):
         raise typer.BadParameter(f"unknown scale {scale!r}; known: small, full")
+    if include_known and fixes is not None:
+        raise typer.BadParameter("--include-known and --fixes exclude each other: it stands for --fixes none")
     if target is not None and targets is not None:
         raise typer.BadParameter("--target and --targets exclude each other")
     if engine == "hypothesis" and targets is not None:
@@ -229,7 +241,7 @@ def run(
             workers=workers,
             shrink=not no_shrink,
             fail_fast=fail_fast,
-            include_known=include_known,
+            fixes="none" if include_known else fixes or options.ALL,
             resume=resume_sequences,
             limit=None if case_limit is None else options.parse_seconds(case_limit),
             json=json,

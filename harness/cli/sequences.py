@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -13,6 +14,7 @@ from harness.cli import options
 from harness.reports.console import printable
 from harness.reports.words import counted
 from harness.repro.sequences import SequenceRepro
+from harness.suggestions import unknown
 
 SEQUENCES = "sequences"
 """The name among operations."""
@@ -55,6 +57,21 @@ def parse_pins(text: str) -> Any:
         raise typer.BadParameter(str(error)) from error
 
 
+def parse_fixes(text: str) -> tuple[str, ...]:
+    """Names of a comma-separated list of fixes, `all` or `none`. Raises typer.BadParameter."""
+    from harness.sequences.controls import FIXES
+    from harness.sequences.known import DEFAULT_FIXES
+
+    if text in (options.ALL, "none"):
+        return DEFAULT_FIXES if text == options.ALL else ()
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    options.require_alone(names, options.ALL, "none")
+    wrong = [name for name in names if name not in FIXES]
+    if wrong or not names:
+        raise typer.BadParameter(unknown("fix", wrong or [text], (*FIXES, options.ALL, "none")))
+    return tuple(fix for fix in DEFAULT_FIXES if fix in names)
+
+
 def sequence_target(name: str) -> str:
     """The release whose scheduler runs: the target if it has one, else the newest that the harness knows."""
     from harness.kernels.targets.vllm.family import RELEASES
@@ -81,7 +98,7 @@ def run_sequences(
     workers: int,
     shrink: bool,
     fail_fast: bool,
-    include_known: bool,
+    fixes: str,
     resume: bool,
     json: bool,
     limit: float | None = None,
@@ -101,6 +118,7 @@ def run_sequences(
     from harness.sequences.recipe import SequenceRecipe
     from harness.sequences.settings import SequenceSettings
 
+    chosen_fixes = parse_fixes(fixes)
     name, _, planted = (target or "").partition("+")
     faults, mutations = _split_planted(planted, bytes_on is not None)
     chosen = sequence_target(name)
@@ -114,7 +132,7 @@ def run_sequences(
     settings = SequenceSettings(
         target=chosen,
         recipe=SequenceRecipe(seed, parse_pins(pins)),
-        controls=Controls(faults=faults, fixes=() if include_known else DEFAULT_FIXES),
+        controls=Controls(faults=faults, fixes=chosen_fixes),
         out=out,
         kernels=kernels,
         cases=cases_out,
@@ -125,6 +143,7 @@ def run_sequences(
         fail_fast=fail_fast,
         resume=resume,
         limit=limit,
+        named_fixes=() if chosen_fixes == DEFAULT_FIXES else chosen_fixes,
     )
     options.announce(f"loading {origin} ...")
     campaign = SequenceCampaign(settings, (lambda _: None) if json else say, options.announce)
@@ -165,10 +184,10 @@ def _print_summary(summary: Any) -> None:
     for line in summary.missing:
         say(f"MISSING {line}")
     if summary.fixes:
-        say(
-            f"kept clear of known issues, whatever this release has of them, by fixes: {', '.join(summary.fixes)} "
-            "(docs/findings.md; --include-known leaves them in)"
-        )
+        say("kept clear of known issues, whatever this release has of them, by fixes (docs/findings.md;")
+        say("--include-known leaves them in):")
+        for line in textwrap.wrap(", ".join(summary.fixes), 98, break_on_hyphens=False):
+            say(f"  {line}")
     if summary.exit_status == 0:
         say("nothing found beside known issues" if summary.fixes else "nothing found")
 

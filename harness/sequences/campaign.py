@@ -72,6 +72,9 @@ class SequenceCampaign:
         try:
             for child in children:
                 child.wait_ready()
+            idle = children[0].without_effect(settings.named_fixes) if settings.named_fixes else []
+            if idle:
+                self._notice(f"{settings.target} has nothing that these fixes change: {', '.join(idle)}")
             self._start = time.monotonic()
             journal.open(go_on=earlier is not None)
             self._take_over(children[0], earlier or [])

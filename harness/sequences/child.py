@@ -56,6 +56,8 @@ def serve(connection: Connection, target: str, beside: Beside) -> None:
         try:
             if kind == "check":
                 _check(connection, kernels, *content)
+            elif kind == "effects":
+                _effects(connection, content)
             else:
                 _range(connection, kernels, beside.cases, *content)
         except (UnknownTarget, KernelDoesNotCompile) as error:
@@ -87,6 +89,13 @@ def _check(connection: Connection, kernels: Kernels | None, text: bytes, control
     """Run one sequence; answers `result`."""
     result = _run(decode_sequence(text), controls, kernels)
     connection.send(("result", (-1, RESULTS.encode(result), None)))
+
+
+def _effects(connection: Connection, fixes: tuple[str, ...]) -> None:
+    """Answers `effects` with those fixes that have none here."""
+    from harness.sequences.effects import without_effect
+
+    connection.send(("effects", without_effect(fixes)))
 
 
 class _NotKept(Exception):

@@ -15,6 +15,7 @@ import msgspec
 from harness.case.problem import InvalidCase
 from harness.generators.sequences.configurations import Pins
 from harness.sequences.fixes import ENGINE_FIXES
+from harness.suggestions import unknown
 
 
 class Fault(NamedTuple):
@@ -77,7 +78,7 @@ class Controls(msgspec.Struct, frozen=True, kw_only=True):
         for kind, names, known in (("fault", self.faults, FAULTS), ("fix", self.fixes, FIXES)):
             for name in names:
                 if name not in known:
-                    raise InvalidCase(f"unknown {kind} {name!r}; known: {', '.join(known)}")
+                    raise InvalidCase(unknown(kind, [name], known))
 
     def apply(self, engine: Any, worker: Any) -> None:
         """Change one engine and its worker."""

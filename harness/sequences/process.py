@@ -122,6 +122,15 @@ class SequenceProcess:
                     return self.check(case, controls, again=False)
                 return lost_result(content, last_words)
 
+    def without_effect(self, fixes: tuple[str, ...]) -> list[str]:
+        """Those of `fixes` that change nothing in this release. Raises WorkerError, also for a child that is lost."""
+        self._send(-1, ("effects", fixes))
+        kind, content = self.receive()
+        if kind != "effects":
+            raise WorkerError(f"{self.last_words}\nunexpected {kind!r} when asked about fixes: {content}".lstrip())
+        names: list[str] = content
+        return names
+
     def send_range(self, recipe: SequenceRecipe, start: int, stop: int, controls: Controls) -> None:
         """Have sequences of a campaign run; answers are to be heard."""
         self._send(start, ("range", (recipe, start, stop, controls)))

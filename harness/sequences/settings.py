@@ -15,7 +15,8 @@ from harness.sequences.recipe import SequenceRecipe
 class SequenceSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What a campaign is asked to do. One of `sequences`, `steps` and `seconds` ends it; seconds are counted from when
     the release is loaded, and findings are shrunk after them. `kernels`: run bytes, too. `cases`: a folder for the
-    kernel cases that the sequences amount to. `limit`: the most seconds for one sequence, None for the usual ones."""
+    kernel cases that the sequences amount to. `limit`: the most seconds for one sequence, None for the usual ones.
+    `named_fixes`: fixes that the user asked for by name, and is told of if they change nothing."""
 
     target: str
     recipe: SequenceRecipe
@@ -31,6 +32,7 @@ class SequenceSettings(msgspec.Struct, frozen=True, kw_only=True):
     resume: bool = False
     fail_fast: bool = False
     limit: float | None = None
+    named_fixes: tuple[str, ...] = ()
 
 
 def identity_of(settings: SequenceSettings) -> dict[str, object]:

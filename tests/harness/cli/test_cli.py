@@ -118,6 +118,10 @@ def test_the_version(command: Command) -> None:
         (["run", "--require", "padded-pages"], "did you mean 'padded-page'?"),
         (["run", "--relations", "repetitions"], "did you mean 'repetition'?"),
         (["run", "--relations", "smaple"], "did you mean 'sample'?"),
+        (["run", "--ops", "sequences", "--fixes", "fresh-row"], "did you mean 'fresh-rows'?"),
+        (["run", "--ops", "sequences", "--fixes", "all,fresh-rows"], "'all' stands alone"),
+        (["run", "--ops", "sequences", "--fixes", "none", "--include-known"], "--include-known and --fixes exclude"),
+        (["run", "--fixes", "none"], "only with --ops sequences"),
         (["run", "-t", "builtin+wrong-groups"], "did you mean 'wrong-group'?"),
         (["run", "-t", "biultin"], "did you mean 'builtin'?"),
         (["run", "-t", "../somewhere"], "for a checkout write 'path:../somewhere'"),
@@ -334,7 +338,7 @@ def test_shrinking_refuses_a_place_for_the_result_before_it_works(
     assert (tmp_path / "pipe").is_fifo()
 
 
-@pytest.mark.parametrize("kind", ["operations", "regimes", "relations"])
+@pytest.mark.parametrize("kind", ["operations", "regimes", "relations", "fixes"])
 def test_names_are_listed(command: Command, kind: str) -> None:
     from harness.cli.options import OPERATIONS
     from harness.oracles.relations.registry import relations
