@@ -343,11 +343,13 @@ def test_names_are_listed(command: Command, kind: str) -> None:
     from harness.cli.options import OPERATIONS
     from harness.oracles.relations.registry import relations
     from harness.regimes import REGIMES
+    from harness.sequences.controls import FIXES
 
     wanted = {
         "operations": {*OPERATIONS, "sequences"},
         "regimes": set(REGIMES),
         "relations": set(relations()),
+        "fixes": set(FIXES),
     }[kind]
     status, out, err = command("names", kind, "--json")
     assert (status, err) == (0, "")
