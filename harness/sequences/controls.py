@@ -60,6 +60,7 @@ FIXES = {
     "relocate-at-checkpoints": "a step with a checkpoint inside moves speculative blocks on like any other, as in 0.32",
     "whole-padding": "a one-token prompt whose padding would be cut is not padded, as since 0.29",
     "padding-below-limit": "a one-token prompt is padded only where the next token still fits, as since 0.29",
+    "truncated-hits": "the blocks of every attention group end where the prefix hit ends, as since 0.29",
     "discard-frames": "a forced reset discards as many outputs as are in flight, not as many tokens",
 }
 

@@ -138,11 +138,30 @@ def _padding_below_limit(engine: Any) -> None:
         _rewrite_schedule(engine, _PAST_LIMIT)
 
 
+def _truncate_every_hit(engine: Any) -> None:
+    """Since 0.29 the blocks of every attention group end where the hit ends, not those of the first group alone."""
+    groups = engine.attention_groups
+    if len(groups) < 2:
+        return
+    coordinator = engine.manager.coordinator
+    find = coordinator.find_longest_cache_hit
+    sizes = [manager.block_size for manager in _managers(engine, groups)]
+
+    def find_longest_cache_hit(*arguments: Any, **named: Any) -> Any:
+        blocks, hit, *rest = find(*arguments, **named)
+        for group, size in zip(groups, sizes, strict=True):
+            del blocks[group][-(-hit // size) :]
+        return blocks, hit, *rest
+
+    coordinator.find_longest_cache_hit = find_longest_cache_hit
+
+
 ENGINE_FIXES: dict[str, Callable[[Any], None]] = {
     "defer-fresh-sources": _defer_fresh_sources,
     "tails-of-prompts": _tails_of_prompts,
     "whole-padding": _whole_padding,
     "padding-below-limit": _padding_below_limit,
+    "truncated-hits": _truncate_every_hit,
     "relocate-at-checkpoints": _relocate_at_checkpoints,
 }
 """By the name of the fix."""

@@ -114,6 +114,13 @@ KNOWN = (
         lambda case: _speculates(case) and case.config.checkpoint_alignment is not None,
     ),
     KnownIssue(
+        "untruncated-hit",
+        "truncated-hits",
+        "https://github.com/vllm-project/vllm/pull/52828",
+        "a drafter's attention group keeps blocks past the end of a prefix hit, and writes into them (0.28)",
+        lambda case: case.config.drafter_block_size is not None,
+    ),
+    KnownIssue(
         "cut-padding",
         "whole-padding",
         None,

@@ -7,10 +7,12 @@ function of the prefix, and a draft is right exactly if it is what that function
 
 from __future__ import annotations
 
+import os
 import time
 import traceback
 from collections import Counter, deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from harness.case import Case
@@ -26,7 +28,7 @@ from harness.oracles.meaning.device import NOBODY, Device
 from harness.oracles.meaning.meaning import CacheEntry, Meaning
 from harness.oracles.meaning.plan import ForwardRow
 from harness.oracles.meaning.texts import STOP, Text
-from harness.oracles.meaning.violation import Violation, ViolationFound
+from harness.oracles.meaning.violation import EXCEPTION, Violation, ViolationFound
 from harness.sequences.byte_device import ByteDevice
 from harness.sequences.controls import Controls
 from harness.sequences.kernel_cases import KernelCases
@@ -130,9 +132,11 @@ class SequenceRun:
             raise error
         where = production[-1]
         said = " ".join(str(error).split())[:160] or where.line or ""
-        kind = f"exception-{type(error).__name__}"
+        kind = f"{EXCEPTION}{type(error).__name__}"
         violation = Violation(kind, where.name, self.meaning.step, "the engine", -1, -1, -1, NOBODY, said, "")
-        return violation, "".join(traceback.format_exception(error)[-6:])
+        # Files go into bug reports: paths begin at the release, and tell nothing of whose machine this is.
+        tree = f"{Path(module('vllm').__file__).parent.parent}{os.sep}"
+        return violation, "".join(traceback.format_exception(error)[-6:]).replace(tree, "")
 
     # Events.
 

@@ -14,12 +14,13 @@ def signature_of(violation: Violation) -> Signature:
 
 def evidence_of(violation: Violation, trace: str = "") -> Evidence:
     """The violation as evidence: request, step, column, block, last writer, what is held and what should be."""
-    details = [
-        f"request: {violation.request}",
-        f"step: {violation.step}",
-        f"group: {violation.group}, column: {violation.column}, block: {violation.block}",
-        f"last writer: {violation.writer}" if violation.writer.step else "last writer: nobody",
-        f"holds: {violation.holds}",
-        f"should hold: {violation.should}",
-    ]
+    told = {
+        "request": violation.request,
+        "step": str(violation.step),
+        "where": violation.place,
+        "last writer": str(violation.writer) if violation.writer.step else "nobody",
+        "holds": violation.holds,
+        "should hold": violation.should,
+    }
+    details = (f"{name}: {said}" for name, said in told.items() if said)
     return Evidence(violation.summary, (), 0, (*details, *trace.splitlines()))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from itertools import groupby
 from typing import NamedTuple, NoReturn
 
 from harness.oracles.meaning.device import NOBODY, Device, Writer
@@ -418,4 +419,5 @@ class Meaning:
                     break
             else:
                 said.append("a prefix with rejected drafts")
-        return ", ".join(said)
+        runs = [(words, len(list(run))) for words, run in groupby(said)]
+        return ", ".join(words if count == 1 else f"{words} ({count} times)" for words, count in runs)

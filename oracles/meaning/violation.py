@@ -22,17 +22,31 @@ class Violation(NamedTuple):
     should: str
 
     @property
+    def place(self) -> str:
+        """Where the state is; empty where it is nowhere."""
+        parts = [(self.column, f"column {self.column}"), (self.group, f"group {self.group}")]
+        of = " of ".join(name for number, name in parts if number >= 0)
+        if self.block < 0:
+            return of
+        return f"block {self.block}, {of}" if of else f"block {self.block}"
+
+    @property
     def summary(self) -> str:
-        where = f"column {self.column} of group {self.group}, block {self.block}" if self.block >= 0 else ""
-        text = f"step {self.step}, {self.request}: {_in_words(self.kind)} ({self.state})"
-        if where:
-            text += f" at {where}"
+        start = f"step {self.step}, {self.request}"
+        if self.kind.startswith(EXCEPTION):
+            return f"{start}: {self.kind.removeprefix(EXCEPTION)} in {self.state}: {self.holds}"
+        text = f"{start}: {_in_words(self.kind)} ({self.state})"
+        if self.block >= 0:
+            text += f" at {self.place}"
         if self.holds or self.should:
             text += f": it holds {self.holds}, and should hold {self.should}"
         if self.writer.step:
             text += f"; last written by {self.writer}"
         return text
 
+
+EXCEPTION = "exception-"
+"""How the kind of an exception begins; `state` is the function that it came from, `holds` what it says."""
 
 KINDS = {
     "wrong-state-read": "the state that the request starts from is not that of its computed tokens",

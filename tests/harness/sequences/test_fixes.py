@@ -155,6 +155,17 @@ def test_partial_tails_are_those_of_prompts() -> None:
     assert told == ["a", "c"], "b is past its prompt; c has a checkpoint in this step"
 
 
+def test_hits_of_every_attention_group_end_together() -> None:
+    managers = [SimpleNamespace(block_size=size) for size in (8, 8, 4)]
+    coordinator = SimpleNamespace(
+        single_type_managers=managers, find_longest_cache_hit=lambda *_: ([["a", "b"], ["c"], ["d", "e", "f"]], 6, 0)
+    )
+    ENGINE_FIXES["truncated-hits"](
+        SimpleNamespace(manager=SimpleNamespace(coordinator=coordinator), attention_groups=(0, 2))
+    )
+    assert coordinator.find_longest_cache_hit() == ([["a"], ["c"], ["d", "e"]], 6, 0)
+
+
 def test_every_engine_fix_is_a_fix() -> None:
     assert set(ENGINE_FIXES) <= set(FIXES)
     with pytest.raises(InvalidCase, match="unknown fix"):

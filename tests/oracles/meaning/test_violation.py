@@ -1,0 +1,38 @@
+"""What a violation says in words: only what there is."""
+
+from __future__ import annotations
+
+from harness.oracles.meaning.device import NOBODY, Device, Writer
+from harness.oracles.meaning.meaning import Meaning
+from harness.oracles.meaning.texts import UNDEFINED
+from harness.oracles.meaning.violation import Violation
+from harness.sequences.verdicts import evidence_of
+
+
+def test_a_state_is_told_with_its_place_and_its_writer() -> None:
+    writer = Writer(2, "request 1", 0, 4, "forward pass")
+    said = Violation("wrong-state-read", "conv", 3, "request 7", 1, 2, 5, writer, "this", "that").summary
+    assert "at block 5, column 2 of group 1: it holds this, and should hold that; last written by forward pass" in said
+
+
+def test_what_is_nowhere_is_not_told() -> None:
+    entry = Violation("poisoned-cache-entry", "temporal", 3, "request 7", 1, -1, 5, NOBODY, "this", "that")
+    assert "(temporal) at block 5, group 1: it holds this" in entry.summary
+    raised = Violation("exception-AssertionError", "allocate", 3, "the engine", -1, -1, -1, NOBODY, "a is b", "")
+    assert raised.summary == "step 3, the engine: AssertionError in allocate: a is b"
+    assert evidence_of(raised, "line 1\nline 2").details == (
+        "request: the engine",
+        "step: 3",
+        "last writer: nobody",
+        "holds: a is b",
+        "line 1",
+        "line 2",
+    )
+    for violation in (entry, raised):
+        assert "-1" not in str(evidence_of(violation).details) + violation.summary
+
+
+def test_equal_slots_are_told_once() -> None:
+    meaning = Meaning(Device(4, 3, 8), 8, 4, (1,), (0,), (8,))
+    assert meaning.say([UNDEFINED] * 8) == "undefined (8 times)"
+    assert meaning.say([UNDEFINED]) == "undefined"
