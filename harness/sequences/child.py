@@ -110,9 +110,14 @@ class _Keeper:
 
     def __call__(self, case: Case) -> None:
         path = self._folder / f"{self._name}-{self._count:03}.json"
+        partial = path.with_name(
+            f".{path.name}.partial"
+        )  # a child may be killed at any moment, and leaves no half case
         try:
-            path.write_bytes(msgspec.json.format(encode_case(case), indent=1) + b"\n")
+            partial.write_bytes(msgspec.json.format(encode_case(case), indent=1) + b"\n")
+            partial.replace(path)
         except OSError as error:
+            partial.unlink(missing_ok=True)
             number = error.errno or errno.EIO
             raise _NotKept("a kernel case of a sequence", number, os.strerror(number), str(path)) from error
         self._count += 1

@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from harness.case import Case, decode_case
 from harness.case.sequence import SequenceCase, encode_sequence
 from harness.check.silence import Silence
 from harness.kernels.targets.vllm.scheduling.sources import WholeTree
@@ -167,6 +168,20 @@ def test_a_journal_that_cannot_be_written_ends_a_campaign_with_its_summary(
     assert "is not saved, and the campaign ends" in campaign.unsaved.strerror
     resumed, _ = finish(settings(tmp_path, resume=True))
     assert same(resumed, whole), "the line that was written in part is none"
+
+
+def test_a_kernel_case_is_written_whole_or_not_at_all(
+    tmp_path: Path, small_files: Callable[[int], None], make_case: Callable[..., Case]
+) -> None:
+    keep = child._Keeper(tmp_path, RECIPE, 7)
+    keep(make_case())
+    small_files(100)
+    with pytest.raises(child._NotKept) as failed:
+        keep(make_case())
+    small_files(resource.RLIM_INFINITY)
+    assert failed.value.args[3] == str(tmp_path / "sequence-5-7-001.json")
+    assert [path.name for path in tmp_path.iterdir()] == ["sequence-5-7-000.json"]
+    assert decode_case((tmp_path / "sequence-5-7-000.json").read_bytes()) == make_case()
 
 
 def test_a_finding_that_cannot_be_written_ends_a_campaign_with_its_summary(

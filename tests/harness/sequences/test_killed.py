@@ -138,7 +138,7 @@ def test_a_killed_campaign_goes_on_and_ends_the_same(
 ) -> None:
     out = tmp_path / "killed"
     for lines, torn in ((9, 0), (21, 7)):  # killed twice, and the second time a line is torn
-        running = start(out, "--resume-sequences", "-j", 2, how="slow:10")
+        running = start(out, "--resume-sequences", "-j", 2, how="slow:40")
         wait_for(lambda lines=lines: run_lines(out) >= lines)
         kill(running)
         assert lines <= run_lines(out) < SEQUENCES
@@ -164,7 +164,7 @@ def test_a_campaign_killed_while_it_keeps_findings_ends_the_same(
 
 
 def test_a_child_that_somebody_kills_changes_nothing(start: Start, tmp_path: Path, undisturbed: dict[str, Any]) -> None:
-    running = start(tmp_path / "out", "-j", 2, how="slow:20")
+    running = start(tmp_path / "out", "-j", 2, how="slow:40")
     wait_for(lambda: run_lines(tmp_path / "out") >= 5)
     os.kill(children(running.pid)[0], signal.SIGKILL)
     found, err = answer(running)
