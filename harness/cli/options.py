@@ -247,7 +247,7 @@ CaseLimitOption = Annotated[
     typer.Option(
         "--case-limit",
         help="Longest time for one operation before it counts as a hang, or for one step sequence. [default: 20s "
-        "natively, else 120s; sequences 60s, 120s with --bytes]",
+        "natively, else 120s; sequences 120s]",
         callback=callback(parse_seconds),
     ),
 ]

@@ -30,11 +30,9 @@ from harness.sequences.recipe import SequenceRecipe
 from harness.sequences.result import RESULTS, RunResult
 
 STARTUP_SECONDS = 600.0
-LIMIT_SECONDS = 60.0
-"""The most seconds that a sequence may take, which takes a fraction of one; the first ones import host code."""
-
-LIMIT_SECONDS_ON_BYTES = 120.0
-"""With kernels beside it, which may have to be compiled."""
+LIMIT_SECONDS = 120.0
+"""The most seconds that a sequence may take. It takes a fraction of one, but the first ones import host code, and
+compile kernels if they run on bytes."""
 
 
 class SequenceProcess:
@@ -55,8 +53,7 @@ class SequenceProcess:
         on_notice: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._target, self._beside, self._on_notice = target, beside or Beside(), on_notice
-        usual = LIMIT_SECONDS if self._beside.kernels is None else LIMIT_SECONDS_ON_BYTES
-        self._limit = usual if limit is None else limit
+        self._limit = LIMIT_SECONDS if limit is None else limit
         self.last_words = ""
         """How the last child ended that was lost: what it said, and for a hang where it was."""
         self._start()
