@@ -6,6 +6,7 @@ function that a fix changes, it has not the issue either, and stays as it is.
 
 from __future__ import annotations
 
+import functools
 import inspect
 import types
 from collections.abc import Callable
@@ -26,14 +27,21 @@ def _defer_fresh_sources(engine: Any) -> None:
     Mamba managers of a release do the same, and in the same way: they ask for more blocks than there are.
     """
     for manager in _managers(engine, engine.attention_groups):
-        if "num_local_computed_tokens" in inspect.signature(manager.get_num_blocks_to_allocate).parameters:
-            _defer_in(manager)
+        names = _parameters(type(manager).get_num_blocks_to_allocate)
+        if "num_local_computed_tokens" in names:
+            _defer_in(manager, names.index("new_computed_blocks"), names.index("num_local_computed_tokens"))
 
 
-def _defer_in(manager: Any) -> None:
+@functools.cache
+def _parameters(method: Any) -> list[str]:
+    """Parameters of a method, without the first."""
+    return list(inspect.signature(method).parameters)[1:]
+
+
+def _defer_in(manager: Any, hit_blocks: int, hit_tokens: int) -> None:
+    """`hit_blocks` and `hit_tokens` are positions of arguments."""
     fresh: set[int] = set()
     ask, cache, start = manager.get_num_blocks_to_allocate, manager.cache_blocks, manager.new_step_starts
-    signature = inspect.signature(ask)
 
     def cache_blocks(request: Any, *arguments: Any, **named: Any) -> None:
         known = manager.num_cached_block.get(request.request_id, 0)
@@ -41,9 +49,10 @@ def _defer_in(manager: Any) -> None:
         fresh.update(block.block_id for block in manager.req_to_blocks[request.request_id][known:])
 
     def get_num_blocks_to_allocate(*arguments: Any, **named: Any) -> int:
-        said = signature.bind(*arguments, **named).arguments
-        hits = said["new_computed_blocks"]
-        if hits and said["num_local_computed_tokens"] % manager.block_size and hits[-1].block_id in fresh:
+        hits = _argument(arguments, named, hit_blocks, "new_computed_blocks")
+        if not hits or hits[-1].block_id not in fresh:
+            return int(ask(*arguments, **named))
+        if _argument(arguments, named, hit_tokens, "num_local_computed_tokens") % manager.block_size:
             return int(manager.block_pool.num_gpu_blocks) + 1
         return int(ask(*arguments, **named))
 
@@ -54,6 +63,11 @@ def _defer_in(manager: Any) -> None:
     manager.cache_blocks = cache_blocks
     manager.get_num_blocks_to_allocate = get_num_blocks_to_allocate
     manager.new_step_starts = new_step_starts
+
+
+def _argument(arguments: tuple[Any, ...], named: dict[str, Any], position: int, name: str) -> Any:
+    """An argument that may be given either way. (Binding a signature at every call would be a tenth of a run.)"""
+    return arguments[position] if position < len(arguments) else named[name]
 
 
 def _tails_of_prompts(engine: Any) -> None:

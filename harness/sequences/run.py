@@ -83,6 +83,7 @@ class SequenceRun:
         self._requests: dict[str, Any] = {}
         self._hashes: dict[bytes, tuple[int, Text]] = {}
         self._hashed: dict[str, int] = {}
+        self._known: dict[bytes, CacheEntry] = {}
         self._stops: set[str] = set()
         self._proposed: dict[str, int] = {}
         self._queue: deque[tuple[Any, Any, dict[str, tuple[int, list[int]]]]] = deque()
@@ -358,8 +359,15 @@ class SequenceRun:
     # The prefix cache.
 
     def _entries(self) -> list[CacheEntry]:
-        hashes = self._hashes
-        return [CacheEntry(group, block, *hashes[key]) for group, block, key in self.engine.entries()]
+        """What is registered now. Entries last for many steps, so each is made once, and again for another block."""
+        known, entries = self._known, []
+        for key, block in self.engine.entries():
+            entry = known.get(key)
+            if entry is None or entry.block != block:
+                group, hashed = self.engine.group_and_hash(key)
+                entry = known[key] = CacheEntry(group, block, *self._hashes[hashed])
+            entries.append(entry)
+        return entries
 
     def _learn_hashes(self, name: str, request: Any) -> None:
         """Remember what the block hashes of a request stand for."""

@@ -7,6 +7,8 @@ equal fingerprints, and it is what a state "holds" (docs/domain.md, section 8).
 
 from __future__ import annotations
 
+import functools
+
 from harness.case.sequence import CONTINUATION, Segment
 
 STOP = 0
@@ -30,6 +32,7 @@ def said_next(fingerprint: Fingerprint, vocabulary: int) -> int:
     return (fingerprint >> 31) % vocabulary + 1
 
 
+@functools.lru_cache(2**16)  # a few families are most of all prompts
 def _of_family(family: int, position: int, vocabulary: int) -> int:
     mixed = ((family + 1) * 0x9E3779B97F4A7C15 + position * 0xBF58476D1CE4E5B9) & _MASK
     mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB & _MASK
@@ -43,15 +46,18 @@ class Text:
         self.vocabulary = vocabulary
         self.tokens: list[int] = []
         self.prefix: list[Fingerprint] = [_ROOT]
+        fingerprint, end = _ROOT, 0
         for segment in prompt:
-            for _ in range(segment.length):
+            start, end = end, end + segment.length
+            for position in range(start, end):
                 if segment.family == CONTINUATION:
-                    token = said_next(self.prefix[-1], vocabulary)
+                    token = said_next(fingerprint, vocabulary)
                 else:
-                    token = _of_family(segment.family, len(self.tokens), vocabulary)
+                    token = _of_family(segment.family, position, vocabulary)
+                fingerprint = follow(fingerprint, token)
                 self.tokens.append(token)
-                self.prefix.append(follow(self.prefix[-1], token))
-        self.prompt_length = len(self.tokens)
+                self.prefix.append(fingerprint)
+        self.prompt_length = end
 
     def grow(self, length: int) -> None:
         """Know at least `length` tokens."""

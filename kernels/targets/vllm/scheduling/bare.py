@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 
@@ -19,9 +20,26 @@ def bare(kind: type, **values: Any) -> Any:
     Values of fields that the release does not have are set as well: they do no harm, and properties may want them.
     """
     instance: Any = object.__new__(kind)
+    defaults, factories = _defaults(kind)
+    for name, value in defaults.items():
+        object.__setattr__(instance, name, value)
+    for name, factory in factories.items():
+        if name not in values:
+            try:
+                made = factory()
+            except Exception:
+                continue
+            object.__setattr__(instance, name, made)
+    for name, value in values.items():
+        object.__setattr__(instance, name, value)
+    return instance
+
+
+@functools.cache  # many engines, few classes
+def _defaults(kind: type) -> tuple[dict[str, Any], dict[str, Callable[[], Any]]]:
+    """Defaults of the fields of a class, and what makes a default, by name."""
+    defaults, factories = {}, {}
     for field in dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ():
-        if field.name in values:
-            continue
         default, factory = field.default, field.default_factory
         if default is not dataclasses.MISSING and type(default).__name__ == "FieldInfo":  # pydantic's own wrapper
             factory = getattr(default, "default_factory", None) or dataclasses.MISSING
@@ -29,16 +47,10 @@ def bare(kind: type, **values: Any) -> Any:
             if type(default).__name__ == "PydanticUndefinedType":
                 default = dataclasses.MISSING
         if default is not dataclasses.MISSING:
-            object.__setattr__(instance, field.name, default)
+            defaults[field.name] = default
         elif factory is not dataclasses.MISSING:
-            try:
-                made = factory()
-            except Exception:
-                continue
-            object.__setattr__(instance, field.name, made)
-    for name, value in values.items():
-        object.__setattr__(instance, name, value)
-    return instance
+            factories[field.name] = factory
+    return defaults, factories
 
 
 def accepted(function: Any, offered: dict[str, Any]) -> dict[str, Any]:

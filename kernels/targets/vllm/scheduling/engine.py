@@ -7,6 +7,7 @@ properties are the release's own, and the KV-cache groups: one of attention, som
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import re
 import traceback
@@ -78,7 +79,7 @@ class Engine:
     def _make_config(self) -> Any:
         config, configs = self.config, self._configs
         hybrid = bare(
-            type("HybridModelConfig", (configs.ModelConfig,), dict(_TEXT_MODEL)),
+            _hybrid(configs.ModelConfig),
             max_model_len=config.length_limit,
             runner_type="generate",
             multimodal_config=None,
@@ -287,18 +288,27 @@ class Engine:
         state = {"all": "PAUSED_ALL", "new": "PAUSED_NEW", None: "UNPAUSED"}[mode]
         self.scheduler.set_pause_state(getattr(states, state))
 
-    def entries(self) -> Iterator[tuple[int, int, bytes]]:
-        """Everything registered in the prefix cache: (group, block, hash)."""
+    def entries(self) -> Iterator[tuple[bytes, int]]:
+        """Everything registered in the prefix cache: (key, block)."""
         held = self.pool.cached_block_hash_to_block
         held = getattr(held, "_cache", held)
         for key, value in held.items():
-            group = int.from_bytes(key[-4:], "big")
-            hashed = key[:-4]
             if isinstance(value, dict):
                 for block in value:
-                    yield group, block, hashed
+                    yield key, block
             else:
-                yield group, value.block_id, hashed
+                yield key, value.block_id
+
+    @staticmethod
+    def group_and_hash(key: bytes) -> tuple[int, bytes]:
+        """What the key of an entry is made of: a KV-cache group and the hash of a prefix."""
+        return int.from_bytes(key[-4:], "big"), key[:-4]
+
+
+@functools.cache
+def _hybrid(kind: type) -> type:
+    """The release's class of model configurations, with what a hybrid model answers."""
+    return type("HybridModelConfig", (kind,), dict(_TEXT_MODEL))
 
 
 class _Plain:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.kernels.targets.base import UnknownTarget
@@ -60,6 +60,11 @@ class _Precopy:
 
     def run_fused_precopy(self, num_reqs: int, **_: Any) -> None:
         self.launched = num_reqs
+
+    def handed_over(self, names: list[str]) -> Iterator[tuple[int, int, int]]:
+        """Source column, destination column and bias of each row of the batch."""
+        buffers = (self.precopy_src_col_buf, self.mamba_state_idx_buf, self.precopy_token_bias_buf)
+        return zip(*(buffer.np[: len(names)].tolist() for buffer in buffers), strict=True)
 
 
 class _Buffer:
@@ -406,23 +411,17 @@ class WorkerV1:
             return [move._replace(slot=row_of[move.request]) for move in self._scalar]
         context = self._context
         assert context is not None
-        sources, biases = context.precopy_src_col_buf.np, context.precopy_token_bias_buf.np
-        columns = context.mamba_state_idx_buf.np
         moves = []
-        for i, name in enumerate(names):
-            source, destination = int(sources[i]), int(columns[i])
+        for i, (name, (source, destination, bias)) in enumerate(zip(names, context.handed_over(names), strict=True)):
             if source >= 0 and source != destination:
                 tables = tuple(self._table(group, i) for group in self.engine.mamba_groups)
-                moves.append(MoveRow(name, i, source, destination, int(biases[i]), tables))
+                moves.append(MoveRow(name, i, source, destination, bias, tables))
         return moves
 
     def _starts(self, names: list[str], moves: list[MoveRow]) -> list[StartRow]:
         """What precopy gets for every row of the batch."""
         if self.fuses and self._context is not None:
-            context = self._context
-            sources, biases = context.precopy_src_col_buf.np, context.precopy_token_bias_buf.np
-            columns = context.mamba_state_idx_buf.np
-            return [StartRow(i, int(sources[i]), int(columns[i]), int(biases[i]), 0, 0, 0) for i in range(len(names))]
+            return [StartRow(i, *row, 0, 0, 0) for i, row in enumerate(self._context.handed_over(names))]
         moved = {move.slot: StartRow(move.slot, move.source, move.destination, move.bias, 0, 0, 0) for move in moves}
         kept = self.mamba_state_idx
         return [moved.get(i, StartRow(i, -1, kept[name], 0, 0, 0, 0)) for i, name in enumerate(names)]

@@ -46,6 +46,7 @@ class HostWorkerV2:
         self._inputs: list[PostprocessInput] = []
         self._rows: list[ForwardRow] = []
         self.runner = make_runner(self)
+        self._count_sampled = module(f"{_GPU}.input_batch").get_num_sampled_and_rejected
         self.states, self.model_state = self.runner.req_states, self.runner.model_state
         self.tables = [table.gpu.numpy() for table in self.runner.block_tables.block_tables]
         self.batch_tables = [table.numpy() for table in self.runner.block_tables.input_block_tables]
@@ -174,7 +175,7 @@ class HostWorkerV2:
         outcome = self.outcome
         counts = torch.tensor([outcome[name][0] for name in batch.req_ids], dtype=torch.int32)
         count = len(batch.req_ids)
-        counts, rejected = module(f"{_GPU}.input_batch").get_num_sampled_and_rejected(
+        counts, rejected = self._count_sampled(
             counts, batch.seq_lens[:count], batch.cu_num_logits, batch.idx_mapping, self.states.prefill_len.gpu
         )
         tokens = torch.zeros(count, self.config.num_spec + 1, dtype=torch.int64)
