@@ -92,6 +92,37 @@ def throughput(
 
 
 @app.command()
+def sequences(
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", help="The release whose scheduler runs. Default: the newest.")
+    ] = None,
+    cases: Annotated[int, typer.Option("--cases", help="Sequences of each arm.", min=1)] = 40,
+    rounds: Annotated[int, typer.Option("--rounds", help="Rounds that count, after one to warm up.", min=1)] = 3,
+    json: JsonOption = False,
+) -> None:
+    """Engine steps a second of one core: symbolically by runner, and with bytes through builtin and the release."""
+    from harness.bench.sequences import measure
+    from harness.cli.sequences import require, sequence_target
+    from harness.kernels.targets.registry import prepare
+
+    chosen = sequence_target(target or "")
+    require(chosen)
+    prepare(chosen, options.announce)
+    speeds = measure(chosen, ("builtin", chosen), "native", cases, rounds)
+    if json:
+        print(msgspec.json.encode(speeds).decode())
+        return
+    table = Table(title=f"step sequences of {chosen}, processor time of one core, medians", box=None)
+    for name in ("run", "steps", "µs a step", "steps a second"):
+        table.add_column(name, justify="left" if name == "run" else "right")
+    for speed in speeds:
+        table.add_row(
+            speed.name, f"{speed.steps:,}", f"{speed.microseconds_per_step:,.0f}", f"{speed.steps_per_second:,.0f}"
+        )
+    Console(highlight=False).print(table)
+
+
+@app.command()
 def mutations(
     targets: Annotated[
         list[str] | None, typer.Argument(help="Mutated targets (TARGET+NAME). Default: every mutation of builtin.")

@@ -9,7 +9,7 @@ from harness.oracles.meaning.violation import Violation
 
 class RunResult(msgspec.Struct):
     """`skipped` says what the release lacks; `event` is the index of the event that a violation ended the run in;
-    `seconds` is processor time."""
+    `seconds` is processor time, building the engine included."""
 
     violation: Violation | None
     skipped: str | None

@@ -1,0 +1,100 @@
+"""The sequence benchmark: engine steps a second of one core, symbolically and with bytes.
+
+Each sequence is run once to warm up, which imports and compiles whatever it needs, then once in every round; arms take
+turns within a round. Time is processor time of the child that runs the sequences, building their engines included.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from harness.check.worker_process import WorkerError
+from harness.generators.sequences.configurations import Pins
+from harness.sequences.child import HOST_EVERY
+from harness.sequences.controls import Controls
+from harness.sequences.kernels import Beside, KernelChoice
+from harness.sequences.known import DEFAULT_FIXES
+from harness.sequences.process import SequenceProcess
+from harness.sequences.recipe import SequenceRecipe, sequence_at
+from harness.sequences.result import RESULTS, RunResult
+
+SEED = 900
+CONTROLS = Controls(fixes=DEFAULT_FIXES)
+
+
+class SequenceSpeed(msgspec.Struct):
+    """One arm: engine steps of a round, and medians over rounds."""
+
+    name: str
+    steps: int
+    microseconds_per_step: float
+    steps_per_second: float
+
+
+Results = list[tuple[int, RunResult]]
+"""What sequences gave, each with its index."""
+
+
+def measure(
+    target: str, byte_targets: Sequence[str], executor: str, sequences: int, rounds: int
+) -> list[SequenceSpeed]:
+    """Run the first `sequences` of each runner `rounds` times; with bytes, of both runners mixed, through the kernels
+    of each of `byte_targets`. Raises WorkerRefused or WorkerError; ValueError if an arm has no step."""
+    choices = [None, *(KernelChoice(name, executor) for name in byte_targets)]
+    children = [SequenceProcess(target, Beside(choice)) for choice in choices]
+    try:
+        for child in children:
+            child.wait_ready()
+        symbolic, *on_bytes = children
+        arms: dict[str, Callable[[], Results]] = {
+            "V1": lambda: _range(symbolic, Pins(runner="V1"), sequences),
+            "V2": lambda: _range(symbolic, Pins(runner="V2"), sequences),
+            "V2, the release's host code beside all": lambda: _each(symbolic, Pins(runner="V2"), sequences),
+        }
+        for name, child in zip(byte_targets, on_bytes, strict=True):
+            arms[f"bytes, {name}"] = lambda child=child: _range(child, Pins(), sequences)  # type: ignore[misc]
+        found: dict[str, list[Results]] = {}
+        for turn in range(rounds + 1):
+            for name, run in arms.items():
+                results = run()
+                if turn:
+                    found.setdefault(name, []).append(results)
+    finally:
+        for child in children:
+            child.close()
+    alone = [[pair for pair in results if pair[0] % HOST_EVERY] for results in found["V2"]]
+    return [
+        _speed(name, of_rounds)
+        for name, of_rounds in (*found.items(), ("V2, our model of the host code alone", alone))
+        if any(of_rounds)
+    ]
+
+
+def _range(child: SequenceProcess, pins: Pins, sequences: int) -> Results:
+    """As a campaign runs them: host code beside some. Raises WorkerError if the child is lost."""
+    child.send_range(SequenceRecipe(SEED, pins), 0, sequences, CONTROLS)
+    results: Results = []
+    while True:
+        kind, content = child.receive()
+        if kind == "done":
+            return results
+        if kind == "lost":
+            raise WorkerError(f"the child was lost: {content}", child.at)
+        results.append((content[0], RESULTS.decode(content[1])))
+
+
+def _each(child: SequenceProcess, pins: Pins, sequences: int) -> Results:
+    """One by one: host code beside all."""
+    recipe = SequenceRecipe(SEED, pins)
+    return [(index, child.check(sequence_at(recipe, index), CONTROLS)) for index in range(sequences)]
+
+
+def _speed(name: str, of_rounds: list[Results]) -> SequenceSpeed:
+    steps = sum(result.steps for _, result in of_rounds[0])
+    if not steps:
+        raise ValueError(f"{name}: no step was run")
+    seconds = statistics.median(sum(result.seconds for _, result in results) for results in of_rounds)
+    return SequenceSpeed(name, steps, round(seconds / steps * 1e6, 1), round(steps / seconds, 1))
