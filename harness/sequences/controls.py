@@ -53,8 +53,9 @@ FIXES = {
     "forget-unscheduled": "a request preempted in the step that scheduled it takes the blocks cached for it out again",
     "drained-queue": "a V1 worker takes the scheduler's counts as they are once all outputs were delivered",
     "keep-accepted": "a V1 row that was left out of a step finds its accepted count again",
-    "zero-draft-rows": "a V1 decode without drafts runs as a speculative row with none, as since 0.32",
-    "padded-prompt-tails": "a V2 row that is one token and its padding runs as a decode, as since 0.31",
+    "zero-draft-rows": "a decode without drafts runs as a speculative row with none, as since 0.32",
+    "padded-prompt-tails": "a V2 row that is one token and its padding runs as a decode, as since 0.30",
+    "mamba-columns": "a V2 state column is seeded in Mamba blocks, whatever the smallest block size is, as since 0.32",
     "defer-fresh-sources": "a request waits whose partial hit would be copied from a block that this step fills",
     "tails-of-prompts": "a partial entry is registered only by a step that computes tokens of the prompt",
     "relocate-at-checkpoints": "a step with a checkpoint inside moves speculative blocks on like any other, as in 0.32",
@@ -108,6 +109,8 @@ class Controls(msgspec.Struct, frozen=True, kw_only=True):
             worker.runs_zero_drafts_as_decodes = True
         if "padded-prompt-tails" in self.fixes:
             worker.runs_one_token_as_decode = True
+        if "mamba-columns" in self.fixes:
+            worker.seeds_mamba_columns = True
 
 
 def _wrap_split(engine: Any, rule: Callable[..., int]) -> None:

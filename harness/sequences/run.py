@@ -20,7 +20,7 @@ from harness.case.sequence import Abort, Add, Finish, Pause, Reset, Resume, Sequ
 from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.scheduling.engine import Engine, ReleaseLacks
 from harness.kernels.targets.vllm.scheduling.loading import module
-from harness.kernels.targets.vllm.scheduling.modelless_runner_v2 import host_code_runs
+from harness.kernels.targets.vllm.scheduling.modelless_runner_v2 import host_code_refusal
 from harness.kernels.targets.vllm.scheduling.worker_v1 import WorkerV1
 from harness.kernels.targets.vllm.scheduling.worker_v2 import WorkerV2
 from harness.kernels.targets.vllm.scheduling.worker_v2_pair import PairedWorkerV2
@@ -94,7 +94,14 @@ class SequenceRun:
     def _make_worker(self, host: bool) -> WorkerV1 | WorkerV2 | PairedWorkerV2:
         if self.config.runner == "V1":
             return WorkerV1(self.engine)
-        return PairedWorkerV2(self.engine) if host and host_code_runs() else WorkerV2(self.engine)
+        if not host:
+            return WorkerV2(self.engine)
+        refusal = host_code_refusal()
+        if refusal is not None:
+            self.counters[f"V2 host code not run: {refusal}"] += 1
+            return WorkerV2(self.engine)
+        self.counters["sequences of V2 host code"] += 1
+        return PairedWorkerV2(self.engine)
 
     def run(self) -> RunResult:
         """Run all events, up to the first violation. Raises UnknownTarget if the release cannot be driven."""

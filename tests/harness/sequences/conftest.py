@@ -7,7 +7,7 @@ and fail where HARNESS_REQUIRE_RELEASE is set, as in CI.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -52,6 +52,12 @@ def newest() -> str:
 def older() -> str:
     """One with issues that the newest has not."""
     return driven(OLDER)
+
+
+@pytest.fixture(scope="session")
+def require_release() -> Callable[[str], str]:
+    """A function that returns the name of a release once its scheduler can be driven here, and skips otherwise."""
+    return driven
 
 
 @pytest.fixture(scope="session")

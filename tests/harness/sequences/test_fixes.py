@@ -166,6 +166,69 @@ def test_hits_of_every_attention_group_end_together() -> None:
     assert coordinator.find_longest_cache_hit() == ([["a"], ["c"], ["d", "e"]], 6, 0)
 
 
+class StateManager:
+    """The places of a Mamba block manager that relocate-at-checkpoints knows, in the words of 0.31, on plain numbers:
+    one speculative block, and a checkpoint in the column before the running block."""
+
+    def allocate_new_blocks(self, columns: list[int], allocated: bool, checkpoint_block: int) -> tuple[list[int], int]:
+        blocks_allocated, num_skipped_blocks, moved = allocated, 3, []
+        if blocks_allocated and not checkpoint_block:
+            for block_idx in columns:
+                if block_idx < num_skipped_blocks:
+                    moved.append(block_idx)
+                else:
+                    break
+        fresh = 1 + checkpoint_block
+        if not blocks_allocated or checkpoint_block:
+            fresh += 1
+        return moved, fresh
+
+    def get_num_blocks_to_allocate(self, allocated: bool, checkpoint_block: int) -> int:
+        blocks_allocated, asked = allocated, 1 + checkpoint_block
+        if not blocks_allocated or checkpoint_block:
+            asked += 1
+        return asked
+
+
+def _state_manager(kind: type, *fixes: str) -> Any:
+    manager = kind()
+    made = SimpleNamespace(
+        manager=SimpleNamespace(coordinator=SimpleNamespace(single_type_managers=[None, manager])), mamba_groups=(1,)
+    )
+    for fix in fixes:
+        ENGINE_FIXES[fix](made)
+    return manager
+
+
+def test_speculative_blocks_move_on_at_checkpoints_with_its_fix() -> None:
+    columns = [1, 2, 3]
+    plain, fixed = _state_manager(StateManager), _state_manager(StateManager, "relocate-at-checkpoints")
+    for allocated, checkpoint, before, after in (
+        (True, 1, ([], 3), ([1], 2)),  # the column of the checkpoint itself stays, and nothing fresh takes its place
+        (True, 0, ([1, 2], 1), ([1, 2], 1)),
+        (False, 1, ([], 3), ([], 3)),
+        (False, 0, ([], 2), ([], 2)),
+    ):
+        assert plain.allocate_new_blocks(columns, allocated, checkpoint) == before
+        assert fixed.allocate_new_blocks(columns, allocated, checkpoint) == after
+        assert plain.get_num_blocks_to_allocate(allocated, checkpoint) == before[1]
+        assert fixed.get_num_blocks_to_allocate(allocated, checkpoint) == after[1], "as many as are then taken"
+
+
+class LaterStateManager(StateManager):
+    """As in a release that has the rule: other words."""
+
+    def allocate_new_blocks(self, columns: list[int], allocated: bool, checkpoint_block: int) -> tuple[list[int], int]:
+        return columns[: 2 - checkpoint_block] if allocated else [], 2
+
+
+def test_a_block_manager_of_other_words_stays_as_it_is() -> None:
+    fixed = _state_manager(LaterStateManager, "relocate-at-checkpoints")
+    assert vars(fixed) == {}
+    assert fixed.allocate_new_blocks([1, 2, 3], True, 1) == ([1], 2)
+    assert fixed.get_num_blocks_to_allocate(True, 1) == 3, "neither of the two changes without the other"
+
+
 def test_every_engine_fix_is_a_fix() -> None:
     assert set(ENGINE_FIXES) <= set(FIXES)
     with pytest.raises(InvalidCase, match="unknown fix"):

@@ -14,8 +14,8 @@ from typing import Any
 
 from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.scheduling.loading import module
+from harness.kernels.targets.vllm.scheduling.rules_v2 import GPU
 
-_GPU = "vllm.v1.worker.gpu"
 _INT32 = 4
 
 
@@ -140,12 +140,12 @@ def _nothing(grid: Any, given: dict[str, Any]) -> None:
 
 
 _BODIES: dict[str, dict[str, Callable[[Any, dict[str, Any]], None]]] = {
-    f"{_GPU}.buffer_utils": {"_apply_write_kernel": _apply_write},
-    f"{_GPU}.block_table": {
+    f"{GPU}.buffer_utils": {"_apply_write_kernel": _apply_write},
+    f"{GPU}.block_table": {
         "_gather_block_tables_kernel": _gather_block_tables,
         "_compute_slot_mappings_kernel": _nothing,
     },
-    f"{_GPU}.input_batch": {
+    f"{GPU}.input_batch": {
         "_prepare_prefill_inputs_kernel": _nothing,
         "_prepare_pos_seq_lens_kernel": _prepare_pos_seq_lens,
         "_combine_sampled_and_draft_tokens_kernel": _nothing,
@@ -153,12 +153,16 @@ _BODIES: dict[str, dict[str, Callable[[Any, dict[str, Any]], None]]] = {
         "_get_num_sampled_and_rejected_kernel": _get_num_sampled_and_rejected,
         "_post_update_kernel": _post_update,
     },
-    f"{_GPU}.model_states.mamba_hybrid": {
+    f"{GPU}.model_states.mamba_hybrid": {
         "_scatter_num_accepted_kernel": _scatter_num_accepted,
         "_fill_num_accepted_kernel": _fill_num_accepted,
         "preprocess_mamba_align_fused_kernel": _advance,
     },
 }
+
+
+_LATER = ("_fill_num_accepted_kernel",)
+"""Kernels that took the place of an operation of torch (0.28)."""
 
 
 class _Buffer:
@@ -178,23 +182,39 @@ class _Buffer:
         return self.cpu
 
 
-def can_replace_launches() -> bool:
-    """Whether the loaded release has all these kernels, where they are expected."""
-    return all(hasattr(module(place), name) for place, bodies in _BODIES.items() for name in bodies)
+class _PlainBuffer:
+    """The same where `uva` is the tensor itself (before 0.30)."""
+
+    def __init__(self, size: Any, dtype: Any) -> None:
+        import torch
+
+        self.uva = self.cpu = torch.zeros(size, dtype=dtype)
+        self.np = self.cpu.numpy()
+
+
+def require_launches() -> None:
+    """Raise UnknownTarget if the loaded release lacks one of these kernels."""
+    for place, bodies in _BODIES.items():
+        for name in bodies:
+            if not hasattr(module(place), name) and name not in _LATER:
+                raise UnknownTarget(f"{place} has no {name}")
 
 
 def replace_launches() -> None:
     """Put these bodies where the loaded release's V2 host code launches kernels. Raises UnknownTarget."""
+    require_launches()
     for place, bodies in _BODIES.items():
         holder = module(place)
         for name, body in bodies.items():
             kernel = getattr(holder, name, None)
             if kernel is None:
-                raise UnknownTarget(f"{place} has no {name}")
+                continue
             if not isinstance(kernel, _Kernel):
                 function = getattr(kernel, "fn", kernel)
                 setattr(holder, name, _Kernel(body, list(inspect.signature(function).parameters)))
-    module(f"{_GPU}.buffer_utils").UvaBuffer = _Buffer
-    triton = module(f"{_GPU}.input_batch").triton
+    buffers = module(f"{GPU}.buffer_utils")
+    if buffers.UvaBuffer not in (_Buffer, _PlainBuffer):
+        buffers.UvaBuffer = _Buffer if hasattr(buffers.UvaBuffer, "uva") else _PlainBuffer
+    triton = module(f"{GPU}.input_batch").triton
     if not hasattr(triton, "next_power_of_2"):
         triton.next_power_of_2 = lambda number: 1 << max(number - 1, 0).bit_length()

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.scheduling.bare import accepted
-from harness.kernels.targets.vllm.scheduling.launches_v2 import can_replace_launches, replace_launches
+from harness.kernels.targets.vllm.scheduling.launches_v2 import replace_launches, require_launches
 from harness.kernels.targets.vllm.scheduling.loading import module
+from harness.kernels.targets.vllm.scheduling.rules_v2 import GPU, rules_v2
 from harness.kernels.targets.vllm.scheduling.worker_v1 import without_pinned_memory
 
 if TYPE_CHECKING:
     from harness.kernels.targets.vllm.scheduling.worker_v2_host import HostWorkerV2
-
-_GPU = "vllm.v1.worker.gpu"
 
 
 class _NoModel:
@@ -51,20 +50,26 @@ def _nothing(*_: Any, **__: Any) -> None:
     return None
 
 
-@functools.cache
-def host_code_runs() -> bool:
-    """Whether the host worker can drive the loaded release: it has the functions that are replaced, under these names.
+_NEEDED = ("execute_model", "sample_tokens", "prepare_inputs", "sample")
 
-    Tried on 0.33.0 alone: releases before it, which lack a part of the runner's construction, rest on the model.
+
+@functools.cache
+def host_code_refusal() -> str | None:
+    """Why the host worker cannot drive the loaded release, in one line; None if it can.
+
+    The release must have the functions that are replaced, under the names they had from 0.25.0 to 0.33.0.
     """
     try:
-        runner, states = module(f"{_GPU}.model_runner"), module(f"{_GPU}.model_states.mamba_hybrid")
-        needed = ("execute_model", "sample_tokens", "gather_batch_req_state", "prepare_inputs", "sample")
-        known = all(hasattr(runner.GPUModelRunner, name) for name in needed)
-        newest = hasattr(module(f"{_GPU}.ec_connector"), "NO_OP_EC_CONNECTOR")
-        return known and newest and hasattr(states, "build_attn_metadata") and can_replace_launches()
-    except (UnknownTarget, AttributeError):
-        return False
+        rules_v2()
+        require_launches()
+        runner, states = module(f"{GPU}.model_runner"), module(f"{GPU}.model_states.mamba_hybrid")
+        for holder, names in ((runner.GPUModelRunner, _NEEDED), (states, ("build_attn_metadata",))):
+            for name in names:
+                if not hasattr(holder, name):
+                    return f"its V2 runner has no {name}"
+    except (UnknownTarget, AttributeError) as error:
+        return " ".join(str(error).split())
+    return None
 
 
 @functools.cache
@@ -72,7 +77,7 @@ def _replace_devices() -> None:
     """Once: launches, and the few functions that would reach for layers, caches or streams."""
     replace_launches()
     without_pinned_memory()
-    runner, hybrid = module(f"{_GPU}.model_runner"), module(f"{_GPU}.model_states.mamba_hybrid")
+    runner, hybrid = module(f"{GPU}.model_runner"), module(f"{GPU}.model_states.mamba_hybrid")
 
     def build(*, attn_groups: Any, **given: Any) -> dict[str, Any]:
         attn_groups.received = given
@@ -82,15 +87,25 @@ def _replace_devices() -> None:
     runner.copy_kv_cache_blocks_inplace = lambda caches, blocks, copies, *_: caches.extend(
         (copy.src_block_id, copy.dst_block_id) for copy in copies
     )
+    if hasattr(runner, "async_copy_to_gpu"):  # before 0.30: it pins memory
+        runner.async_copy_to_gpu = _copied
     runner.AsyncOutput = lambda **_: None
     runner.set_forward_context = lambda *_, **__: contextlib.nullcontext()
+
+
+def _copied(content: Any, out: Any = None, device: Any = None) -> Any:
+    """A copy to the device, which here is memory like any other."""
+    import torch
+
+    copy = torch.as_tensor(content).clone()
+    return copy if out is None else out.copy_(copy)
 
 
 @functools.cache
 def _kinds() -> tuple[Any, Any]:
     """The release's runner and model state, which say by name what they were not given."""
-    runner_kind: Any = module(f"{_GPU}.model_runner").GPUModelRunner
-    state_kind: Any = module(f"{_GPU}.model_states.mamba_hybrid").MambaHybridModelState
+    runner_kind: Any = module(f"{GPU}.model_runner").GPUModelRunner
+    state_kind: Any = module(f"{GPU}.model_states.mamba_hybrid").MambaHybridModelState
 
     class Runner(runner_kind):  # type: ignore[misc]
         def __init__(self, **values: Any) -> None:
@@ -100,15 +115,6 @@ def _kinds() -> tuple[Any, Any]:
             if name.startswith("__"):
                 raise AttributeError(name)
             raise UnknownTarget(f"this release's V2 runner needs {name}, which the stand-in for it does not have")
-
-        def gather_batch_req_state(self, *values: Any, **named: Any) -> Any:
-            state, uniform = super().gather_batch_req_state(*values, **named)
-            if not self.worker.pads_fresh_rows and state.prefill_runs_as_decode_np is not None:
-                fresh = state.num_scheduled_tokens
-                if state.num_draft_tokens_np is not None:
-                    fresh = fresh - state.num_draft_tokens_np
-                state = state._replace(prefill_runs_as_decode_np=state.is_prefilling_np & (fresh == 1))
-            return state, uniform
 
         def prepare_inputs(self, *values: Any, **named: Any) -> Any:
             self.batch = super().prepare_inputs(*values, **named)
@@ -130,6 +136,14 @@ def _kinds() -> tuple[Any, Any]:
     return Runner, State
 
 
+def _encoder_connector() -> Any:
+    """The release's connector of encoder caches that does nothing; None where there is none (before 0.28)."""
+    try:
+        return module(f"{GPU}.ec_connector").NO_OP_EC_CONNECTOR
+    except UnknownTarget:
+        return None
+
+
 def make_runner(worker: HostWorkerV2) -> Any:
     """A runner that hands the worker what it would launch, and asks it for what a model would give."""
     _replace_devices()
@@ -140,11 +154,11 @@ def make_runner(worker: HostWorkerV2) -> Any:
     vllm_config, groups = engine.vllm_config, engine.kv_cache_config.kv_cache_groups
     rows, length = config.requests, config.length_limit + config.num_spec + 1
     runner_kind, state_kind = _kinds()
-    graphs = module(f"{_GPU}.cudagraph_utils")
-    runner_module = module(f"{_GPU}.model_runner")
+    graphs = module(f"{GPU}.cudagraph_utils")
+    runner_module = module(f"{GPU}.model_runner")
     none = module("vllm.config.compilation").CUDAGraphMode.NONE
     sizes = [int(group.kv_cache_spec.block_size) for group in groups]
-    kind = module(f"{_GPU}.states").RequestState
+    kind = module(f"{GPU}.states").RequestState
     states = kind(
         **accepted(
             kind,
@@ -159,12 +173,19 @@ def make_runner(worker: HostWorkerV2) -> Any:
             },
         )
     )
-    tables = module(f"{_GPU}.block_table").BlockTables(
-        block_sizes=sizes,
-        max_num_reqs=rows,
-        max_num_batched_tokens=config.budget,
-        max_num_blocks_per_group=[-(-length // size) + config.num_spec + 1 for size in sizes],
-        device=device,
+    kind = module(f"{GPU}.block_table").BlockTables
+    tables = kind(
+        **accepted(
+            kind,
+            {
+                "block_sizes": sizes,
+                "kernel_block_sizes": sizes,
+                "max_num_reqs": rows,
+                "max_num_batched_tokens": config.budget,
+                "max_num_blocks_per_group": [-(-length // size) + config.num_spec + 1 for size in sizes],
+                "device": device,
+            },
+        )
     )
     facts = {
         "dtype": torch.float32,
@@ -177,12 +198,12 @@ def make_runner(worker: HostWorkerV2) -> Any:
     state = state_kind.__new__(state_kind)
     state.worker = worker
     state.__init__(vllm_config, model, None, device)
-    state._mamba_ctx = worker.context
+    state._mamba_ctx, state._mamba_state_copy_funcs = worker.context, ()
 
     def dispatch(requests: int, tokens: int, *_: Any, **__: Any) -> Any:
         return graphs.BatchExecutionDescriptor(cg_mode=none, num_tokens=tokens, num_reqs=requests)
 
-    handler_kind = module(f"{_GPU}.spec_decode.utils").DraftTokensHandler
+    handler_kind = module(f"{GPU}.spec_decode.utils").DraftTokensHandler
     handler = handler_kind.__new__(handler_kind)
     handler.req_ids, handler.draft_tokens_np, handler.num_draft_tokens = [], None, 0
     speculator = None
@@ -215,7 +236,7 @@ def make_runner(worker: HostWorkerV2) -> Any:
         req_states=states,
         block_tables=tables,
         model_state=state,
-        input_buffers=module(f"{_GPU}.input_batch").InputBuffers(
+        input_buffers=module(f"{GPU}.input_batch").InputBuffers(
             max_num_reqs=rows, max_num_tokens=config.budget, device=device
         ),
         model=_NoModel(),
@@ -233,26 +254,32 @@ def make_runner(worker: HostWorkerV2) -> Any:
         cudagraph_manager=SimpleNamespace(dispatch=dispatch),
         lora_state=runner_module.LoraState(max_num_reqs=rows),
         kv_connector=runner_module.NO_OP_KV_CONNECTOR,
-        ec_connector=module(f"{_GPU}.ec_connector").NO_OP_EC_CONNECTOR,
+        ec_connector=_encoder_connector(),
         eplb=_Quiet(),
-        step_timing=runner_module.StepTimingCollector(),
+        step_timing=getattr(runner_module, "StepTimingCollector", _Quiet)(),
         execute_model_state=None,
         is_first_pp_rank=True,
         is_last_pp_rank=True,
         use_pp=False,
+        use_dcp=False,
         is_encoder_decoder=False,
+        is_encoder_only=False,
         supports_mm_inputs=False,
         uses_inputs_embeds=False,
         use_aux_hidden_state_outputs=False,
         check_ep_fault=False,
         dcp_size=1,
+        dcp_rank=0,
+        dp_size=1,
+        dp_rank=0,
+        cp_interleave=1,
         main_stream=None,
         output_copy_stream=None,
         _draft_workspace_lane=0,
         **dict.fromkeys(
             (
                 *("adaptive_verification", "aux_output_connector", "batch_sharder", "encoder_cache", "fast_prefill"),
-                *("pcp_manager", "pooling_runner", "pp_handler", "ubatch_runner"),
+                *("pcp_manager", "pooling_runner", "pp_handler", "ubatch_runner", "routed_experts_capturer"),
             )
         ),
     )

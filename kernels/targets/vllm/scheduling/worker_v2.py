@@ -2,8 +2,8 @@
 
 The V2 runner keeps its state in tensors that kernels update, so its host code decides little: which slot a request
 gets, what a slot is seeded with, the order of the batch, which rows run as decodes. All that is modelled here, slot by
-slot; the batch order is the release's own function where it has one. The advance kernel's arithmetic is docs/domain.md,
-section 4.
+slot; the batch order is the release's own function where it has one. What releases differ in is in rules_v2.py. The
+advance kernel's arithmetic is docs/domain.md, section 4.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 from harness.kernels.targets.base import UnknownTarget
-from harness.kernels.targets.vllm.scheduling.bare import accepted, source_of
+from harness.kernels.targets.vllm.scheduling.bare import accepted
 from harness.kernels.targets.vllm.scheduling.checkpoints import Checkpoints
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.loading import module
+from harness.kernels.targets.vllm.scheduling.rules_v2 import rules_v2
 from harness.oracles.meaning.plan import ForwardRow, MoveRow, PostprocessInput, StartRow, StepPlan
 
 
@@ -45,16 +46,24 @@ class WorkerV2:
         """A fix sets it to False: a fresh row with placeholder drafts runs as a decode, from an empty state."""
         self.fault: str | None = None
         self._sort = _batch_order(engine)
-        self.runs_one_token_as_decode = _one_token_runs_as_decode()
+        rules = rules_v2()
+        self._sorts_removed = rules.sorts_removed
+        self.runs_one_token_as_decode = rules.padded_tails
         """Whether a row of one token, and padding, runs as a decode once something is computed; a fix sets it."""
+        self.runs_zero_drafts_as_decodes = rules.zero_drafts
+        """Whether a decode without drafts is speculative; a fix sets it."""
+        self.seeds_mamba_columns = rules.mamba_columns
+        """Whether columns are seeded in Mamba blocks; a fix sets it."""
         self._rows: list[ForwardRow] = []
         self._skip_drafts = False
 
     def begin(self, output: Any) -> StepPlan:
         """From the scheduler's output to what the device runs."""
         plan = StepPlan()
-        gone = set(output.finished_req_ids) | set(getattr(output, "preempted_req_ids", None) or ())
-        for name in sorted(gone):
+        gone, preempted = output.finished_req_ids, getattr(output, "preempted_req_ids", None)
+        if preempted:
+            gone = gone.union(preempted)
+        for name in sorted(gone) if self._sorts_removed else gone:
             self._remove(name)
         for new in output.scheduled_new_reqs:
             self._add(new)
@@ -84,10 +93,12 @@ class WorkerV2:
         computed = self._computed[slot]
         prefilled = min(self._optimistic[slot], self._prefill[slot])
         prefilling = prefilled < self._prefill[slot]
-        if prefilling and self.runs_one_token_as_decode and scheduled - drafts == 1:
-            prefilling = prefilled == 0 and self.pads_fresh_rows
+        if prefilling and scheduled - drafts == 1:
+            padded = drafts > 0 and not self.runs_one_token_as_decode
+            prefilling = self.pads_fresh_rows if prefilled == 0 else padded
         decodes = not prefilling and 0 < scheduled <= self.config.num_spec + 1
-        speculative = self.config.num_spec > 0 and decodes and (drafts > 0 or self.fault != "plain-decode-row")
+        told = drafts > 0 or (self.runs_zero_drafts_as_decodes and self.fault != "plain-decode-row")
+        speculative = self.config.num_spec > 0 and decodes and told
         mamba = tuple(list(self._tables[group][slot]) for group in self.engine.mamba_groups)
         end = computed + scheduled
         source, bias = self.state_column[slot], max(self.accepted[slot] - 1, 0)
@@ -127,6 +138,8 @@ class WorkerV2:
         self._computed[slot] = self._optimistic[slot] = new.num_computed_tokens
         self.accepted[slot] = 1
         size = self.config.block_size
+        if not self.seeds_mamba_columns:
+            size = self.engine.vllm_config.cache_config.block_size
         if self.fault == "other-block-size":
             size = max(size // 2, 1)
         if self.fault != "kept-columns" or new.req_id not in self._seen:
@@ -180,11 +193,6 @@ class WorkerV2:
     def has_drafts_of(self, name: str) -> bool:
         """Whether the device has drafts of a request for its next step."""
         return name in self._drafted
-
-
-def _one_token_runs_as_decode() -> bool:
-    source = source_of(module("vllm.v1.worker.gpu.model_runner"))
-    return "one_token_ext" in source or "prefill_runs_as_decode" in source
 
 
 def _batch_order(engine: Engine) -> Callable[[dict[str, int], dict[str, list[int]]], list[str]]:

@@ -14,9 +14,9 @@ from harness.kernels.targets.vllm.scheduling.checkpoints import Checkpoints
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.loading import module
 from harness.kernels.targets.vllm.scheduling.modelless_runner_v2 import make_runner
+from harness.kernels.targets.vllm.scheduling.rules_v2 import GPU, rules_v2
 from harness.oracles.meaning.plan import ForwardRow, MoveRow, PostprocessInput, StartRow, StepPlan
 
-_GPU = "vllm.v1.worker.gpu"
 _PROPOSED = 1
 """Stands for a draft token that the drafter proposed after a sampled one; 0 for any other."""
 
@@ -33,8 +33,9 @@ class HostWorkerV2:
         """As for the V1 worker: states always move by a kernel."""
         self.pads_fresh_rows = True
         """A fix sets it to False: a fresh row with placeholder drafts runs as a decode, from an empty state."""
-        self.runs_one_token_as_decode = True
-        """Nothing: the releases that this worker drives all have the rule."""
+        self.rules = rules_v2()
+        self.runs_one_token_as_decode = self.runs_zero_drafts_as_decodes = self.seeds_mamba_columns = False
+        """Fixes set them, as for the model: where the release has the rule itself, they change nothing here."""
         self.fault: str | None = None
         self.seen: set[str] = set()
         self.outcome: dict[str, tuple[int, list[int]]] = {}
@@ -46,7 +47,7 @@ class HostWorkerV2:
         self._inputs: list[PostprocessInput] = []
         self._rows: list[ForwardRow] = []
         self.runner = make_runner(self)
-        self._count_sampled = module(f"{_GPU}.input_batch").get_num_sampled_and_rejected
+        self._count_sampled = module(f"{GPU}.input_batch").get_num_sampled_and_rejected
         self.states, self.model_state = self.runner.req_states, self.runner.model_state
         self.tables = [table.gpu.numpy() for table in self.runner.block_tables.block_tables]
         self.batch_tables = [table.numpy() for table in self.runner.block_tables.input_block_tables]
@@ -78,6 +79,7 @@ class HostWorkerV2:
         counts, decodes = metadata.num_accepted_tokens, metadata.num_decode_draft_tokens_cpu
         accepted_counts = None if counts is None else counts.tolist()
         draft_counts = None if decodes is None else decodes.tolist()
+        prefilling = metadata.is_prefilling.tolist()
         prefill = self.states.prefill_len.gpu.tolist()
         lengths = self.runner.block_tables.num_blocks.np.tolist()
         mamba, attention = self.engine.mamba_groups, self.engine.attention_groups
@@ -85,7 +87,9 @@ class HostWorkerV2:
         for row, name in enumerate(batch.req_ids):
             slot, end = slots[row], ends[row]
             scheduled, drafts = starts[row + 1] - starts[row], logits[row + 1] - logits[row] - 1
-            speculative = draft_counts is not None and draft_counts[row] >= 0
+            speculative = draft_counts is not None and self._speculative(
+                batch, row, scheduled, drafts, draft_counts[row] >= 0, prefilling[row]
+            )
             if self.fault == "plain-decode-row" and drafts == 0:
                 speculative = False
             offset, where = (0, -1) if speculative else self.checkpoints.of(name, end, scheduled)
@@ -106,6 +110,22 @@ class HostWorkerV2:
                     tuple(tables[group][row, : lengths[group][slot]].tolist() for group in attention),
                 )
             )
+
+    def _speculative(self, batch: Any, row: int, scheduled: int, drafts: int, told: bool, prefilling: bool) -> bool:
+        """Whether layers of both families run a row as speculative, by what they are told, and by fixes."""
+        started = int(batch.num_computed_prefill_tokens_np[row]) > 0
+        one = scheduled - drafts == 1
+        if prefilling and started and one and (drafts == 0 or (told and self.rules.padded_tails)):
+            prefilling = False
+        if one and bool(batch.is_prefilling_np[row]):
+            mended = (
+                self.runs_one_token_as_decode and not self.rules.padded_tails if started else not self.pads_fresh_rows
+            )
+            if mended:
+                prefilling, told = False, drafts > 0 or self.rules.zero_drafts
+        if drafts == 0 and self.runs_zero_drafts_as_decodes and not self.rules.zero_drafts:
+            told = True
+        return told and not prefilling and 0 < scheduled <= self.config.num_spec + 1
 
     def precopy(self, before: list[int], count: int, columns: Any, sources: Any, biases: Any, mapping: Any) -> None:
         """The launch of precopy, just after that of advance; `before` are the accepted counts that advance found."""
@@ -189,12 +209,14 @@ class HostWorkerV2:
         return torch.tensor(drafts, dtype=torch.int64)
 
     def seed(self, slot: int, new: Any, before: int) -> None:
-        """After the release seeded a slot: planted faults. `before` is the state column that the slot had."""
+        """After the release seeded a slot: planted faults and a fix. `before` is the state column that the slot had."""
         columns = self.model_state._mamba_state_idx_gpu
         if self.fault == "other-block-size":
             columns[slot] = (new.num_computed_tokens - 1) // max(self.config.block_size // 2, 1)
         elif self.fault == "kept-columns" and new.req_id in self.seen:
             columns[slot] = before
+        elif self.seeds_mamba_columns and not self.rules.mamba_columns:
+            columns[slot] = (new.num_computed_tokens - 1) // self.config.block_size
         self.seen.add(new.req_id)
 
 
@@ -207,7 +229,9 @@ class _Layers(list[Any]):
 
 
 class _Context:
-    """Stands for the context of the copy kernels: hands on what they get."""
+    """Stands for the context of the copy kernels, made already: hands on what they get."""
+
+    is_initialized = True
 
     def __init__(self, worker: HostWorkerV2) -> None:
         self._worker = worker

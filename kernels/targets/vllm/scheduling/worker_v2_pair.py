@@ -1,7 +1,7 @@
 """A pair is both V2 workers on one stream: the release's host code, and our model of it, compared step by step.
 
 The device runs what the host code says. Where the model says anything else, that is a violation: a mistake of the
-model, on which faster runs and older releases rest, or one of the host code. Evidence names the row and both values.
+model, on which faster runs rest, or one of the host code. Evidence names the row and both values.
 """
 
 from __future__ import annotations
@@ -19,6 +19,19 @@ DIFFERS = "host-code-differs"
 """The kind of violation that a disagreement is."""
 
 
+def _of_both(name: str) -> Any:
+    """A switch that either worker has, set for both."""
+
+    def get(pair: PairedWorkerV2) -> Any:
+        return getattr(pair.host, name)
+
+    def put(pair: PairedWorkerV2, value: Any) -> None:
+        setattr(pair.host, name, value)
+        setattr(pair.model, name, value)
+
+    return property(get, put)
+
+
 class PairedWorkerV2:
     """See module docstring. `begin`, `end` and `settle` as for the V1 worker; raises ViolationFound."""
 
@@ -28,32 +41,11 @@ class PairedWorkerV2:
         self.model.checkpoints = self.checkpoints = self.host.checkpoints
         self._step = 0
 
-    @property
-    def fault(self) -> str | None:
-        """The planted fault of both."""
-        return self.host.fault
-
-    @fault.setter
-    def fault(self, name: str | None) -> None:
-        self.model.fault = self.host.fault = name
-
-    @property
-    def pads_fresh_rows(self) -> bool:
-        """As for each of the two."""
-        return self.host.pads_fresh_rows
-
-    @pads_fresh_rows.setter
-    def pads_fresh_rows(self, value: bool) -> None:
-        self.model.pads_fresh_rows = self.host.pads_fresh_rows = value
-
-    @property
-    def runs_one_token_as_decode(self) -> bool:
-        """As for each of the two."""
-        return self.host.runs_one_token_as_decode
-
-    @runs_one_token_as_decode.setter
-    def runs_one_token_as_decode(self, value: bool) -> None:
-        self.model.runs_one_token_as_decode = self.host.runs_one_token_as_decode = value
+    fault = _of_both("fault")
+    pads_fresh_rows = _of_both("pads_fresh_rows")
+    runs_one_token_as_decode = _of_both("runs_one_token_as_decode")
+    runs_zero_drafts_as_decodes = _of_both("runs_zero_drafts_as_decodes")
+    seeds_mamba_columns = _of_both("seeds_mamba_columns")
 
     def begin(self, output: Any) -> StepPlan:
         """From the scheduler's output to what the device runs."""
