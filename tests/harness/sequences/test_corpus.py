@@ -41,16 +41,36 @@ def test_every_issue_of_the_page_has_a_file() -> None:
     assert documented - {file.stem for file in CORPUS} == set()
 
 
-@pytest.mark.parametrize("file", CORPUS, ids=lambda file: file.stem)
-def test_files_fail_where_they_were_found_and_not_with_the_fix(scheduler: SequenceProcess, file: Path) -> None:
+def assert_fails_without_its_fix_alone(child: SequenceProcess, file: Path) -> None:
     repro = read(file)
     controls = Controls(fixes=repro.fixes)
-    violation = scheduler.check(repro.sequence, controls).violation
-    if repro.origin.target != NEWEST:
-        assert violation is None
-        return
+    violation = child.check(repro.sequence, controls).violation
     assert violation is not None
     assert signature_of(violation) == repro.signature
+    assert violation.summary == repro.evidence.summary
     fixed = msgspec.structs.replace(controls, fixes=(*repro.fixes, *fixes_of(repro.issue)))
     assert fixed != controls
-    assert scheduler.check(repro.sequence, fixed).violation is None
+    assert child.check(repro.sequence, fixed).violation is None
+
+
+@pytest.mark.parametrize("file", CORPUS, ids=lambda file: file.stem)
+def test_files_of_the_newest_release_fail_and_older_ones_are_fixed(scheduler: SequenceProcess, file: Path) -> None:
+    repro = read(file)
+    if repro.origin.target == NEWEST:
+        assert_fails_without_its_fix_alone(scheduler, file)
+    else:
+        assert scheduler.check(repro.sequence, Controls(fixes=repro.fixes)).violation is None
+
+
+OLDER = sorted({read(file).origin.target for file in CORPUS} - {NEWEST})
+
+
+@pytest.mark.slow
+@pytest.mark.release
+@pytest.mark.parametrize("target", OLDER)
+def test_files_fail_in_the_older_release_where_they_were_found(target: str) -> None:
+    files = [file for file in CORPUS if read(file).origin.target == target]
+    with SequenceProcess(target) as child:
+        child.wait_ready()
+        for file in files:
+            assert_fails_without_its_fix_alone(child, file)
