@@ -15,6 +15,7 @@ from harness.case.sequence import SequenceConfig, SpecMethod
 from harness.generators.draw import Draw
 
 Retention = Literal["boundaries", "multiple", "dense"]
+BlockSize = Literal[4, 6, 8, 12, 16, 32]
 
 
 class Pins(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +31,7 @@ class Pins(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints: bool | None = None
     partial: bool | None = None
     spec_method: SpecMethod | None = None
-    block_size: int | None = None
+    block_size: BlockSize | None = None
     tight: bool | None = None
     chunks: bool | None = None
 
@@ -40,7 +41,7 @@ def draw_configuration(draw: Draw, pins: Pins | None = None) -> SequenceConfig:
     pins = pins or Pins()
     runner = pins.runner or draw.choice(("V1", "V2"))
     asynchronous = draw.boolean() if pins.asynchronous is None else pins.asynchronous
-    block_size = pins.block_size or draw.weighted(((8, 4), (4, 3), (16, 2), (12, 1), (6, 1)))
+    block_size: int = pins.block_size or draw.weighted(((8, 4), (4, 3), (16, 2), (12, 1), (6, 1)))
     drawn: SpecMethod = draw.weighted(
         (("mtp", 5), ("eagle", 3), ("draft_model", 3), ("dflash", 2), ("ngram", 2), ("none", 2))
     )

@@ -50,6 +50,8 @@ def parse_pins(text: str) -> Any:
         name, equals, value = pair.partition("=")
         if not equals or name not in Pins.__struct_fields__:
             raise typer.BadParameter(f"{pair!r} is no pin; write NAME=VALUE with {', '.join(Pins.__struct_fields__)}")
+        if name in values:
+            raise typer.BadParameter(f"{name} is pinned twice")
         values[name] = {"true": True, "false": False}.get(value, int(value) if value.isdigit() else value)
     try:
         return msgspec.convert(values, Pins)

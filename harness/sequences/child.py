@@ -105,8 +105,10 @@ def _import_host_code(runner: Runner) -> None:
 
 
 def _check(connection: Connection, kernels: Kernels | None, text: bytes, controls: Controls) -> None:
-    """Run one sequence; answers `result`."""
+    """Run one sequence; answers `result`. One without a step answers nothing, and is no pass."""
     result = _run(decode_sequence(text), controls, kernels)
+    if result.violation is None and result.skipped is None and not result.steps:
+        result.skipped = "the engine had nothing to do: no step was run"
     connection.send(("result", (-1, RESULTS.encode(result), None)))
 
 

@@ -7,11 +7,13 @@ sequence is asked about; what a kill tore off is dropped, so that the line after
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 from pathlib import Path
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
 
 import msgspec
+from msgspec import Meta
 
 from harness.campaign.saving import NotSaved
 
@@ -19,8 +21,8 @@ from harness.campaign.saving import NotSaved
 class Entry(msgspec.Struct, frozen=True):
     """A line of the journal: one sequence that was run."""
 
-    index: int
-    steps: int
+    index: Annotated[int, Meta(ge=0)]
+    steps: Annotated[int, Meta(ge=0)]
     seconds: float
     counters: dict[str, int]
     skipped: str | None = None
@@ -40,27 +42,30 @@ class Journal:
         if not self._path.is_file():
             return None
         lines = self._path.read_bytes().split(b"\n")
-        if lines[0] != self._head:
+        if lines[0] != self._head or len(lines) == 1:  # a kill may have torn off the end of the first line, too
             return None
         entries = {}
         for line in lines[1:]:
             try:
                 entry = msgspec.json.decode(line, type=Entry)
-            except msgspec.DecodeError:
+            except (msgspec.DecodeError, RecursionError):
                 continue
             entries[entry.index] = entry
         return list(entries.values())
 
     def open(self, *, go_on: bool) -> None:
-        """Start writing: after what is there, or anew. Raises NotSaved."""
+        """Start writing: after what is there, or anew. Raises NotSaved, also while another campaign writes there."""
         try:
-            if go_on:
-                self._stream = self._path.open("r+b", buffering=0)
-                whole = self._path.read_bytes().rfind(b"\n") + 1
-                self._stream.truncate(whole)
-                self._stream.seek(whole)
-            else:
-                self._stream = self._path.open("wb", buffering=0)
+            self._stream = self._path.open("ab", buffering=0)
+            try:
+                fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with the process, however that ends
+            except BlockingIOError:
+                what = "the journal of this campaign"
+                raise NotSaved(
+                    what,
+                    OSError(errno.EWOULDBLOCK, "another campaign is writing here: give another --out", str(self._path)),
+                ) from None
+            self._stream.truncate(self._path.read_bytes().rfind(b"\n") + 1 if go_on else 0)
         except OSError as error:
             raise self._not_saved(error, "the journal of this campaign") from error
         if not go_on:

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from harness.case import Case, decode_case
-from harness.case.sequence import SequenceCase, encode_sequence
+from harness.case.sequence import Abort, Event, Finish, SequenceCase, Step, encode_sequence
 from harness.check.silence import Silence
 from harness.kernels.targets.vllm.scheduling.sources import WholeTree
 from harness.oracles.meaning.device import NOBODY
@@ -222,3 +222,9 @@ def test_a_campaign_goes_on_where_its_journal_has_holes_and_a_torn_end(table: Ta
     assert not any("another campaign" in line for line in told)
     _, told = finish(settings(tmp_path, resume=True, recipe=SequenceRecipe(seed=6, steps=4)))
     assert any("another campaign" in line for line in told)
+
+
+@pytest.mark.parametrize("events", [(), (Abort(request=5), Finish(request=9), Step())], ids=["none", "for nobody"])
+def test_events_that_leave_nothing_to_do_are_no_pass(scheduler: SequenceProcess, events: tuple[Event, ...]) -> None:
+    case = msgspec.structs.replace(sequence_at(SequenceRecipe(0), 0), events=events)
+    assert scheduler.check(case, Controls()).skipped == "the engine had nothing to do: no step was run"

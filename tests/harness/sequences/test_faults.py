@@ -18,7 +18,7 @@ MOST_STEPS = 150
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_fault_is_found(scheduler: SequenceProcess, name: str) -> None:
     fault = FAULTS[name]
-    controls = Controls(faults=(name,), fixes=tuple(fix for fix in DEFAULT_FIXES if fix not in fault.hidden_by))
+    controls = Controls(faults=(name,), fixes=DEFAULT_FIXES)  # no fix may hide more than its issue
     found = 0
     for seed in range(SEEDS):
         pins = msgspec.structs.replace(fault.pins, runner="V1" if seed % 2 else "V2")

@@ -1,0 +1,52 @@
+"""Journals that a kill tore, that somebody edited, or that another campaign is writing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.campaign.saving import NotSaved
+from harness.sequences.journal import Entry, Journal
+
+HEAD = b'{"a":1}\n'
+LINE = b'{"index":3,"steps":5,"seconds":0.5,"counters":{}}\n'
+ENTRY = Entry(3, 5, 0.5, {})
+
+
+@pytest.mark.parametrize(
+    "more",
+    [LINE[:-9], b"\xff\xfe\n", b'{"index":4,"x":' + b"[" * 100_000 + b"\n", LINE.replace(b"3", b"-3")],
+    ids=["torn", "no text", "deep", "index below 0"],
+)
+def test_lines_that_are_none_are_left_out(tmp_path: Path, more: bytes) -> None:
+    path = tmp_path / "journal"
+    path.write_bytes(HEAD + LINE + more)
+    assert Journal(path, {"a": 1}).read() == [ENTRY]
+
+
+def test_a_torn_first_line_is_written_again(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    path.write_bytes(HEAD[:-1])
+    journal = Journal(path, {"a": 1})
+    earlier = journal.read()
+    journal.open(go_on=earlier is not None)
+    journal.append(ENTRY)
+    journal.close()
+    assert path.read_bytes().startswith(HEAD)
+    assert Journal(path, {"a": 1}).read() == [ENTRY]
+
+
+@pytest.mark.parametrize("go_on", [True, False])
+def test_two_campaigns_write_no_journal_together(tmp_path: Path, go_on: bool) -> None:
+    first, second = (Journal(tmp_path / "journal", {"a": 1}) for _ in range(2))
+    first.open(go_on=False)
+    first.append(ENTRY)
+    with pytest.raises(NotSaved) as caught:
+        second.open(go_on=go_on)
+    assert "another campaign is writing here" in str(caught.value.error)
+    second.close()
+    first.close()
+    second.open(go_on=True)
+    second.close()
+    assert second.read() == [ENTRY]
