@@ -36,6 +36,20 @@ class Pins(msgspec.Struct, frozen=True, kw_only=True):
     chunks: bool | None = None
 
 
+PINS: dict[str, str] = {
+    "runner": "V1 or V2: the model runner",
+    "asynchronous": "true or false: a step is scheduled before the outputs of the one before it are delivered",
+    "retention": "boundaries, multiple or dense: states kept where requests resume, at an interval too, everywhere",
+    "checkpoints": "true or false: layers export states from inside a prefill chunk",
+    "partial": "true or false: prefix hits may end inside a block",
+    "spec_method": "none, ngram, draft_model, mtp, eagle or dflash: where drafts come from",
+    "block_size": "4, 6, 8, 12, 16 or 32: tokens of a block",
+    "tight": "true: hardly more blocks than one request needs, so that requests push each other out; false: drawn",
+    "chunks": "true: so small a token budget that prompts come in pieces; false: drawn",
+}
+"""What each pin can be, and what it means."""
+
+
 def draw_configuration(draw: Draw, pins: Pins | None = None) -> SequenceConfig:
     """A valid configuration."""
     pins = pins or Pins()

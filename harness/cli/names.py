@@ -1,4 +1,4 @@
-"""`harness names`: what `--ops`, `--require`, `--relations` and `--fixes` can be given."""
+"""`harness names`: what `--ops`, `--require`, `--relations`, `--fixes` and `--pins` can be given."""
 
 from __future__ import annotations
 
@@ -11,21 +11,24 @@ from harness.cli import options, sequences
 from harness.cli.options import JsonOption
 from harness.suggestions import unknown
 
-Kind = Literal["operations", "regimes", "relations", "fixes"]
+Kind = Literal["operations", "regimes", "relations", "fixes", "pins"]
 
 _OPTIONS: dict[Kind, str] = {
     "operations": "--ops",
     "regimes": "--require",
     "relations": "--relations",
     "fixes": "--fixes",
+    "pins": "--pins NAME=VALUE,...",
 }
 
 
 def names(
-    kind: Annotated[str | None, typer.Argument(help="operations, regimes, relations or fixes. Default: all.")] = None,
+    kind: Annotated[
+        str | None, typer.Argument(help="operations, regimes, relations, fixes or pins. Default: all.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
-    """List operations, regimes, relations and fixes of known issues, with what each of them is."""
+    """List operations, regimes, relations, fixes of known issues and pins of sequences, with what each of them is."""
     if kind is not None and kind not in get_args(Kind):
         raise typer.BadParameter(unknown("kind of names", [kind], get_args(Kind)))
     found = {name: summaries for name, summaries in _all().items() if kind in (None, name)}
@@ -43,6 +46,7 @@ def names(
 
 def _all() -> dict[Kind, dict[str, str]]:
     from harness.generators.operations import SUMMARIES
+    from harness.generators.sequences.configurations import PINS
     from harness.oracles.relations.registry import relations
     from harness.regimes import REGIMES
     from harness.sequences.controls import FIXES
@@ -61,5 +65,6 @@ def _all() -> dict[Kind, dict[str, str]]:
             for name, regime in sorted(REGIMES.items())
         },
         "fixes": FIXES,
+        "pins": PINS,
         "relations": {name: f"the same result {relation.summary}" for name, relation in relations().items()},
     }

@@ -225,38 +225,6 @@ def replay_sequence(
     return {"FIXED": 0, "FAILED": 1, "SKIPPED": 3}[answer]
 
 
-def show_sequence(file: Path, repro: SequenceRepro) -> None:
-    """Tell a sequence in human words."""
-    config = repro.sequence.config
-    say(f"{file}: {repro.signature}, found on {repro.origin.target}" + (f" [{repro.issue}]" if repro.issue else ""))
-    say(f"  {repro.evidence.summary}")
-    for line in repro.evidence.details:
-        say(f"    {line}")
-    say("Configuration")
-    for name in config.__struct_fields__:
-        say(f"  {name:24} {getattr(config, name)}")
-    if repro.fixes or repro.faults:
-        say(f"Switched: fixes {', '.join(repro.fixes) or 'none'}; planted faults {', '.join(repro.faults) or 'none'}")
-    say(f"Events ({len(repro.sequence.events)}, {counted(repro.sequence.steps, 'step')})")
-    for i, event in enumerate(repro.sequence.events):
-        fields = {
-            name: getattr(event, name)
-            for name, default in zip(event.__struct_fields__, event.__struct_fields__, strict=True)
-            if default != "version"
-        }
-        said = ", ".join(f"{name} {_said(value)}" for name, value in fields.items() if value not in ((), False))
-        say(f"  {i:3} {type(event).__name__.lower():7} {said}")
-
-
-def _said(value: object) -> str:
-    if isinstance(value, tuple):
-        return "[" + " ".join(_said(part) for part in value) + "]"
-    if isinstance(value, msgspec.Struct):
-        family = getattr(value, "family", "")
-        return f"{getattr(value, 'length', '')} of {'what it says' if family == -1 else f'text {family}'}"
-    return str(value)
-
-
 def shrink_sequence_file(
     file: Path, repro: SequenceRepro, target: str | None, out: Path | None, executions: int, json: bool
 ) -> int:

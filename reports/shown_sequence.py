@@ -1,0 +1,64 @@
+"""A sequence repro told in human words: what it showed, the engine's configuration, and what happens to the engine.
+
+docs/sequences.md is the legend of the names that are printed here.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from harness.case.sequence import CONTINUATION, Event, Segment
+from harness.reports.console import printable
+from harness.reports.words import counted
+from harness.repro.sequences import SequenceRepro
+
+_ALWAYS = ("repeat", "mode")
+"""Fields that are told even where they have their default."""
+
+
+def print_sequence(file: Path, repro: SequenceRepro) -> None:
+    """Print everything a reader of a bug report wants to know first."""
+    for line in _lines(file, repro):
+        print(printable(line))
+
+
+def _lines(file: Path, repro: SequenceRepro) -> list[str]:
+    config, events = repro.sequence.config, repro.sequence.events
+    issue = f" [{repro.issue}]" if repro.issue else ""
+    lines = [f"{file}: {repro.signature}, found on {repro.origin.target}{issue}", f"  {repro.evidence.summary}"]
+    lines += [f"    {detail}" for detail in repro.evidence.details]
+    lines += ["Configuration (docs/sequences.md says what each line means)"]
+    lines += [f"  {name:24} {getattr(config, name)}" for name in config.__struct_fields__]
+    if repro.fixes or repro.faults:
+        fixes, faults = (", ".join(names) or "none" for names in (repro.fixes, repro.faults))
+        lines.append(f"Switched: fixes {fixes}; planted faults {faults}")
+    lines.append(f"Events ({len(events)}, {counted(repro.sequence.steps, 'step')})")
+    lines += [f"  {i:3} {event_in_words(event)}" for i, event in enumerate(events)]
+    return lines
+
+
+def event_in_words(event: Event) -> str:
+    """One line: the kind of event, and each field that says something."""
+    said = []
+    for field in msgspec.structs.fields(event):
+        value = getattr(event, field.name)
+        if field.required or field.name in _ALWAYS or value != field.default:
+            said.append(_field_in_words(field.name, value))
+    return f"{type(event).__name__.lower():7} {', '.join(said)}".rstrip()
+
+
+def _field_in_words(name: str, value: object) -> str:
+    if value is True:
+        return name
+    if not isinstance(value, tuple):
+        return f"{name} {value}"
+    parts = [_segment_in_words(part) if isinstance(part, Segment) else str(part) for part in value]
+    return f"{name} [{', '.join(parts)}]"
+
+
+def _segment_in_words(segment: Segment) -> str:
+    if segment.family == CONTINUATION:
+        return f"{segment.length} as the model goes on"
+    return f"{segment.length} of text {segment.family}"

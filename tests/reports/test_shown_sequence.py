@@ -1,0 +1,78 @@
+"""A sequence in human words: every event with the request it is about, and nothing that says nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from harness.case.sequence import (
+    CONTINUATION,
+    Abort,
+    Add,
+    Event,
+    Finish,
+    Pause,
+    Reset,
+    Resume,
+    Segment,
+    Step,
+)
+from harness.reports.shown_sequence import event_in_words, print_sequence
+from harness.repro.sequences import read_sequence_repro
+
+CORPUS = Path(__file__).resolve().parents[2] / "corpus" / "sequences"
+PROMPT = (Segment(family=0, length=36), Segment(family=11, length=1), Segment(family=CONTINUATION, length=8))
+
+
+@pytest.mark.parametrize(
+    ("event", "words"),
+    [
+        (
+            Add(request=0, prompt=PROMPT, outputs=3),
+            "add     request 0, prompt [36 of text 0, 1 of text 11, 8 as the model goes on], outputs 3",
+        ),
+        (
+            Add(request=1, prompt=PROMPT[:1], outputs=1, priority=2),
+            "add     request 1, prompt [36 of text 0], outputs 1, priority 2",
+        ),
+        (Abort(request=0), "abort   request 0"),
+        (Finish(request=7), "finish  request 7"),
+        (Reset(), "reset"),
+        (Reset(running=True), "reset   running"),
+        (Pause(mode="all"), "pause   mode all"),
+        (Resume(), "resume"),
+        (Step(), "step    repeat 1"),
+        (
+            Step(drafts=(0, 1), right=(0,), early=True, repeat=3),
+            "step    drafts [0, 1], right [0], early, repeat 3",
+        ),
+    ],
+)
+def test_an_event_in_words(event: Event, words: str) -> None:
+    assert event_in_words(event) == words
+
+
+def test_everything_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    file = CORPUS / "left-out-row.json"
+    repro = read_sequence_repro(file)
+    assert repro is not None
+    print_sequence(file, repro)
+    out = capsys.readouterr().out
+    for text in (str(repro.signature), "[left-out-row]", repro.evidence.summary, *repro.evidence.details, *repro.fixes):
+        assert text in out
+    for name in repro.sequence.config.__struct_fields__:
+        assert f"\n  {name} " in out
+    assert "\n    0 add     request 0, prompt [11 of text 0], outputs 1\n" in out
+    assert "\n    2 step    repeat 6\n" in out
+
+
+def test_what_a_file_says_is_shown_literally(capsys: pytest.CaptureFixture[str]) -> None:
+    repro = read_sequence_repro(CORPUS / "left-out-row.json")
+    assert repro is not None
+    evidence = msgspec.structs.replace(repro.evidence, summary="one\x1b[2J [bold]")
+    print_sequence(Path("bug.json"), msgspec.structs.replace(repro, evidence=evidence))
+    out = capsys.readouterr().out
+    assert "one?[2J [bold]" in out
+    assert "\x1b" not in out
