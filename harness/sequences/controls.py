@@ -65,7 +65,8 @@ FIXES = {
 
 
 class Controls(msgspec.Struct, frozen=True, kw_only=True):
-    """`faults` and `fixes` by name. `check_entries` off leaves poisoned cache entries to whoever reads them.
+    """`faults` and `fixes` by name; a run narrows the fixes to those that its case can need. `check_entries` off leaves
+    poisoned cache entries to whoever reads them.
 
     Raises InvalidCase for a name that does not exist.
     """

@@ -171,3 +171,13 @@ def fixes_of(names: str | None) -> tuple[str, ...]:
     """Fixes of the issues whose names are joined in `names`."""
     wanted = (names or "").split(TOGETHER)
     return tuple(issue.fix for issue in KNOWN if issue.name in wanted)
+
+
+def acting(fixes: tuple[str, ...], case: SequenceCase) -> tuple[str, ...]:
+    """Those of `fixes` whose issue the case can reach.
+
+    A fix replaces or wraps code of the release, and would hide a mistake that somebody just made there: so it acts
+    nowhere else.
+    """
+    reached = {issue.fix for issue in KNOWN if issue.reaches(case)}
+    return tuple(fix for fix in fixes if fix in reached)

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from harness.case import Case
 from harness.case.sequence import Abort, Add, Finish, Pause, Reset, Resume, SequenceCase, Step
 from harness.kernels.targets.base import UnknownTarget
@@ -33,6 +35,7 @@ from harness.sequences.byte_device import ByteDevice
 from harness.sequences.controls import Controls
 from harness.sequences.kernel_cases import KernelCases
 from harness.sequences.kernels import Kernels
+from harness.sequences.known import acting
 from harness.sequences.result import RunResult
 
 DRAFTERS_OF_ONE_LENGTH = ("mtp", "eagle", "draft_model", "dflash")
@@ -54,7 +57,8 @@ class SequenceRun:
         host: bool = True,
     ) -> None:
         self.case, self.config = case, case.config
-        self.controls = controls or Controls()
+        asked = controls or Controls()
+        self.controls = msgspec.structs.replace(asked, fixes=acting(asked.fixes, case))
         self.counters: Counter[str] = Counter()
         self.engine = Engine(case.config)
         self.worker = self._make_worker(host)
