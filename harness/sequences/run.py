@@ -29,6 +29,7 @@ from harness.kernels.targets.vllm.scheduling.worker_v2_pair import PairedWorkerV
 from harness.oracles.meaning.device import NOBODY, Device
 from harness.oracles.meaning.meaning import CacheEntry, Meaning
 from harness.oracles.meaning.plan import ForwardRow
+from harness.oracles.meaning.story import Story
 from harness.oracles.meaning.texts import STOP, Text
 from harness.oracles.meaning.violation import EXCEPTION, Violation, ViolationFound
 from harness.sequences.byte_device import ByteDevice
@@ -75,6 +76,7 @@ class SequenceRun:
         self.meaning.check_entries = self.controls.check_entries
         self.meaning.counters = self.counters
         self.meaning.fresh_rows_start_empty = "fresh-rows" in self.controls.fixes
+        self._story = Story(self.engine.mamba_groups)
         self._bytes: ByteDevice | None = None
         if kernels is not None:
             self._bytes = ByteDevice(kernels, config, self.meaning, dim_first=self.worker.fuses)
@@ -126,6 +128,8 @@ class SequenceRun:
             raise
         except Exception as error:
             violation, trace = self._exception(error)
+        if violation is not None:
+            trace = "\n".join([*trace.splitlines(), "the last steps:", *self._story.tell(violation)])
         return RunResult(
             violation,
             skipped,
@@ -225,6 +229,7 @@ class SequenceRun:
         self._require_tokens(output.num_scheduled_tokens)
         self.worker.counts_land_early = not self.config.asynchronous or event.early
         plan = self.worker.begin(output)
+        self._story.begin(self.meaning.step + 1, plan)
         if isinstance(self.worker, PairedWorkerV2):
             self.counters["steps of V2 host code"] += 1
         self._scheduled = output.scheduled_spec_decode_tokens
@@ -240,6 +245,7 @@ class SequenceRun:
                     outcome[name] = (kept, [*tokens[:-1], STOP])
             inputs = self.worker.end(outcome)
             counts = self.meaning.postprocess(inputs)
+            self._story.end({name: kept for name, (kept, _) in outcome.items()}, self.meaning.moved)
             if self._bytes is not None or self._cases is not None:
                 sampled = {row.request: outcome[row.request][0] if row.samples else 0 for row in plan.rows}
                 if self._bytes is not None:

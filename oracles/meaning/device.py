@@ -23,7 +23,8 @@ class Writer(NamedTuple):
     how: str
 
     def __str__(self) -> str:
-        return f"{self.how} of {self.request} in step {self.step}, column {self.column} of group {self.group}"
+        said = f"{self.how} of {self.request} in step {self.step}"
+        return said if self.column < 0 else f"{said}, column {self.column} of group {self.group}"
 
 
 NOBODY = Writer(0, "nobody", -1, -1, "nothing")

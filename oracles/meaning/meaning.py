@@ -356,8 +356,8 @@ class Meaning:
                 group,
                 column,
                 block,
-                f"the {how} of {owner[0]}, column {owner[1]}",
-                f"that of {request}",
+                f"column {owner[1]} of {owner[0]} already, by the {how}",
+                f"column {column} of {request} alone",
             )
         written[block] = (request, column)
 
