@@ -15,7 +15,7 @@ from harness.check.worker_process import WorkerError, WorkerRefused
 from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.registry import prepare
 from harness.kernels.targets.selection import release_of
-from harness.kernels.targets.vllm.scheduling.sources import OLDEST, check, require_packages, whole_tree
+from harness.kernels.targets.vllm.scheduling.sources import OLDEST, TOO_OLD, check, require_packages, whole_tree
 from harness.repro.sequences import SequenceRepro
 from harness.repro.sweep import BAD_TARGET, HARNESS_FAILED, TargetAnswer, error_of, last_line
 from harness.sequences.controls import Controls
@@ -30,7 +30,7 @@ def cannot_be_driven(target: str) -> str | None:
     nothing."""
     release = release_of(target)
     if release is not None and release < Version(OLDEST):
-        return f"the schedulers of releases are driven from {OLDEST} on"
+        return TOO_OLD
     try:
         check(target.partition("+")[0])
     except UnknownTarget as refusal:

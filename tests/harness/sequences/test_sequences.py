@@ -14,7 +14,7 @@ from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.scheduling import sources
 from harness.sequences.controls import FAULTS, FIXES, Controls
 from harness.sequences.counters import THRESHOLDS, below_threshold
-from harness.sequences.known import KNOWN
+from harness.sequences.known import DEFAULT_FIXES, KNOWN, acting
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.shrinking import shrink_sequence
 
@@ -128,3 +128,18 @@ def test_missing_packages_are_named_in_one_line(monkeypatch: pytest.MonkeyPatch)
     ) as e:
         sources.require_packages()
     assert "\n" not in str(e.value)
+
+
+def test_a_release_that_is_too_old_is_refused_before_anything_is_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "release", lambda *_: pytest.fail("downloaded"))
+    with pytest.raises(UnknownTarget, match=r"vllm==0\.24\.0 is too old: .* from 0\.25\.0 on"):
+        sources.whole_tree("vllm==0.24.0")
+
+
+def test_fixes_act_only_on_sequences_that_can_reach_their_issue() -> None:
+    assert {issue.fix for issue in KNOWN} == set(FIXES)
+    plainest = SequenceCase(config=plain(), events=(Step(),))
+    assert acting(DEFAULT_FIXES, plainest) == ()
+    partial = SequenceCase(config=plain(match_unit=2), events=(Step(),))
+    assert acting(DEFAULT_FIXES, partial) == ("defer-fresh-sources",)
+    assert acting(("realign-chunks",), partial) == ()

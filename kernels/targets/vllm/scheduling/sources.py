@@ -11,6 +11,8 @@ import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 
+from packaging.version import Version
+
 from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.downloading import Announce
 from harness.kernels.targets.releases import Package, check_version, release
@@ -44,7 +46,10 @@ REQUIRED = (
 EXTRA = "sequences"
 
 OLDEST = "0.25.0"
-"""The oldest release whose scheduler the harness was tried on. Older ones are tried when they alone are asked for."""
+"""The oldest release whose scheduler the harness drives. Those before it have no V2 runner for Mamba models, and import
+packages that the extra does not bring."""
+
+TOO_OLD = f"the schedulers of releases are driven from {OLDEST} on"
 
 
 @dataclass(frozen=True)
@@ -74,7 +79,10 @@ def require_packages() -> None:
 def check(name: str) -> None:
     """Raise UnknownTarget if the target `name` has no scheduler or is written wrongly. Quick."""
     if name.startswith("vllm=="):
-        check_version(VLLM_WHOLE, name.removeprefix("vllm=="))
+        version = name.removeprefix("vllm==")
+        check_version(VLLM_WHOLE, version)
+        if Version(version) < Version(OLDEST):
+            raise UnknownTarget(f"{name} is too old: {TOO_OLD}")
     elif name.startswith("path:"):
         checkout_tree(name.removeprefix("path:"))
     elif name == "vllm":
