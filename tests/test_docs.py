@@ -10,19 +10,28 @@ import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from typing import get_args
 
+import msgspec
 import pytest
 
 from harness.campaign.events import Finding, LineCoverage, Summary
 from harness.campaign.several import Comparison
+from harness.case.sequence import Event, SequenceConfig
 from harness.check.evidence import OBJECTS
+from harness.generators.sequences.configurations import PINS
 from harness.oracles.meaning.violation import KINDS
 from harness.reports import words
+from harness.reports.shown_sequence import print_sequence
+from harness.repro.sequences import read_sequence_repro
+from harness.sequences.counters import ENOUGH_STEPS, THRESHOLDS
+from harness.sequences.known import DEFAULT_FIXES
 from harness.sequences.summary import SequenceFinding, SequenceSummary
 
 ROOT = Path(__file__).resolve().parents[1]
 VIOLATIONS = (ROOT / "docs" / "violations.md").read_text(encoding="utf-8")
 EXTENDING = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+SEQUENCES = (ROOT / "docs" / "sequences.md").read_text(encoding="utf-8")
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -60,6 +69,40 @@ def test_the_fields_of_json_are_explained() -> None:
     tables = [re.findall(r"^\| `(\w+)` \| \S", table, re.MULTILINE) for table in page.split("| field | meaning |")[1:]]
     objects = (Summary, Finding, LineCoverage, Comparison, SequenceSummary, SequenceFinding)
     assert tables == [list(one.__struct_fields__) for one in objects]
+
+
+def table(head: str) -> dict[str, str]:
+    """The rows of the table of docs/sequences.md whose first column is headed so, in order: its first two cells."""
+    (found,) = re.findall(rf"^\| {head} \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", SEQUENCES, re.MULTILINE)
+    return rows(found)
+
+
+def test_everything_that_a_sequence_is_made_of_is_explained() -> None:
+    assert tuple(table("field")) == SequenceConfig.__struct_fields__
+    assert tuple(table("event")) == tuple(kind.__struct_config__.tag for kind in get_args(Event))
+    for kind in get_args(Event):
+        explained = SEQUENCES.split(f"| `{kind.__struct_config__.tag}` |")[1].split("\n")[0]
+        for field in msgspec.structs.fields(kind):
+            if field.name not in ("request", "prompt", "priority", "mode"):
+                assert f"`{field.name}`" in explained, field.name
+
+
+def test_pins_fixes_and_thresholds_are_those_of_the_code() -> None:
+    assert table("pin") == PINS
+    assert sorted(table("fix")) == sorted(DEFAULT_FIXES)
+    assert {name: float(least) for name, least in table("counter").items()} == THRESHOLDS
+    assert f"From {ENOUGH_STEPS:,} steps on" in SEQUENCES
+
+
+def test_the_example_of_a_finding_is_what_show_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    (file,) = re.findall(r"`harness show (corpus/\S+)`", SEQUENCES)
+    repro = read_sequence_repro(ROOT / file)
+    assert repro is not None
+    print_sequence(Path(file), repro)
+    shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    (example,) = re.findall(r"```text\n(.*?)```", SEQUENCES, re.DOTALL)
+    for line in example.splitlines():
+        assert any(one.endswith(line) for one in shown), line
 
 
 def examples(language: str) -> dict[str, str]:
