@@ -27,7 +27,7 @@ from harness.kernels.targets.vllm.scheduling.worker_v1 import WorkerV1
 from harness.kernels.targets.vllm.scheduling.worker_v2 import WorkerV2
 from harness.kernels.targets.vllm.scheduling.worker_v2_pair import PairedWorkerV2
 from harness.oracles.meaning.device import NOBODY, Device
-from harness.oracles.meaning.meaning import CacheEntry, Meaning
+from harness.oracles.meaning.meaning import Meaning
 from harness.oracles.meaning.plan import ForwardRow
 from harness.oracles.meaning.story import Story
 from harness.oracles.meaning.texts import STOP, Text
@@ -37,6 +37,7 @@ from harness.sequences.controls import Controls
 from harness.sequences.kernel_cases import KernelCases
 from harness.sequences.kernels import Kernels
 from harness.sequences.known import acting
+from harness.sequences.registered import RegisteredEntries
 from harness.sequences.result import RunResult
 
 DRAFTERS_OF_ONE_LENGTH = ("mtp", "eagle", "draft_model", "dflash")
@@ -87,9 +88,7 @@ class SequenceRun:
         self._texts: dict[str, Text] = self.meaning.texts
         self._numbers: dict[str, int] = {}
         self._requests: dict[str, Any] = {}
-        self._hashes: dict[bytes, tuple[int, Text]] = {}
-        self._hashed: dict[str, int] = {}
-        self._known: dict[bytes, CacheEntry] = {}
+        self._registered = RegisteredEntries(self.engine)
         self._stops: set[str] = set()
         self._proposed: dict[str, int] = {}
         self._queue: deque[tuple[Any, Any, dict[str, tuple[int, list[int]]]]] = deque()
@@ -126,7 +125,7 @@ class SequenceRun:
             skipped = str(lacks)
         except UnknownTarget:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             violation, trace = self._exception(error)
         if violation is not None:
             trace = "\n".join([*trace.splitlines(), "the last steps:", *self._story.tell(violation)])
@@ -140,7 +139,7 @@ class SequenceRun:
             trace,
         )
 
-    def _exception(self, error: Exception) -> tuple[Violation, str]:
+    def _exception(self, error: BaseException) -> tuple[Violation, str]:
         """An exception of production code, as a violation. Any other is ours, and raised again."""
         frames = traceback.extract_tb(error.__traceback__)
         production = [frame for frame in frames if "/vllm/v1/" in frame.filename or "/vllm/utils" in frame.filename]
@@ -189,8 +188,7 @@ class SequenceRun:
         self._requests[name] = self.engine.add(
             name, text.tokens[: text.prompt_length], event.outputs, event.priority, self._arrival, STOP
         )
-        self._hashed[name] = 0
-        self._learn_hashes(name, self._requests[name])
+        self._registered.learn(name, self._requests[name], text)
         self.counters["requests"] += 1
 
     def _discard_frames(self) -> None:
@@ -257,7 +255,7 @@ class SequenceRun:
         else:
             self.counters["empty steps"] += 1
             self.meaning.idle(plan)
-        self.meaning.check_cache(self._entries())
+        self.meaning.check_cache(self._registered.now())
         names = list(outcome)
         made = self._make_output(
             req_ids=names,
@@ -288,7 +286,7 @@ class SequenceRun:
             request = self._requests.get(name)
             if request is None:
                 continue
-            self._learn_hashes(name, request)
+            self._registered.learn(name, request, self._texts[name])
             if name not in alive:
                 del self._requests[name]
                 continue
@@ -373,28 +371,7 @@ class SequenceRun:
                 self._make_drafts(req_ids=[name for name, _ in fresh], draft_token_ids=[tokens for _, tokens in fresh])
             )
 
-    # The prefix cache.
-
-    def _entries(self) -> list[CacheEntry]:
-        """What is registered now. Entries last for many steps, so each is made once, and again for another block."""
-        known, entries = self._known, []
-        for key, block in self.engine.entries():
-            entry = known.get(key)
-            if entry is None or entry.block != block:
-                group, hashed = self.engine.group_and_hash(key)
-                entry = known[key] = CacheEntry(group, block, *self._hashes[hashed])
-            entries.append(entry)
-        return entries
-
-    def _learn_hashes(self, name: str, request: Any) -> None:
-        """Remember what the block hashes of a request stand for."""
-        known, count = self._hashed[name], len(request.block_hashes)
-        if count > known:
-            text, size = self._texts[name], self.engine.hash_block_size
-            text.grow(count * size)
-            for i in range(known, count):
-                self._hashes.setdefault(request.block_hashes[i], ((i + 1) * size, text))
-            self._hashed[name] = count
+    # What is counted.
 
     def _count(self, output: Any) -> None:
         counters = self.counters

@@ -1,0 +1,43 @@
+"""Registered entries are what the prefix cache of an engine holds: a block each, and the text that it should hold.
+
+The cache itself knows hashes alone. What a hash stands for is learned from the requests as their hashes grow.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.kernels.targets.vllm.scheduling.engine import Engine
+from harness.oracles.meaning.meaning import CacheEntry
+from harness.oracles.meaning.texts import Text
+
+
+class RegisteredEntries:
+    """Those of one engine. `now` is called after every step, so entries, which last for many, are made once."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._texts: dict[bytes, tuple[int, Text]] = {}
+        self._learned: dict[str, int] = {}
+        self._entries: dict[Any, CacheEntry] = {}
+
+    def learn(self, name: str, request: Any, text: Text) -> None:
+        """Remember what the block hashes of a request, those that it has by now, stand for."""
+        known, count = self._learned.get(name, 0), len(request.block_hashes)
+        if count > known:
+            size = self._engine.hash_block_size
+            text.grow(count * size)
+            for i in range(known, count):
+                self._texts.setdefault(request.block_hashes[i], ((i + 1) * size, text))
+            self._learned[name] = count
+
+    def now(self) -> list[CacheEntry]:
+        """What is registered now. An entry whose hash has moved to another block is made again."""
+        known, entries = self._entries, []
+        for key, block in self._engine.entries():
+            entry = known.get(key)
+            if entry is None or entry.block != block:
+                group, hashed = self._engine.group_and_hash(key)
+                entry = known[key] = CacheEntry(group, block, *self._texts[hashed])
+            entries.append(entry)
+        return entries
