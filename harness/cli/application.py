@@ -20,7 +20,7 @@ from harness.case import InvalidCase
 from harness.check.worker_process import WorkerError, WorkerRefused
 from harness.cli import bench, cache, demo, doctor, names, replay, show, shrink, sweep, targets
 from harness.cli import run as running
-from harness.cli.main import INTERRUPTED
+from harness.cli.main import INTERRUPTED, Interrupted
 from harness.kernels.executors.registry import UnavailableExecutor
 from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.releases import OFFLINE_VARIABLE
@@ -88,6 +88,8 @@ def run() -> None:
         sys.exit(_complain("interrupted", INTERRUPTED) if status == INTERRUPTED else status)
     except _UsageProblem as error:
         sys.exit(_explain(error))
+    except Interrupted as told:
+        sys.exit(_complain(f"interrupted: {told}" if str(told) else "interrupted", INTERRUPTED))
     except typer.Abort:
         sys.exit(_complain("interrupted", INTERRUPTED))
     except (InvalidCase, UnknownTarget, UnavailableExecutor, WorkerRefused) as error:

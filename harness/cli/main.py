@@ -11,6 +11,11 @@ import signal
 INTERRUPTED = 130
 
 
+class Interrupted(Exception):
+    """Ctrl-C, and what a command has to say about it: what is left, and how to go on. No KeyboardInterrupt, which typer
+    takes for its own."""
+
+
 def main() -> None:
     """Run the command that was asked for, and exit with its status."""
     heeds = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where it is ignored, as by nohup

@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 import textwrap
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, TextIO, get_args, get_type_hints
 
 import msgspec
 import typer
 
 from harness.cli import options
+from harness.cli.main import Interrupted
 from harness.reports.console import printable
 from harness.reports.words import counted
 from harness.repro.sequences import SequenceRepro
@@ -52,11 +53,21 @@ def parse_pins(text: str) -> Any:
             raise typer.BadParameter(f"{pair!r} is no pin; write NAME=VALUE with {', '.join(Pins.__struct_fields__)}")
         if name in values:
             raise typer.BadParameter(f"{name} is pinned twice")
+        if value not in (known := _known_values(name)):
+            raise typer.BadParameter(unknown(name, [value], known))
         values[name] = {"true": True, "false": False}.get(value, int(value) if value.isdigit() else value)
     try:
         return msgspec.convert(values, Pins)
     except msgspec.ValidationError as error:
         raise typer.BadParameter(str(error)) from error
+
+
+def _known_values(name: str) -> tuple[str, ...]:
+    """What a pin may be set to."""
+    from harness.generators.sequences.configurations import Pins
+
+    kinds = [kind for kind in get_args(get_type_hints(Pins)[name]) if kind is not type(None)]
+    return ("true", "false") if kinds == [bool] else tuple(str(value) for kind in kinds for value in get_args(kind))
 
 
 def parse_fixes(text: str) -> tuple[str, ...]:
@@ -115,6 +126,7 @@ def run_sequences(
     from harness.kernels.targets.registry import prepare
     from harness.sequences.campaign import SequenceCampaign
     from harness.sequences.controls import Controls
+    from harness.sequences.journal import CannotGoOn
     from harness.sequences.kernels import KernelChoice
     from harness.sequences.known import DEFAULT_FIXES
     from harness.sequences.recipe import SequenceRecipe
@@ -147,9 +159,19 @@ def run_sequences(
         limit=limit,
         named_fixes=() if chosen_fixes == DEFAULT_FIXES else chosen_fixes,
     )
+    if not json:
+        budget = f"{seconds:g} s" if cases is None else counted(cases, "sequence")
+        pinned = f"pins {pins}" if pins.strip() else "no pins"
+        planted = "+".join([chosen, *faults])
+        say(f"{planted}: step sequences, seed {seed}, {pinned}, {budget}, {counted(workers, 'worker')}")
     options.announce(f"loading {origin} ...")
     campaign = SequenceCampaign(settings, (lambda _: None) if json else say, options.announce)
-    summary = campaign.run()
+    try:
+        summary = campaign.run()
+    except CannotGoOn as refused:
+        raise typer.BadParameter(str(refused), param_hint="--resume-sequences") from refused
+    except KeyboardInterrupt:
+        raise Interrupted(campaign.so_far) from None
     if json:
         print(msgspec.json.encode(summary).decode())
     else:
@@ -169,29 +191,27 @@ def _split_planted(planted: str, has_kernels: bool) -> tuple[tuple[str, ...], tu
 
 
 def _print_summary(summary: Any) -> None:
+    skipped = sum(summary.skipped.values())
+    more = f" ({skipped} more skipped)" if skipped else ""
     say(
-        f"{summary.target}: {counted(summary.sequences, 'sequence')}, {counted(summary.steps, 'step')} in "
+        f"{summary.target}: {counted(summary.sequences - skipped, 'sequence')}{more}, "
+        f"{counted(summary.steps, 'step')} in "
         f"{summary.seconds:.0f} s ({summary.steps_per_second:.0f} steps a second of processor time)"
     )
     for name, count in summary.counters.items():
         say(f"  {name:28} {count:10}")
     for reason, count in summary.skipped.items():
         say(f"  skipped: {reason} ({counted(count, 'sequence')})")
-    for finding in summary.findings:
-        issue = f" [{finding.issue}]" if finding.issue else ""
-        say(f"FOUND {finding.signature}{issue} in {counted(finding.sequences, 'sequence')}: {finding.summary}")
-        say(f"  {finding.repro or 'not saved'} ({counted(finding.events, 'event')})")
     if summary.harness_failures:
         say(f"the harness itself failed in {counted(summary.harness_failures, 'sequence')}: please report them")
     for line in summary.missing:
         say(f"MISSING {line}")
-    if summary.fixes:
-        say("kept clear of known issues, whatever this release has of them, by fixes (docs/findings.md;")
-        say("--include-known leaves them in):")
-        for line in textwrap.wrap(", ".join(summary.fixes), 98, break_on_hyphens=False):
+    fixes = [fix for fix in summary.fixes if fix not in summary.fixes_without_effect]
+    if fixes:
+        say("kept clear of known issues by fixes (docs/findings.md; --include-known leaves the issues in):")
+        for line in textwrap.wrap(", ".join(fixes), 98, break_on_hyphens=False):
             say(f"  {line}")
-    if summary.exit_status == 0:
-        say("nothing found beside known issues" if summary.fixes else "nothing found")
+    say(summary.answer)
 
 
 def replay_sequence(

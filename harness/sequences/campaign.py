@@ -17,8 +17,9 @@ from harness.campaign.saving import NotSaved
 from harness.case.sequence import SequenceCase, decode_sequence, encode_sequence
 from harness.check.silence import LOOK_SECONDS
 from harness.check.worker_process import WorkerError, is_from_outside
+from harness.reports.words import counted
 from harness.sequences.counters import below_threshold
-from harness.sequences.findings import NOTHING, Findings, Key
+from harness.sequences.findings import AS_DRAWN, NOTHING, Findings, Key
 from harness.sequences.journal import Entry, Journal
 from harness.sequences.kernels import Beside
 from harness.sequences.process import SequenceProcess, lost_result, reason_in
@@ -49,19 +50,19 @@ class SequenceCampaign:
         self._findings = Findings(settings, say, self._notice, self._fail)
         self._next = 0
         self._losses = 0
+        self._idle_fixes: list[str] = []
         self._again: set[int] = set()
         """Sequences whose child was ended from outside once."""
         self._start = time.monotonic()
         self.unsaved: OSError | None = None
 
     def run(self) -> SequenceSummary:
-        """Raises WorkerRefused if the release cannot be driven, WorkerError if the harness fails outside any
-        sequence. What cannot be written ends the campaign, not the summary: see `unsaved`."""
+        """Raises CannotGoOn, with nothing done, if there is no earlier part to resume; WorkerRefused if the release
+        cannot be driven; WorkerError if the harness fails outside any sequence. What cannot be written ends the
+        campaign, not the summary: see `unsaved`."""
         settings = self._settings
         journal = Journal(settings.out / JOURNAL, identity_of(settings))
         earlier = journal.read() if settings.resume else None
-        if settings.resume and earlier is None:
-            self._notice(f"{settings.out / JOURNAL} is not there, or another campaign's: this one begins anew")
         settings.out.mkdir(parents=True, exist_ok=True)
         if settings.cases is not None:
             settings.cases.mkdir(parents=True, exist_ok=True)
@@ -72,11 +73,17 @@ class SequenceCampaign:
         try:
             for child in children:
                 child.wait_ready()
-            idle = children[0].without_effect(settings.named_fixes) if settings.named_fixes else []
+            if settings.controls.fixes:
+                self._idle_fixes = children[0].without_effect(settings.controls.fixes)
+            idle = [fix for fix in self._idle_fixes if fix in settings.named_fixes]
             if idle:
                 self._notice(f"{settings.target} has nothing that these fixes change: {', '.join(idle)}")
             self._start = time.monotonic()
-            journal.open(go_on=earlier is not None)
+            if earlier is not None:
+                self._notice(_where_it_goes_on(earlier))
+            aside = journal.open(go_on=earlier is not None)
+            if aside is not None:
+                self._notice(f"the journal of an earlier campaign, {settings.out / JOURNAL}, is {aside} from now on")
             self._take_over(children[0], earlier or [])
             for entry in self._judge_all(children):
                 journal.append(entry)
@@ -87,7 +94,22 @@ class SequenceCampaign:
             journal.close()
             for child in children:
                 child.close()
+        self._findings.tell_rest()
         return self._summary()
+
+    @property
+    def so_far(self) -> str:
+        """What an interrupted campaign leaves, and how to go on with it; nothing before its first sequence was run."""
+        if not self._entries:
+            return ""
+        violations = self._findings.violations
+        what = (
+            f"{counted(violations, 'violation')}, as drawn in {self._settings.out / AS_DRAWN}"
+            if violations
+            else "no violation"
+        )
+        how = "the same command" if self._settings.resume else "the same command and --resume-sequences"
+        return f"{what}, after {counted(len(self._entries), 'sequence')}; go on with {how}"
 
     def _take_over(self, child: SequenceProcess, earlier: list[Entry]) -> None:
         """Entries of an earlier part of the campaign. Of violations that look alike, the first is run again."""
@@ -283,11 +305,18 @@ class SequenceCampaign:
             skipped=dict(sorted(skipped.items())),
             counters=dict(sorted(counters.items())),
             fixes=list(settings.controls.fixes),
+            fixes_without_effect=self._idle_fixes,
             findings=findings,
             missing=missing,
             harness_failures=self._failures.count,
             exit_status=2 if self.unsaved else 4 if self._failures.count else 1 if findings else 3 if missing else 0,
         )
+
+
+def _where_it_goes_on(earlier: list[Entry]) -> str:
+    if not earlier:
+        return "going on from the start: no sequence was run before"
+    return f"going on after sequence {max(entry.index for entry in earlier)}: {len(earlier)} were run before"
 
 
 def _encoded(recipe: SequenceRecipe, index: int) -> bytes:

@@ -1,7 +1,7 @@
 """The findings of a sequence campaign: one for each signature and issue, and the sequence that stands for it.
 
-The lowest index stands. Which issue it is shows only when findings are kept: each is then classified by the fix that
-takes it away, shrunk, and saved.
+The lowest index stands, and is saved as it was drawn before anything else happens. Which issue it is shows only when
+findings are kept: each is then classified by the fix that takes it away, shrunk, and saved again.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from harness.case.sequence import SequenceCase
 from harness.check.outcome import Signature
 from harness.check.worker_process import WorkerError
 from harness.generators.sequences.events import SEQUENCE_GENERATOR_VERSION
+from harness.reports.words import counted
 from harness.repro import Origin, ShrinkRecord
 from harness.repro.sequences import SequenceRepro, sequence_repro_name
 from harness.sequences.classifying import classify, same_finding
@@ -34,14 +35,19 @@ Key = tuple[str, str | None]
 NOTHING: Key = ("", None)
 """The key of no violation."""
 
+AS_DRAWN = "as-drawn"
+"""The folder in that of a campaign for findings as they were first seen."""
+
 
 class Found(msgspec.Struct):
-    """What stands for a key of signature and issue: the lowest index, and how many sequences there are."""
+    """What stands for a key of signature and issue: the lowest index, and how many sequences there are. `path` is its
+    file as drawn, None if that could not be written."""
 
     index: int
     case: SequenceCase
     result: RunResult
     sequences: int = 1
+    path: Path | None = None
 
     @property
     def is_loss(self) -> bool:
@@ -67,8 +73,14 @@ class Findings:
     def __len__(self) -> int:
         return len(self._found)
 
+    @property
+    def violations(self) -> int:
+        """How many sequences violated something."""
+        return sum(found.sequences for found in self._found.values())
+
     def note(self, index: int, case: SequenceCase, result: RunResult) -> Key:
-        """Take a result; the key of its violation, NOTHING if it has none."""
+        """Take a result, and save it as drawn if it stands for its key; the key of its violation, NOTHING if it has
+        none. Raises NotSaved."""
         if result.violation is None:
             return NOTHING
         signature = str(signature_of(result.violation))
@@ -78,14 +90,26 @@ class Findings:
         key: Key = (signature, issue)
         known = self._found.get(key)
         if known is None:
-            self._found[key] = Found(index, case, result)
-        else:
-            known.sequences += 1
-            if index < known.index:
-                known.index, known.case, known.result = index, case, result
-        if known is None:
+            found = self._found[key] = Found(index, case, result)
             self._say(f"sequence {index}: {result.violation.summary}")
+            found.path = self._saved_as_drawn(found)
+            self._say(f"  saved as drawn: {found.path}")
+            return key
+        known.sequences += 1
+        if index < known.index:
+            before = known.path
+            known.index, known.case, known.result = index, case, result
+            known.path = self._saved_as_drawn(known)
+            if before not in (None, known.path):
+                before.unlink(missing_ok=True)
         return key
+
+    def _saved_as_drawn(self, found: Found) -> Path:
+        """Raises NotSaved."""
+        repro = make_repro(self._settings, found.case, found.result, found.index, None, None)
+        path = self._settings.out / AS_DRAWN / sequence_repro_name(repro)
+        save(path, repro)  # type: ignore[arg-type]
+        return path
 
     def _likely(self, case: SequenceCase) -> str | None:
         """Known issues whose fix is off and that the case can reach at all: told apart when findings are kept."""
@@ -98,6 +122,8 @@ class Findings:
 
     def keep(self, child: SequenceProcess) -> None:
         """Classify each finding by the fix that takes it away, one for each signature and issue; shrink and save."""
+        if self._found:
+            self._notice(f"looking for the known issues behind {counted(self.violations, 'violation')} ...")
         sorted_out: dict[tuple[str, str | None], Found] = {}
         for (signature, _), found in sorted(self._found.items(), key=lambda item: item[1].index):
             issue = None
@@ -111,8 +137,21 @@ class Findings:
             if earlier is not found:
                 earlier.sequences += found.sequences
         self._found = sorted_out
-        for (signature, issue), found in sorted_out.items():
+        for number, ((signature, issue), found) in enumerate(sorted_out.items(), 1):
+            if self._settings.shrink and not found.is_loss:
+                name = f"{signature} [{issue}]" if issue else signature
+                self._notice(f"shrinking {number} of {len(sorted_out)}: {name} ...")
             self._kept.append(self._keep_one(child, signature, issue, found))
+            self._tell(self._kept[-1])
+
+    def _tell(self, finding: SequenceFinding) -> None:
+        for line in finding.lines:
+            self._say(line)
+
+    def tell_rest(self) -> None:
+        """Say what could not be kept: each that was kept has been said."""
+        for finding in self.summary()[len(self._kept) :]:
+            self._tell(finding)
 
     def _keep_one(self, child: SequenceProcess, signature: str, issue: str | None, found: Found) -> SequenceFinding:
         settings, case, result = self._settings, found.case, found.result
@@ -138,16 +177,19 @@ class Findings:
         if settings.shrink and found.is_loss:
             self._notice(f"{signature} stays as drawn, for each run costs a process: harness shrink {path} goes on")
         save(path, repro)  # type: ignore[arg-type]
-        return _finding(signature, issue, msgspec.structs.replace(found, case=case, result=result), path)
+        minimal = record is not None and record.complete
+        return _finding(signature, issue, msgspec.structs.replace(found, case=case, result=result), path, minimal)
 
     def summary(self) -> list[SequenceFinding]:
         """What was kept, and after it what could not be."""
         kept = {(finding.signature, finding.issue) for finding in self._kept}
         rest = sorted(self._found.items(), key=lambda item: item[1].index)
-        return self._kept + [_finding(*key, found, None) for key, found in rest if key not in kept]
+        return self._kept + [_finding(*key, found, found.path) for key, found in rest if key not in kept]
 
 
-def _finding(signature: str, issue: str | None, found: Found, path: Path | None) -> SequenceFinding:
+def _finding(
+    signature: str, issue: str | None, found: Found, path: Path | None, minimal: bool = False
+) -> SequenceFinding:
     assert found.result.violation is not None
     return SequenceFinding(
         signature,
@@ -157,6 +199,7 @@ def _finding(signature: str, issue: str | None, found: Found, path: Path | None)
         found.sequences,
         len(found.case.events),
         None if path is None else str(path),
+        minimal,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import itertools
 import os
 from pathlib import Path
 from typing import Annotated, BinaryIO
@@ -16,6 +17,10 @@ import msgspec
 from msgspec import Meta
 
 from harness.campaign.saving import NotSaved
+
+
+class CannotGoOn(Exception):
+    """There is no earlier part of this campaign: one line that says why."""
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -37,13 +42,16 @@ class Journal:
         self._path, self._head = path, msgspec.json.encode(identity)
         self._stream: BinaryIO | None = None
 
-    def read(self) -> list[Entry] | None:
-        """Entries of an earlier part of the same campaign; None if there is none, or it was another campaign's."""
+    def read(self) -> list[Entry]:
+        """Entries of an earlier part of the same campaign. Raises CannotGoOn if there is none, or it was another
+        campaign's."""
         if not self._path.is_file():
-            return None
+            raise CannotGoOn(f"there is no {self._path} to go on from")
         lines = self._path.read_bytes().split(b"\n")
-        if lines[0] != self._head or len(lines) == 1:  # a kill may have torn off the end of the first line, too
-            return None
+        if lines[0] != self._head:
+            raise CannotGoOn(f"{self._path} is another campaign's: {self._difference(lines[0])}")
+        if len(lines) == 1:  # a kill may have torn off the end of the first line, too
+            raise CannotGoOn(f"{self._path} holds nothing to go on from")
         entries = {}
         for line in lines[1:]:
             try:
@@ -53,23 +61,50 @@ class Journal:
             entries[entry.index] = entry
         return list(entries.values())
 
-    def open(self, *, go_on: bool) -> None:
-        """Start writing: after what is there, or anew. Raises NotSaved, also while another campaign writes there."""
+    def _difference(self, head: bytes) -> str:
+        """What another campaign's journal says of itself that this one would not."""
         try:
-            self._stream = self._path.open("ab", buffering=0)
-            try:
-                fcntl.flock(self._stream, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with the process, however that ends
-            except BlockingIOError:
-                what = "the journal of this campaign"
-                raise NotSaved(
-                    what,
-                    OSError(errno.EWOULDBLOCK, "another campaign is writing here: give another --out", str(self._path)),
-                ) from None
-            self._stream.truncate(self._path.read_bytes().rfind(b"\n") + 1 if go_on else 0)
+            there = _flat(msgspec.json.decode(head, type=dict[str, object]))
+        except msgspec.DecodeError:
+            return "its first line does not say which"
+        here = _flat(msgspec.json.decode(self._head, type=dict[str, object]))
+        different = [name for name in {**here, **there} if here.get(name) != there.get(name)]
+        return "; ".join(f"{name} {_told(there.get(name))}, not {_told(here.get(name))}" for name in different)
+
+    def open(self, *, go_on: bool) -> Path | None:
+        """Start writing: after what is there, or anew, and then what was there stays under the name that is returned.
+
+        Raises NotSaved, also while another campaign writes there.
+        """
+        aside = None
+        try:
+            if not go_on and self._path.exists():
+                with self._locked():
+                    aside = self._unused_name()
+                    self._path.rename(aside)
+            self._stream = self._locked()
+            self._stream.truncate(self._path.read_bytes().rfind(b"\n") + 1)
         except OSError as error:
             raise self._not_saved(error, "the journal of this campaign") from error
         if not go_on:
             self._write(self._head, "the journal of this campaign")
+        return aside
+
+    def _locked(self) -> BinaryIO:
+        """The file, for writing at its end by this campaign alone. Raises NotSaved if another one has it."""
+        stream = self._path.open("ab", buffering=0)
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with the process, however that ends
+        except BlockingIOError:
+            stream.close()
+            what = "the journal of this campaign"
+            taken = OSError(errno.EWOULDBLOCK, "another campaign is writing here: give another --out", str(self._path))
+            raise NotSaved(what, taken) from None
+        return stream
+
+    def _unused_name(self) -> Path:
+        numbered = (self._path.with_name(f"{self._path.name}.{number}") for number in itertools.count(1))
+        return next(path for path in numbered if not path.exists())
 
     def append(self, entry: Entry) -> None:
         """Raises NotSaved."""
@@ -95,3 +130,20 @@ class Journal:
         if self._stream is not None:
             self._stream.close()
             self._stream = None
+
+
+def _flat(identity: dict[str, object], prefix: str = "") -> dict[str, object]:
+    """Settings by name, also those inside others; which ones hold others is no matter of the user's."""
+    flat: dict[str, object] = {}
+    for name, value in identity.items():
+        if isinstance(value, dict):
+            flat.update(_flat(value, f"{name} " if name in ("pins", "kernels") else ""))
+        else:
+            flat[prefix + name] = value
+    return flat
+
+
+def _told(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value is None else str(value)

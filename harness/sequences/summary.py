@@ -5,11 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from harness import __version__
+from harness.reports.words import counted
 
 
 class SequenceFinding(msgspec.Struct):
     """What was found; the sequence with the lowest index stands for all that look alike. `repro` is None for what
-    could not be saved: such a finding is as it was drawn."""
+    could not be saved. `minimal`: it was shrunk, and no budget ended that."""
 
     signature: str
     issue: str | None
@@ -18,6 +19,17 @@ class SequenceFinding(msgspec.Struct):
     sequences: int
     events: int
     repro: str | None
+    minimal: bool = False
+
+    @property
+    def lines(self) -> list[str]:
+        """It in words, for people."""
+        issue = f" [{self.issue}]" if self.issue else ""
+        more = "" if self.minimal or self.repro is None else f", not minimal: harness shrink {self.repro}"
+        return [
+            f"FOUND {self.signature}{issue} in {counted(self.sequences, 'sequence')}: {self.summary}",
+            f"  {self.repro or 'not saved'} ({counted(self.events, 'event')}{more})",
+        ]
 
 
 class SequenceSummary(msgspec.Struct):
@@ -32,8 +44,23 @@ class SequenceSummary(msgspec.Struct):
     skipped: dict[str, int]
     counters: dict[str, int]
     fixes: list[str]
+    fixes_without_effect: list[str]
     findings: list[SequenceFinding]
     missing: list[str]
     harness_failures: int
     exit_status: int
     harness_version: str = __version__
+
+    @property
+    def answer(self) -> str:
+        """What it comes to in one line, for people."""
+        if self.findings:
+            known = sum(finding.issue is not None for finding in self.findings)
+            kinds = (
+                (counted(known, "known issue"), known),
+                (f"{len(self.findings) - known} new", known < len(self.findings)),
+            )
+            return f"{counted(len(self.findings), 'finding')}: {', '.join(text for text, some in kinds if some)}"
+        if self.missing:
+            return "nothing found, in less than a campaign has to meet (MISSING, above)"
+        return "nothing found beside known issues" if self.fixes else "nothing found"

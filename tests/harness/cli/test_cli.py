@@ -132,7 +132,12 @@ def test_the_version(command: Command) -> None:
         (["run", "--include-known"], "--include-known: only with --ops sequences"),
         (["run", "--resume-sequences"], "--resume-sequences: only with --ops sequences"),
         (["run", "--pins", "runner=V1"], "--pins: only with --ops sequences"),
-        (["run", "--ops", "sequences", "--pins", "block_size=5"], "Invalid enum value 5"),
+        (["run", "--ops", "sequences", "--pins", "block_size=5"], "unknown block_size '5'; known: 4, 6, 8,"),
+        (
+            ["run", "--ops", "sequences", "--pins", "runner=V3"],
+            "unknown runner 'V3'; known: V1, V2",
+        ),
+        (["run", "--ops", "sequences", "--pins", "tight=yes"], "unknown tight 'yes'; known: true, false"),
         (["run", "--ops", "sequences", "--pins", f"block_size={10**30}"], "'--pins'"),
         (["run", "--ops", "sequences", "--pins", "runner=V1,runner=V2"], "runner is pinned twice"),
         (["run", "--bytes", "--cases-out", "x"], "--bytes and --cases-out: only with --ops sequences"),

@@ -54,6 +54,7 @@ def main() -> None:
         }
         pause = next((int(value) / 1000 for kind, _, value in how if kind == "slow"), 0.0)
         child._run = lambda case, *_: run(case, wanted.get(encode_sequence(case), ""), pause)  # type: ignore[assignment]
+        child._effects = lambda connection, fixes: connection.send(("effects", [fixes[0]]))
         child.main()
     else:
         from harness.cli.main import main as command

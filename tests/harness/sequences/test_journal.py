@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.campaign.saving import NotSaved
-from harness.sequences.journal import Entry, Journal
+from harness.sequences.journal import CannotGoOn, Entry, Journal
 
 HEAD = b'{"a":1}\n'
 LINE = b'{"index":3,"steps":5,"seconds":0.5,"counters":{}}\n'
@@ -25,12 +25,15 @@ def test_lines_that_are_none_are_left_out(tmp_path: Path, more: bytes) -> None:
     assert Journal(path, {"a": 1}).read() == [ENTRY]
 
 
-def test_a_torn_first_line_is_written_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("torn", [HEAD[:-1], HEAD[:-3], b""])
+def test_nothing_goes_on_from_a_torn_first_line(tmp_path: Path, torn: bytes) -> None:
     path = tmp_path / "journal"
-    path.write_bytes(HEAD[:-1])
+    path.write_bytes(torn)
     journal = Journal(path, {"a": 1})
-    earlier = journal.read()
-    journal.open(go_on=earlier is not None)
+    with pytest.raises(CannotGoOn):
+        journal.read()
+    assert journal.open(go_on=False) == tmp_path / "journal.1"
+    assert (tmp_path / "journal.1").read_bytes() == torn
     journal.append(ENTRY)
     journal.close()
     assert path.read_bytes().startswith(HEAD)

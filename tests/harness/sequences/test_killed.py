@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -123,6 +124,10 @@ def answer(process: subprocess.Popen[str]) -> tuple[dict[str, Any], str]:
     return {**{name: told[name] for name in ("sequences", "steps", "skipped", "counters")}, "findings": found}, err
 
 
+def files(folder: Path) -> list[str]:
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
 def kill(process: subprocess.Popen[str]) -> None:
     """Kill a campaign alone, as a machine out of memory does; its children have to go with it."""
     with_it = children(process.pid)
@@ -137,17 +142,19 @@ def test_a_killed_campaign_goes_on_and_ends_the_same(
     start: Start, tmp_path: Path, whole: Path, undisturbed: dict[str, Any]
 ) -> None:
     out = tmp_path / "killed"
-    for lines, torn in ((9, 0), (21, 7)):  # killed twice, and the second time a line is torn
-        running = start(out, "--resume-sequences", "-j", 2, how="slow:40")
+    for lines, torn, resume in ((9, 0, []), (21, 7, ["--resume-sequences"])):  # the second time a line is torn
+        running = start(out, *resume, "-j", 2, how="slow:40")
         wait_for(lambda lines=lines: run_lines(out) >= lines)
         kill(running)
         assert lines <= run_lines(out) < SEQUENCES
         journal = (out / JOURNAL).read_bytes()
         (out / JOURNAL).write_bytes(journal[: len(journal) - torn])
+    run_before = run_lines(out)
     resumed, err = answer(start(out, "--resume-sequences"))
     assert resumed == undisturbed
-    assert err == "harness: loading a stand-in ...\n"
-    assert {path.name for path in out.iterdir()} == {path.name for path in whole.iterdir()}
+    assert err.startswith("harness: loading a stand-in ...\nharness: going on after sequence ")
+    assert f": {run_before} were run before\n" in err
+    assert files(out) == files(whole)
 
 
 def test_a_campaign_killed_while_it_keeps_findings_ends_the_same(
@@ -234,7 +241,8 @@ def test_what_was_stopped_is_no_hang(
     stop(number, signal.SIGCONT)
     found, err = answer(running)
     assert found == undisturbed
-    assert err == "harness: loading a stand-in ...\n"
+    before_shrinking = err.partition("harness: looking for")[0]
+    assert before_shrinking == "harness: loading a stand-in ...\n"
 
 
 @pytest.mark.parametrize("times", [1, 3])
@@ -244,7 +252,7 @@ def test_an_interrupt_is_one_line_and_leaves_nobody(
 ) -> None:
     out = tmp_path / "out"
     running = start(out, "-j", 2, how="slow:20,hang:30")
-    wait_for(lambda: run_lines(out) >= 5)
+    wait_for(lambda: run_lines(out) >= 5 and any(out.glob("as-drawn/*.json")))
     with_it = children(running.pid)
     for _ in range(times):
         if whole_group:
@@ -254,8 +262,28 @@ def test_an_interrupt_is_one_line_and_leaves_nobody(
         time.sleep(0.05)
     said, err = running.communicate(timeout=60)
     assert (running.returncode, said) == (130, "")
-    assert err == "harness: loading a stand-in ...\nharness: interrupted\n"
+    last = re.fullmatch(
+        r"harness: loading a stand-in \.\.\.\n"
+        r"harness: interrupted: (\d+) violations?, as drawn in (\S+), after (\d+) sequences; "
+        r"go on with the same command and --resume-sequences\n",
+        err,
+    )
+    assert last, err
+    lines = [json.loads(line) for line in (out / JOURNAL).read_bytes().splitlines()[1:]]
+    violations = sum(line["signature"] is not None for line in lines)
+    assert int(last[1]) in (violations, violations + 1), "one may be saved that the journal does not tell of yet"
+    assert len(lines) in (int(last[3]), int(last[3]) + 1)
+    assert Path(last[2]) == out / "as-drawn"
+    assert [read_sequence_repro(path) for path in (out / "as-drawn").iterdir()]
     wait_for(lambda: not any(map(is_running, with_it)), 15)
+
+
+def test_what_cannot_be_gone_on_with_is_one_line(start: Start, tmp_path: Path) -> None:
+    refused = start(tmp_path / "out", "--resume-sequences")
+    said, err = refused.communicate(timeout=60)
+    assert (refused.returncode, said, err.count("\n")) == (2, "", 2)
+    assert err.splitlines()[1].startswith("harness: Invalid value for --resume-sequences: there is no ")
+    assert not (tmp_path / "out").exists()
 
 
 def test_so_it_is_while_the_release_loads(start: Start, tmp_path: Path) -> None:

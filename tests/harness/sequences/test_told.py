@@ -1,0 +1,103 @@
+"""What people read of a campaign of sequences: what runs, each finding as it is done, the answer in the last line."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from harness.cli.sequences import _print_summary
+from harness.sequences.summary import SequenceFinding, SequenceSummary
+
+ROOT = Path(__file__).resolve().parents[3]
+STAND_IN = Path(__file__).with_name("stand_in_release.py")
+SIGNATURE = "sequence/meaning/wrong-state-read/mamba/-"
+
+
+def finding(issue: str | None = None, repro: str | None = "f.json", *, minimal: bool = True) -> SequenceFinding:
+    return SequenceFinding(SIGNATURE, issue, "this is that", 4, 2, 13, repro, minimal)
+
+
+def summary(
+    findings: Sequence[SequenceFinding] = (), *, missing: Sequence[str] = (), fixes: Sequence[str] = ()
+) -> SequenceSummary:
+    return SequenceSummary(
+        target="vllm==0.33.0",
+        seed=1,
+        sequences=2200,
+        steps=9000,
+        steps_per_second=1000.0,
+        seconds=9.0,
+        skipped={"a lacks b": 1700, "no c": 48},
+        counters={"steps": 9000},
+        fixes=list(fixes),
+        fixes_without_effect=list(fixes[:1]),
+        findings=list(findings),
+        missing=list(missing),
+        harness_failures=0,
+        exit_status=1 if findings else 3 if missing else 0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "answer"),
+    [
+        (summary([finding("a"), finding("a+b"), finding()]), "3 findings: 2 known issues, 1 new"),
+        (summary([finding()]), "1 finding: 1 new"),
+        (summary([finding("a")], missing=["x"]), "1 finding: 1 known issue"),
+        (summary(missing=["x"]), "nothing found, in less than a campaign has to meet (MISSING, above)"),
+        (summary(fixes=["p", "q"]), "nothing found beside known issues"),
+        (summary(), "nothing found"),
+    ],
+)
+def test_the_last_line_is_the_answer(given: SequenceSummary, answer: str, capsys: pytest.CaptureFixture[str]) -> None:
+    _print_summary(given)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == answer
+    assert lines[0].startswith("vllm==0.33.0: 452 sequences (1748 more skipped), 9000 steps in 9 s")
+
+
+def test_fixes_that_change_nothing_are_not_told(capsys: pytest.CaptureFixture[str]) -> None:
+    _print_summary(summary(fixes=["idle", "busy"]))
+    told = capsys.readouterr().out
+    assert "  busy\n" in told
+    assert "idle" not in told
+
+
+def test_what_is_not_minimal_says_how_it_gets_so() -> None:
+    assert finding("drained-queue").lines == [
+        f"FOUND {SIGNATURE} [drained-queue] in 2 sequences: this is that",
+        "  f.json (13 events)",
+    ]
+    assert finding(minimal=False).lines[1] == "  f.json (13 events, not minimal: harness shrink f.json)"
+    assert finding(repro=None, minimal=False).lines[1] == "  not saved (13 events)"
+
+
+def test_a_whole_run(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    arguments = ["--seed", "5", "--cases", "40", "--pins", "runner=V1,partial=true", "--out", str(out)]
+    done = subprocess.run(
+        [sys.executable, "-P", str(STAND_IN), "run", "--ops", "sequences", "-t", "vllm==0.33.0", *arguments],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    told, said = done.stdout.splitlines(), done.stderr.splitlines()
+    assert told[0] == "vllm==0.33.0: step sequences, seed 5, pins runner=V1,partial=true, 40 sequences, 1 worker"
+    found = [place for place, line in enumerate(told) if line.startswith("FOUND ")]
+    shrinking = [line for line in said if line.startswith("harness: shrinking ")]
+    assert len(found) == len(shrinking) > 1
+    assert shrinking[0].startswith(f"harness: shrinking 1 of {len(found)}: sequence/meaning/")
+    (summed_up,) = (place for place, line in enumerate(told) if line.startswith("vllm==0.33.0: 40 sequences, "))
+    assert max(found) < summed_up
+    assert told[-1] == f"{len(found)} findings: {len(found)} new"
+    drawn = {line.partition("saved as drawn: ")[2] for line in told if "saved as drawn: " in line}
+    assert drawn == {str(path) for path in (out / "as-drawn").iterdir()}
