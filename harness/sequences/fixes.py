@@ -170,12 +170,37 @@ def _truncate_every_hit(engine: Any) -> None:
     coordinator.find_longest_cache_hit = find_longest_cache_hit
 
 
+def _align_eagle_chunks(engine: Any) -> None:
+    """A chunk that starts inside a block ends at the block's end, where a release up to 0.25 cuts the chunks.
+
+    There the last two blocks of a prompt are not cut on the grid if the drafter drops a block. Later releases have
+    another function, and not this issue.
+    """
+    scheduler, size = engine.scheduler, engine.config.block_size
+    signature = inspect.signature(type(scheduler)._mamba_block_aligned_split)
+    if "num_uncached_common_prefix_tokens" not in signature.parameters:
+        return
+    split = scheduler._mamba_block_aligned_split
+
+    def wrapped(request: Any, *arguments: Any, **named: Any) -> int:
+        found = int(split(request, *arguments, **named))
+        said = signature.bind(scheduler, request, *arguments, **named).arguments
+        hits = said.get("num_new_local_computed_tokens", 0) + said.get("num_external_computed_tokens", 0)
+        start = request.num_computed_tokens + hits
+        if start >= max(request.num_prompt_tokens, request.num_tokens - 1) or start % size == 0:
+            return found
+        return min(found, size - start % size)
+
+    scheduler._mamba_block_aligned_split = wrapped
+
+
 ENGINE_FIXES: dict[str, Callable[[Any], None]] = {
     "defer-fresh-sources": _defer_fresh_sources,
     "tails-of-prompts": _tails_of_prompts,
     "whole-padding": _whole_padding,
     "padding-below-limit": _padding_below_limit,
     "truncated-hits": _truncate_every_hit,
+    "aligned-eagle-chunks": _align_eagle_chunks,
     "relocate-at-checkpoints": _relocate_at_checkpoints,
 }
 """By the name of the fix."""

@@ -229,6 +229,35 @@ def test_a_block_manager_of_other_words_stays_as_it_is() -> None:
     assert fixed.get_num_blocks_to_allocate(True, 1) == 3, "neither of the two changes without the other"
 
 
+class OldScheduler:
+    """Cuts chunks as releases up to 0.25 do, by the name of its last argument."""
+
+    def _mamba_block_aligned_split(
+        self,
+        request: Any,
+        num_new_tokens: int,
+        num_new_local_computed_tokens: int = 0,
+        num_external_computed_tokens: int = 0,
+        num_uncached_common_prefix_tokens: int = 0,
+    ) -> int:
+        return num_new_tokens
+
+
+class NewScheduler:
+    def _mamba_block_aligned_split(self, request: Any, num_new_tokens: int, num_new_local_computed_tokens: int) -> int:
+        return num_new_tokens
+
+
+def test_chunks_inside_a_block_end_with_it_in_old_releases_alone() -> None:
+    request = SimpleNamespace(num_computed_tokens=0, num_prompt_tokens=30, num_tokens=30)
+    for scheduler, cut in ((OldScheduler(), 3), (NewScheduler(), 9)):
+        ENGINE_FIXES["aligned-eagle-chunks"](SimpleNamespace(scheduler=scheduler, config=SimpleNamespace(block_size=8)))
+        assert scheduler._mamba_block_aligned_split(request, 9, 5) == cut
+        assert scheduler._mamba_block_aligned_split(request, 9, num_new_local_computed_tokens=8) == 9
+        assert scheduler._mamba_block_aligned_split(request, 9, 30) == 9, "past the prefill"
+    assert OldScheduler()._mamba_block_aligned_split(request, 9, 5, 0, 7) == 9
+
+
 def test_every_engine_fix_is_a_fix() -> None:
     assert set(ENGINE_FIXES) <= set(FIXES)
     with pytest.raises(InvalidCase, match="unknown fix"):
