@@ -16,6 +16,7 @@ _STYLE = {
     NOT_AFFECTED: "green",
     "NOT APPLICABLE": "yellow",
     "ERROR": "bold magenta",
+    "NOT ASKED": "dim",
 }
 
 

@@ -11,6 +11,7 @@ import typer
 
 from harness.case import InvalidCase
 from harness.cli import options
+from harness.cli.main import Interrupted
 from harness.cli.options import ExecutorOption, JsonOption
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ def sweep(
     Tables say NOT AFFECTED instead of FIXED where no older release fails; --json has the four words alone.
     Each release that is not in the cache is downloaded first (several 100 MB), of which a few MB are kept.
 
+    Each answer is told as soon as it is known, and Ctrl-C prints the table of those.
+
     Exit status: 1 if any failed, else 4 or 2 if a target could not be asked, 3 if nothing applied, else 0.
     """
     if markdown and json:
@@ -57,14 +60,20 @@ def sweep(
     chosen = select(targets)
     repros = [(file, _read(file)) for file in _files(files)]
     _announce_downloads(chosen, [repro for _, repro in repros])
-    results = sweeping.sweep(
-        repros,
-        chosen,
-        options.executor_or_default(executor),
-        limit=options.parse_seconds(case_limit),
-        workers=workers,
-        announce=options.announce,
-    )
+    try:
+        results = sweeping.sweep(
+            repros,
+            chosen,
+            options.executor_or_default(executor),
+            limit=options.parse_seconds(case_limit),
+            workers=workers,
+            announce=options.announce,
+        )
+    except sweeping.SweepInterrupted as interrupted:
+        if not json:
+            print(reporting.markdown(interrupted.known)) if markdown else reporting.print_table(interrupted.known)
+        sys.stdout.flush()
+        raise Interrupted("" if json else "the table has what was known by then") from None
     statuses = {result.exit_status for result in results}
     status = next(status for status in (1, 4, 2, 0, 3) if status in statuses)
     if json:

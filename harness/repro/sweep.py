@@ -8,7 +8,8 @@ a gap that the summary names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Literal
@@ -25,7 +26,8 @@ from harness.repro.format import Repro
 from harness.repro.replay import relations_to_ask
 from harness.repro.sequences import SequenceRepro
 
-SweepAnswer = Literal["FAILED", "FIXED", "NOT APPLICABLE", "ERROR"]
+SweepAnswer = Literal["FAILED", "FIXED", "NOT APPLICABLE", "ERROR", "NOT ASKED"]
+"""NOT ASKED: the sweep was interrupted before."""
 
 BAD_TARGET, HARNESS_FAILED = 2, 4
 
@@ -65,6 +67,14 @@ class Swept(msgspec.Struct, frozen=True):
         return next((status for status in (1, HARNESS_FAILED, BAD_TARGET, 0, 3) if status in found), 0)
 
 
+class SweepInterrupted(Exception):
+    """Ctrl-C; `known` is the result so far."""
+
+    def __init__(self, known: list[Swept]) -> None:
+        super().__init__("interrupted")
+        self.known = known
+
+
 def sweep(
     repros: Sequence[tuple[Path, Repro | SequenceRepro]],
     targets: Sequence[str],
@@ -75,24 +85,51 @@ def sweep(
     announce: Callable[[str], None] = lambda text: None,
 ) -> list[Swept]:
     """Replay every file on every target; `workers` targets at a time. `limit` is seconds for one operation, or one
-    sequence."""
-    cases = [repro for _, repro in repros if isinstance(repro, Repro)]
-    sequences = [repro for _, repro in repros if isinstance(repro, SequenceRepro)]
+    sequence. Each answer is announced when it is known. Raises SweepInterrupted at Ctrl-C."""
+    cases = {row: repro for row, (_, repro) in enumerate(repros) if isinstance(repro, Repro)}
+    sequences = {row: repro for row, (_, repro) in enumerate(repros) if isinstance(repro, SequenceRepro)}
+    columns: list[dict[int, TargetAnswer]] = [{} for _ in targets]
+    interrupted = threading.Event()
 
-    def ask(target: str) -> list[TargetAnswer]:
-        of_cases = _ask(target, cases, executor, limit, announce) if cases else iter(())
-        of_sequences: Iterator[TargetAnswer] = iter(())
-        if sequences:
+    def ask(target: str, column: dict[int, TargetAnswer]) -> None:
+        if cases:
+            note(cases, column, enumerate(_ask(target, list(cases.values()), executor, limit, announce)))
+        if sequences and not interrupted.is_set():
             from harness.sequences.sweeping import ask_sequences
 
-            of_sequences = ask_sequences(target, sequences, executor, limit, announce)
-        return [next(of_cases if isinstance(repro, Repro) else of_sequences) for _, repro in repros]
+            note(sequences, column, ask_sequences(target, list(sequences.values()), executor, limit, announce))
 
-    with ThreadPoolExecutor(max_workers=workers) as pool:
-        columns = list(pool.map(ask, targets))
+    def note(rows: Iterable[int], column: dict[int, TargetAnswer], answers: Iterator[tuple[int, TargetAnswer]]) -> None:
+        places = list(rows)
+        for number, answer in answers:
+            if interrupted.is_set():  # its worker may have been interrupted, too: that is no answer
+                return
+            column[places[number]] = answer
+            other = " with another signature" if answer.answer == "FAILED" and not answer.same else ""
+            announce(f"{repros[places[number]][0]} on {answer.target}: {answer.answer}{other}")
+
+    pool = ThreadPoolExecutor(max_workers=workers)
+    try:
+        list(pool.map(ask, targets, columns))
+    except KeyboardInterrupt:
+        interrupted.set()
+        raise SweepInterrupted(_swept(repros, targets, [dict(column) for column in columns])) from None
+    finally:
+        pool.shutdown(wait=not interrupted.is_set(), cancel_futures=True)
+    return _swept(repros, targets, columns)
+
+
+def _swept(
+    repros: Sequence[tuple[Path, Repro | SequenceRepro]],
+    targets: Sequence[str],
+    columns: Sequence[dict[int, TargetAnswer]],
+) -> list[Swept]:
     swept = []
     for row, (file, repro) in enumerate(repros):
-        answers = tuple(column[row] for column in columns)
+        answers = tuple(
+            column.get(row) or TargetAnswer(target, "NOT ASKED", False, None, "", 0)
+            for target, column in zip(targets, columns, strict=True)
+        )
         domain, issue = ("reachable", repro.issue) if isinstance(repro, SequenceRepro) else (repro.case.domain, None)
         swept.append(Swept(str(file), str(repro.signature), domain, answers, affected_range(answers), issue))
     return swept
@@ -174,6 +211,9 @@ def affected_range(answers: Sequence[TargetAnswer]) -> str:
     absent = _named(answers, "NOT APPLICABLE")
     if absent and applicable:
         parts.append(f"not applicable to {absent}")
+    unasked = _named(answers, "NOT ASKED")
+    if unasked:
+        parts.append(f"not asked of {unasked}")
     unknown = _named(answers, "ERROR")
     if unknown:
         parts.append(f"unknown for {unknown}")
@@ -184,7 +224,9 @@ def _affected(
     answers: Sequence[TargetAnswer], failed: Sequence[TargetAnswer], applicable: Sequence[TargetAnswer]
 ) -> str:
     if not applicable:
-        return "Applies to none of the targets" if any(a.answer == "NOT APPLICABLE" for a in answers) else "Not known"
+        words = {answer.answer for answer in answers}
+        absent = "NOT APPLICABLE" in words and "NOT ASKED" not in words
+        return "Applies to none of the targets" if absent else "Not known"
     if not failed:
         several = f"none of the {len(applicable)} targets" if len(applicable) > 1 else "not the one target"
         return f"Affects {several} it applies to"

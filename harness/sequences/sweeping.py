@@ -44,14 +44,14 @@ def ask_sequences(
     executor: str,
     limit: float,
     announce: Callable[[str], None],
-) -> Iterator[TargetAnswer]:
-    """What the target gives for each file, in their order."""
+) -> Iterator[tuple[int, TargetAnswer]]:
+    """What the target gives for each file, with the file's place among `repros`, as it is known."""
     reason = cannot_be_driven(target)
     if reason is not None:
-        yield from (_not_applicable(target, reason) for _ in repros)
+        yield from ((row, _not_applicable(target, reason)) for row in range(len(repros)))
         return
     name = target.partition("+")[0]
-    answers: dict[int, TargetAnswer] = {}
+    left = set(range(len(repros)))
     try:
         require_packages()
         origin = whole_tree(name, announce).origin
@@ -61,11 +61,13 @@ def ask_sequences(
                 if kernels is not None:
                     prepare(target, announce)
                 announce(f"loading {origin} ...")
-                answers.update(zip(rows, _run(target, name, list(rows.values()), Beside(kernels), limit), strict=True))
+                answers = _run(target, name, list(rows.values()), Beside(kernels), limit)
+                for row, answer in zip(rows, answers, strict=True):
+                    left.discard(row)
+                    yield row, answer
     except UnknownTarget as refusal:
-        missing = {row: error_of(target, refusal, BAD_TARGET) for row in range(len(repros))}
-        answers = {**missing, **answers}
-    yield from (answers[row] for row in range(len(repros)))
+        for row in sorted(left):
+            yield row, error_of(target, refusal, BAD_TARGET)
 
 
 def _run(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -95,6 +96,41 @@ def test_one_file_costs_the_others_nothing(folder: Path) -> None:
         ("FAILED", False, 1),
     ]
     assert rows[1]["detail"] == "IndexError: a mistake of ours"
+
+
+def test_answers_come_as_they_are_known_and_ctrl_c_prints_them(folder: Path) -> None:
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    arguments = ["sweep", str(folder), "-t", "vllm==0.24.0,vllm==0.31.0,vllm==0.33.0"]
+    with subprocess.Popen(
+        [sys.executable, "-P", str(STAND_IN), *arguments],
+        env={**os.environ, "PYTHONPATH": path, "STAND_IN": "hang:6"},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no threads here
+    ) as running:
+        assert running.stderr is not None
+        told: list[str] = []
+        while len(told) < 6:
+            told.append(running.stderr.readline())
+        os.killpg(running.pid, signal.SIGINT)
+        table, rest = running.communicate(timeout=60)
+    assert told == [
+        *(f"harness: {folder / str(index)}.json on vllm==0.24.0: NOT APPLICABLE\n" for index in (4, 5, 6)),
+        "harness: loading a stand-in ...\n",
+        f"harness: {folder / '4.json'} on vllm==0.31.0: FIXED\n",
+        f"harness: {folder / '5.json'} on vllm==0.31.0: FAILED\n",
+    ]
+    assert running.returncode == 130
+    assert rest == "harness: interrupted: the table has what was known by then\n"
+    rows = [line.split(maxsplit=1) for line in table.splitlines() if line.startswith("  vllm==")]
+    words = {(row // 3, target): rest.split("  ")[0] for row, (target, rest) in enumerate(rows)}
+    assert [words[row, "vllm==0.24.0"] for row in range(3)] == ["NOT APPLICABLE"] * 3
+    assert [words[row, "vllm==0.31.0"] for row in range(3)] == ["NOT AFFECTED", "FAILED", "NOT ASKED"]
+    assert [words[row, "vllm==0.33.0"] for row in range(3)] == ["NOT ASKED"] * 3
+    assert "Affects vllm 0.31.0; not applicable to vllm 0.24.0; not asked of vllm 0.33.0." in table
 
 
 @pytest.mark.release
