@@ -159,17 +159,18 @@ def run_sequences(
         limit=limit,
         named_fixes=() if chosen_fixes == DEFAULT_FIXES else chosen_fixes,
     )
+    try:
+        campaign = SequenceCampaign(settings, (lambda _: None) if json else say, options.announce)
+    except CannotGoOn as refused:
+        raise typer.BadParameter(str(refused), param_hint="--resume-sequences") from refused
     if not json:
         budget = f"{seconds:g} s" if cases is None else counted(cases, "sequence")
         pinned = f"pins {pins}" if pins.strip() else "no pins"
         planted = "+".join([chosen, *faults])
         say(f"{planted}: step sequences, seed {seed}, {pinned}, {budget}, {counted(workers, 'worker')}")
     options.announce(f"loading {origin} ...")
-    campaign = SequenceCampaign(settings, (lambda _: None) if json else say, options.announce)
     try:
         summary = campaign.run()
-    except CannotGoOn as refused:
-        raise typer.BadParameter(str(refused), param_hint="--resume-sequences") from refused
     except KeyboardInterrupt:
         raise Interrupted(campaign.so_far) from None
     if json:

@@ -39,12 +39,16 @@ JOURNAL = "sequences.journal"
 
 class SequenceCampaign:
     """Runs once. `say` takes lines for the user as they come, `notice` those that are no results (default: `say`).
-    `unsaved` is the error, afterwards, if something could not be written."""
+    `unsaved` is the error, afterwards, if something could not be written.
+
+    Raises CannotGoOn, with nothing done, if there is no earlier part to resume."""
 
     def __init__(
         self, settings: SequenceSettings, say: Callable[[str], None], notice: Callable[[str], None] | None = None
     ) -> None:
         self._settings, self._notice = settings, notice or say
+        self._journal = Journal(settings.out / JOURNAL, identity_of(settings))
+        self._earlier = self._journal.read() if settings.resume else None
         self._entries: dict[int, Entry] = {}
         self._failures = HarnessFailures(settings.out / "harness-failures", settings.recipe.seed, noun="sequence")
         self._findings = Findings(settings, say, self._notice, self._fail)
@@ -57,12 +61,9 @@ class SequenceCampaign:
         self.unsaved: OSError | None = None
 
     def run(self) -> SequenceSummary:
-        """Raises CannotGoOn, with nothing done, if there is no earlier part to resume; WorkerRefused if the release
-        cannot be driven; WorkerError if the harness fails outside any sequence. What cannot be written ends the
-        campaign, not the summary: see `unsaved`."""
-        settings = self._settings
-        journal = Journal(settings.out / JOURNAL, identity_of(settings))
-        earlier = journal.read() if settings.resume else None
+        """Raises WorkerRefused if the release cannot be driven, WorkerError if the harness fails outside any
+        sequence. What cannot be written ends the campaign, not the summary: see `unsaved`."""
+        settings, journal, earlier = self._settings, self._journal, self._earlier
         settings.out.mkdir(parents=True, exist_ok=True)
         if settings.cases is not None:
             settings.cases.mkdir(parents=True, exist_ok=True)
