@@ -189,7 +189,8 @@ def _align_eagle_chunks(engine: Any) -> None:
         start = request.num_computed_tokens + hits
         if start >= max(request.num_prompt_tokens, request.num_tokens - 1) or start % size == 0:
             return found
-        return min(found, size - start % size)
+        grid: int = size - start % size
+        return min(found, grid)
 
     scheduler._mamba_block_aligned_split = wrapped
 
