@@ -60,7 +60,7 @@ FIXES = {
     "whole-padding": "a one-token prompt whose padding would be cut is not padded, as since 0.29",
     "padding-below-limit": "a one-token prompt is padded only where the next token still fits, as since 0.29",
     "truncated-hits": "the blocks of every attention group end where the prefix hit ends, as since 0.29",
-    "aligned-eagle-chunks": "up to 0.25, a chunk that starts inside a block ends at the next boundary",
+    "aligned-eagle-chunks": "up to 0.26, a chunk that starts inside a block ends at the next boundary",
     "discard-frames": "a forced reset discards as many outputs as are in flight, not as many tokens",
 }
 

@@ -171,22 +171,24 @@ def _truncate_every_hit(engine: Any) -> None:
 
 
 def _align_eagle_chunks(engine: Any) -> None:
-    """A chunk that starts inside a block ends at the block's end, where a release up to 0.25 cuts the chunks.
+    """A chunk that starts inside a block ends at the block's end, where a release up to 0.26 cuts the chunks.
 
-    There the last two blocks of a prompt are not cut on the grid if the drafter drops a block. Later releases have
-    another function, and not this issue.
+    There the last two blocks of a prompt are not cut on the grid if the drafter drops a block. Later releases know
+    where the prefill ends, and have not this issue.
     """
-    scheduler, size = engine.scheduler, engine.config.block_size
-    signature = inspect.signature(type(scheduler)._mamba_block_aligned_split)
-    if "num_uncached_common_prefix_tokens" not in signature.parameters:
+    scheduler = engine.scheduler
+    size: int = engine.config.block_size
+    cuts = type(scheduler)._mamba_block_aligned_split
+    if "prefill_end" in source_of(cuts):
         return
+    signature = inspect.signature(cuts)
     split = scheduler._mamba_block_aligned_split
 
     def wrapped(request: Any, *arguments: Any, **named: Any) -> int:
         found = int(split(request, *arguments, **named))
         said = signature.bind(scheduler, request, *arguments, **named).arguments
         hits = said.get("num_new_local_computed_tokens", 0) + said.get("num_external_computed_tokens", 0)
-        start = request.num_computed_tokens + hits
+        start = int(request.num_computed_tokens + hits)
         if start >= max(request.num_prompt_tokens, request.num_tokens - 1) or start % size == 0:
             return found
         grid: int = size - start % size

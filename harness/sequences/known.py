@@ -126,7 +126,7 @@ KNOWN = (
         "unaligned-eagle-chunk",
         "aligned-eagle-chunks",
         "https://github.com/vllm-project/vllm/issues/43559",
-        "with a drafter that drops a block, chunks of a prompt's last two blocks are not aligned (up to 0.25)",
+        "with a drafter that drops a block, chunks of a prompt's last two blocks are not aligned (up to 0.26)",
         _speculates,
     ),
     KnownIssue(

@@ -230,7 +230,7 @@ def test_a_block_manager_of_other_words_stays_as_it_is() -> None:
 
 
 class OldScheduler:
-    """Cuts chunks as releases up to 0.25 do, by the name of its last argument."""
+    """Cuts chunks as releases up to 0.26 do: it does not know where the prefill ends."""
 
     def _mamba_block_aligned_split(
         self,
@@ -245,7 +245,8 @@ class OldScheduler:
 
 class NewScheduler:
     def _mamba_block_aligned_split(self, request: Any, num_new_tokens: int, num_new_local_computed_tokens: int) -> int:
-        return num_new_tokens
+        prefill_end = request.num_prompt_tokens
+        return min(num_new_tokens, max(prefill_end, num_new_tokens))
 
 
 def test_chunks_inside_a_block_end_with_it_in_old_releases_alone() -> None:
