@@ -160,7 +160,7 @@ def run(
         str,
         typer.Option(
             "--pins",
-            help="Axes of sequences that are not drawn: runner=V1,asynchronous=true,retention=dense,... (harness names pins)",
+            help="Axes of sequences that are not drawn: runner=V1,retention=dense,... (harness names pins)",
             callback=options.callback(sequences.parse_pins),
         ),
     ] = "",
