@@ -25,6 +25,7 @@ from harness.case.operations import Runner
 from harness.case.sequence import SequenceCase, decode_sequence, encode_sequence
 from harness.check import whereabouts
 from harness.check.parent import end_with_parent
+from harness.repro.store import write_whole
 from harness.sequences.controls import Controls
 from harness.sequences.kernels import Beside, Kernels
 from harness.sequences.recipe import SequenceRecipe, sequence_at
@@ -131,14 +132,9 @@ class _Keeper:
 
     def __call__(self, case: Case) -> None:
         path = self._folder / f"{self._name}-{self._count:03}.json"
-        partial = path.with_name(
-            f".{path.name}.partial"
-        )  # a child may be killed at any moment, and leaves no half case
-        try:
-            partial.write_bytes(msgspec.json.format(encode_case(case), indent=1) + b"\n")
-            partial.replace(path)
+        try:  # a child may be killed at any moment, and leaves no half case
+            write_whole(path, msgspec.json.format(encode_case(case), indent=1))
         except OSError as error:
-            partial.unlink(missing_ok=True)
             number = error.errno or errno.EIO
             raise _NotKept("a kernel case of a sequence", number, os.strerror(number), str(path)) from error
         self._count += 1
