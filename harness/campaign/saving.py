@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.repro import Repro, write_repro
+from harness.repro.sequences import SequenceRepro
 
 
 class NotSaved(Exception):
@@ -15,7 +16,7 @@ class NotSaved(Exception):
         self.error = OSError(error.errno, text, error.filename)
 
 
-def save(path: Path, repro: Repro) -> None:
+def save(path: Path, repro: Repro | SequenceRepro) -> None:
     """Write a repro file. Raises NotSaved."""
     try:
         write_repro(path, repro)

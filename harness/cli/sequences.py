@@ -281,7 +281,7 @@ def shrink_sequence_file(
         path = file  # it holds the minimal sequence already
     else:
         path = out if out is not None else file.with_suffix(".min.json")
-        write_repro(path, smaller)  # type: ignore[arg-type]
+        write_repro(path, smaller)
     if json:
         print(msgspec.json.encode({"repro": str(path), "signature": str(signature), "shrink": record}).decode())
     else:

@@ -10,11 +10,15 @@ import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from harness.case import InvalidCase, encode_case
 from harness.repro.format import REPRO_VERSION, Repro
+
+if TYPE_CHECKING:
+    from harness.repro.sequences import SequenceRepro
 
 MAX_BYTES = 64 << 20
 """Most bytes of a repro file; the largest case the schema allows is smaller."""
@@ -31,7 +35,7 @@ def repro_name(repro: Repro) -> str:
     return "".join(c if c.isalnum() or c == "-" else "_" for c in name) + f"-{digest}.json"
 
 
-def write_repro(path: Path, repro: Repro) -> None:
+def write_repro(path: Path, repro: Repro | SequenceRepro) -> None:
     """Write a repro file as `write_whole` does."""
     write_whole(path, msgspec.json.format(msgspec.json.encode(repro), indent=1))
 

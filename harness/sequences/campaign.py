@@ -248,7 +248,6 @@ class SequenceCampaign:
         end = next((index for index in range(start, end) if index in self._entries), end)  # of an earlier part
         over = start >= end
         over = over or self._ends_early
-        over = over or (settings.steps is not None and self._steps() >= settings.steps)
         over = over or (settings.seconds is not None and time.monotonic() - self._start >= settings.seconds)
         if over or (settings.fail_fast and len(self._findings)):
             return
@@ -259,9 +258,6 @@ class SequenceCampaign:
     @property
     def _ends_early(self) -> bool:
         return self._failures.too_many or self._losses >= LOSSES_LIMIT
-
-    def _steps(self) -> int:
-        return sum(entry.steps for entry in self._entries.values())
 
     def _record(self, index: int, result: RunResult, text: bytes | None) -> Entry:
         key = NOTHING
@@ -288,7 +284,7 @@ class SequenceCampaign:
             counters.update(entry.counters)
             if entry.skipped is not None:
                 skipped[entry.skipped] += 1
-        steps = self._steps()
+        steps = sum(entry.steps for entry in self._entries.values())
         seconds = sum(entry.seconds for entry in self._entries.values())
         missing = below_threshold(counters, steps, self._settings.recipe.pins.spec_method != "none")
         if self._settings.kernels is not None and steps and not counters["kernel launches"]:

@@ -108,7 +108,7 @@ class Findings:
         """Raises NotSaved."""
         repro = make_repro(self._settings, found.case, found.result, found.index, None, None)
         path = self._settings.out / AS_DRAWN / sequence_repro_name(repro)
-        save(path, repro)  # type: ignore[arg-type]
+        save(path, repro)
         return path
 
     def _likely(self, case: SequenceCase) -> str | None:
@@ -176,7 +176,7 @@ class Findings:
         path = settings.out / sequence_repro_name(repro)
         if settings.shrink and found.is_loss:
             self._notice(f"{signature} stays as drawn, for each run costs a process: harness shrink {path} goes on")
-        save(path, repro)  # type: ignore[arg-type]
+        save(path, repro)
         minimal = record is not None and record.complete
         return _finding(signature, issue, msgspec.structs.replace(found, case=case, result=result), path, minimal)
 

@@ -13,7 +13,7 @@ from harness.sequences.recipe import SequenceRecipe
 
 
 class SequenceSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a campaign is asked to do. One of `sequences`, `steps` and `seconds` ends it; seconds are counted from when
+    """What a campaign is asked to do. `sequences` or `seconds` end it; seconds are counted from when
     the release is loaded, and findings are shrunk after them. `kernels`: run bytes, too. `cases`: a folder for the
     kernel cases that the sequences amount to. `limit`: the most seconds for one sequence, None for the usual ones.
     `named_fixes`: fixes that the user asked for by name, and is told of if they change nothing."""
@@ -25,7 +25,6 @@ class SequenceSettings(msgspec.Struct, frozen=True, kw_only=True):
     kernels: KernelChoice | None = None
     cases: Path | None = None
     sequences: int | None = None
-    steps: int | None = None
     seconds: float | None = None
     workers: int = 1
     shrink: bool = True
