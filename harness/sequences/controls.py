@@ -140,13 +140,12 @@ def _realigned(engine: Any) -> Callable[..., int]:
     """Only a chunk that may export a checkpoint, the last of a prefill: whatever else passes a boundary is another
     issue."""
     size = engine.config.block_size
-    exports = engine.config.checkpoint_alignment is not None
 
     def rule(split: Callable[..., int], request: Any, tokens: int, *hits: int) -> int:
         found = int(split(request, tokens, *hits))
         start = int(request.num_computed_tokens) + sum(hits)
         prefill_end = max(request.num_prompt_tokens, request.num_tokens - 1)
-        if not exports or not start < prefill_end <= start + tokens or start % size == 0:
+        if not start < prefill_end <= start + tokens or start % size == 0:
             return found
         grid: int = size - start % size
         return min(found, grid)

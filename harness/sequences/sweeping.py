@@ -8,14 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from packaging.version import Version
-
 from harness.case import InvalidCase
 from harness.check.worker_process import WorkerError, WorkerRefused
 from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.registry import prepare
-from harness.kernels.targets.selection import release_of
-from harness.kernels.targets.vllm.scheduling.sources import OLDEST, TOO_OLD, check, require_packages, whole_tree
+from harness.kernels.targets.vllm.scheduling.sources import check, require_packages, whole_tree
 from harness.repro.sequences import SequenceRepro
 from harness.repro.sweep import BAD_TARGET, HARNESS_FAILED, TargetAnswer, error_of, last_line
 from harness.sequences.controls import Controls
@@ -28,9 +25,6 @@ from harness.sequences.verdicts import signature_of
 def cannot_be_driven(target: str) -> str | None:
     """Why a target has no scheduler that the harness can drive; None if it may have one. Quick, and downloads
     nothing."""
-    release = release_of(target)
-    if release is not None and release < Version(OLDEST):
-        return TOO_OLD
     try:
         check(target.partition("+")[0])
     except UnknownTarget as refusal:

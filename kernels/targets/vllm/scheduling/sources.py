@@ -49,8 +49,6 @@ OLDEST = "0.25.0"
 """The oldest release whose scheduler the harness drives. Those before it have no V2 runner for Mamba models, and import
 packages that the extra does not bring."""
 
-TOO_OLD = f"the schedulers of releases are driven from {OLDEST} on"
-
 
 @dataclass(frozen=True)
 class WholeTree:
@@ -82,7 +80,7 @@ def check(name: str) -> None:
         version = name.removeprefix("vllm==")
         check_version(VLLM_WHOLE, version)
         if Version(version) < Version(OLDEST):
-            raise UnknownTarget(f"{name} is too old: {TOO_OLD}")
+            raise UnknownTarget(f"{name} is too old: the schedulers of releases are driven from {OLDEST} on")
     elif name.startswith("path:"):
         checkout_tree(name.removeprefix("path:"))
     elif name == "vllm":
