@@ -205,6 +205,8 @@ def _print_summary(summary: Any) -> None:
         say(f"  skipped: {reason} ({counted(count, 'sequence')})")
     if summary.harness_failures:
         say(f"the harness itself failed in {counted(summary.harness_failures, 'sequence')}: please report them")
+    if summary.ended_early is not None:
+        say(f"ended early: {summary.ended_early}")
     for line in summary.missing:
         say(f"MISSING {line}")
     fixes = [fix for fix in summary.fixes if fix not in summary.fixes_without_effect]

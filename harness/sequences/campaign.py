@@ -32,7 +32,12 @@ BLOCK = 8
 """Sequences handed out at once."""
 
 LOSSES_LIMIT = 50
-"""A campaign in which every sequence takes its child down ends after so many losses: each costs loading the release."""
+"""A campaign that loses children again and again ends after so many losses: each costs loading the release."""
+
+FIRST_LOSSES = 5
+"""A campaign ends after so many sequences if all of them took their child down, and in one way: that is the answer, and
+more of it would cost ten seconds each. A release that loses one sequence in ten has one chance in 100,000 to end like
+that, one that loses every second 3 in 100."""
 
 JOURNAL = "sequences.journal"
 
@@ -54,6 +59,8 @@ class SequenceCampaign:
         self._findings = Findings(settings, say, self._notice, self._fail)
         self._next = 0
         self._losses = 0
+        self._ended_early: str | None = None
+        """Why, if it does: nothing is handed out any more."""
         self._idle_fixes: list[str] = []
         self._again: set[int] = set()
         """Sequences whose child was ended from outside once."""
@@ -86,6 +93,7 @@ class SequenceCampaign:
             if aside is not None:
                 self._notice(f"the journal of an earlier campaign, {settings.out / JOURNAL}, is {aside} from now on")
             self._take_over(children[0], earlier or [])
+            self._end_if_hopeless()
             for entry in self._judge_all(children):
                 journal.append(entry)
             self._findings.keep(children[0])
@@ -140,7 +148,6 @@ class SequenceCampaign:
                 kind, content = answer
                 if kind == "lost":
                     now = self._findings.note(index, sequence_at(recipe, index), lost_result(content, child.last_words))
-                    child.restart()
                     break
                 if content[2] is not None:
                     now = self._findings.note(index, decode_sequence(content[2]), RESULTS.decode(content[1]))
@@ -204,12 +211,24 @@ class SequenceCampaign:
         else:
             yield self._record(index, lost_result(reason, last_words), None)
         self._losses += 1
-        if self._losses >= LOSSES_LIMIT:
-            self._notice(f"the campaign ends early: {self._losses} times a child was lost")
-            ends.pop(child)
-            return
-        child.restart()
+        self._end_if_hopeless()
         self._go_on(child, following, ends)
+
+    def _end_if_hopeless(self) -> None:
+        """Hand out no more sequences if they would give nothing but what these gave."""
+        if self._ended_early is not None:
+            return
+        run = [entry for entry in self._entries.values() if entry.skipped is None]
+        signatures = {entry.signature or "" for entry in run}
+        reason = reason_in(signatures.pop()) if len(signatures) == 1 else None
+        if self._failures.too_many:
+            self._ended_early = f"the harness failed {self._failures.count} times"
+        elif reason is not None and len(run) >= FIRST_LOSSES:
+            self._ended_early = f"each of the first {len(run)} sequences took its process down ({reason})"
+        elif self._losses >= LOSSES_LIMIT:
+            self._ended_early = f"{self._losses} times a child was lost"
+        if self._ended_early is not None:
+            self._notice(f"the campaign ends early: {self._ended_early}")
 
     def _record_harness_failure(
         self, child: SequenceProcess, error: WorkerError, ends: dict[SequenceProcess, int]
@@ -221,17 +240,15 @@ class SequenceCampaign:
         if error.index is None:
             raise error
         self._notice(self._fail(error.index, error))
-        if self._failures.too_many:
-            self._notice(f"the campaign ends early: the harness failed {self._failures.count} times")
-            ends.pop(child)
-            return
-        child.restart()
+        self._end_if_hopeless()
+        if not self._is_over:
+            child.restart()
         self._go_on(child, error.index + 1, ends)
 
     def _go_on(self, child: SequenceProcess, start: int, ends: dict[SequenceProcess, int]) -> None:
-        """Give a new child the rest of the block that the one before it had."""
+        """Give a child the rest of the block that it was in, unless the campaign is over."""
         end = ends[child]
-        if start < end and not self._ends_early:
+        if start < end and not self._is_over:
             child.send_range(self._settings.recipe, start, end, self._settings.controls)
         else:
             self._hand_out(child, ends)
@@ -246,18 +263,18 @@ class SequenceCampaign:
         if settings.sequences is not None:
             end = min(end, settings.sequences)
         end = next((index for index in range(start, end) if index in self._entries), end)  # of an earlier part
-        over = start >= end
-        over = over or self._ends_early
-        over = over or (settings.seconds is not None and time.monotonic() - self._start >= settings.seconds)
-        if over or (settings.fail_fast and len(self._findings)):
+        if start >= end or self._is_over:
             return
         self._next = end
         ends[child] = end
         child.send_range(settings.recipe, start, end, settings.controls)
 
     @property
-    def _ends_early(self) -> bool:
-        return self._failures.too_many or self._losses >= LOSSES_LIMIT
+    def _is_over(self) -> bool:
+        """Whether no more sequences are to be run, however many there are."""
+        settings = self._settings
+        spent = settings.seconds is not None and time.monotonic() - self._start >= settings.seconds
+        return spent or self._ended_early is not None or (settings.fail_fast and len(self._findings) > 0)
 
     def _record(self, index: int, result: RunResult, text: bytes | None) -> Entry:
         key = NOTHING
@@ -306,6 +323,7 @@ class SequenceCampaign:
             findings=findings,
             missing=missing,
             harness_failures=self._failures.count,
+            ended_early=self._ended_early,
             exit_status=2 if self.unsaved else 4 if self._failures.count else 1 if findings else 3 if missing else 0,
         )
 

@@ -37,7 +37,7 @@ compile kernels if they run on bytes."""
 
 class SequenceProcess:
     """One child. `limit` is the most seconds that one sequence may take, None for the usual ones; a lost child is a
-    violation of its own.
+    violation of its own, and is replaced once something else is asked.
 
     `beside` says where the sequences' kernel arguments go; `on_notice` takes lines for the user that are no results.
     """
@@ -56,6 +56,7 @@ class SequenceProcess:
         self._limit = LIMIT_SECONDS if limit is None else limit
         self.last_words = ""
         """How the last child ended that was lost: what it said, and for a hang where it was."""
+        self._lost = False
         self._start()
 
     def _start(self) -> None:
@@ -113,11 +114,9 @@ class SequenceProcess:
             if kind == "result":
                 return RESULTS.decode(content[1])
             if kind == "lost":
-                last_words = self.last_words
-                self.restart()
                 if again and is_from_outside(content):
                     return self.check(case, controls, again=False)
-                return lost_result(content, last_words)
+                return lost_result(content, self.last_words)
 
     def without_effect(self, fixes: tuple[str, ...]) -> list[str]:
         """Those of `fixes` that change nothing in this release. Raises WorkerError, also for a child that is lost."""
@@ -133,6 +132,8 @@ class SequenceProcess:
         self._send(start, ("range", (recipe, start, stop, controls)))
 
     def _send(self, start: int, message: tuple[str, Any]) -> None:
+        if self._lost:
+            self.restart()
         self._silence.end()
         self.at = start
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # what follows hears of it
@@ -149,6 +150,7 @@ class SequenceProcess:
             kind, content = self.connection.recv()
         except (EOFError, OSError):  # also in the middle of a message
             status = self._process.wait()
+            self._lost = True
             self.last_words = "\n".join(last_words(self._tail()))
             return "lost", how_it_ended(status)
         self._silence.end()
@@ -175,6 +177,7 @@ class SequenceProcess:
         where = whereabouts.ask(self._process, self._said) if self._loaded else []
         self._process.kill()
         self._process.wait()
+        self._lost = True
         self.last_words = "\n".join([f"nothing heard for {self._limit:g} seconds", *where])
         return "hang"
 
@@ -198,6 +201,7 @@ class SequenceProcess:
     def restart(self, *, again: bool = True) -> None:
         """Replace the child, and wait for the new one; `again` as in `wait_ready`."""
         self.close()
+        self._lost = False
         self._start()
         self.wait_ready(again=again)
 

@@ -49,6 +49,7 @@ class SequenceSummary(msgspec.Struct):
     missing: list[str]
     harness_failures: int
     exit_status: int
+    ended_early: str | None = None
     harness_version: str = __version__
 
     @property

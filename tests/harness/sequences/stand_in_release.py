@@ -2,8 +2,8 @@
 
 Run as a script with the arguments of a `harness` command; children are started by it too. The real one takes ten
 seconds to load, and what is done to processes here does not depend on it. HOW is an environment variable, `hang:3`
-(sequence 3 of SEED does not end), `crash:3`, `break:3` (a mistake of ours), `slow:N` (each takes N milliseconds),
-`load:N` (loading does), `refuse:0.31.0` (that release cannot be driven), comma-separated.
+(sequence 3 of SEED does not end), `crash:3`, `exit:3`, `skip:3`, `break:3` (a mistake of ours), `slow:N` (each takes N
+milliseconds), `load:N` (loading does), `refuse:0.31.0` (that release cannot be driven), comma-separated.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def main() -> None:
         wanted = {
             encode_sequence(sequence_at(SequenceRecipe(SEED), int(value))): kind
             for kind, _, value in how
-            if kind in ("hang", "crash", "break")
+            if kind in ("hang", "crash", "exit", "skip", "break")
         }
         pause = next((int(value) / 1000 for kind, _, value in how if kind == "slow"), 0.0)
         child._run = lambda case, *_: run(case, wanted.get(encode_sequence(case), ""), pause)  # type: ignore[assignment]
@@ -70,6 +70,10 @@ def run(case: SequenceCase, how: str, pause: float) -> RunResult:
         stay()
     if how == "crash":
         os.abort()
+    if how == "exit":
+        os._exit(3)
+    if how == "skip":
+        return RunResult(None, "no such feature", -1, 0, 0.0, {})
     if how == "break":
         raise IndexError("a mistake of ours")
     prompts = [sum(segment.length for segment in event.prompt) for event in case.events if isinstance(event, Add)]
