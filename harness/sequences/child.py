@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import gc
 import os
 import sys
 import threading
@@ -103,6 +104,15 @@ def _import_host_code(runner: Runner) -> None:
 
     with contextlib.suppress(UnknownTarget):  # the worker that needs it tells
         module("vllm.v1.worker.gpu_model_runner" if runner == "V1" else "vllm.v1.worker.gpu.model_runner")
+    _spare_collector()
+
+
+def _spare_collector() -> None:
+    """What was imported lives as long as the process: the garbage collector need not look at it again and again. A
+    sequence leaves an engine of some ten thousand objects, so looking that often is enough."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
 
 
 def _check(connection: Connection, kernels: Kernels | None, text: bytes, controls: Controls) -> None:

@@ -8,18 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 from harness.kernels.targets.vllm.scheduling.engine import Engine
-from harness.oracles.meaning.meaning import CacheEntry
+from harness.oracles.meaning.meaning import CacheEntry, Meaning
 from harness.oracles.meaning.texts import Text
 
 
 class RegisteredEntries:
     """Those of one engine. `now` is called after every step, so entries, which last for many, are made once."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, meaning: Meaning) -> None:
+        self._engine, self._meaning = engine, meaning
         self._texts: dict[bytes, tuple[int, Text]] = {}
         self._learned: dict[str, int] = {}
-        self._entries: dict[Any, CacheEntry] = {}
+        self._entries: dict[tuple[bytes, int], CacheEntry] = {}
 
     def learn(self, name: str, request: Any, text: Text) -> None:
         """Remember what the block hashes of a request, those that it has by now, stand for."""
@@ -32,12 +32,12 @@ class RegisteredEntries:
             self._learned[name] = count
 
     def now(self) -> list[CacheEntry]:
-        """What is registered now. An entry whose hash has moved to another block is made again."""
-        known, entries = self._entries, []
-        for key, block in self._engine.entries():
-            entry = known.get(key)
-            if entry is None or entry.block != block:
-                group, hashed = self._engine.group_and_hash(key)
-                entry = known[key] = CacheEntry(group, block, *self._texts[hashed])
-            entries.append(entry)
-        return entries
+        """What is registered now."""
+        known = self._entries
+        return [known.get(registered) or self._make(registered) for registered in self._engine.entries()]
+
+    def _make(self, registered: tuple[bytes, int]) -> CacheEntry:
+        key, block = registered
+        group, hashed = self._engine.group_and_hash(key)
+        entry = self._entries[registered] = self._meaning.entry(group, block, *self._texts[hashed])
+        return entry

@@ -88,7 +88,7 @@ class SequenceRun:
         self._texts: dict[str, Text] = self.meaning.texts
         self._numbers: dict[str, int] = {}
         self._requests: dict[str, Any] = {}
-        self._registered = RegisteredEntries(self.engine)
+        self._registered = RegisteredEntries(self.engine, self.meaning)
         self._stops: set[str] = set()
         self._proposed: dict[str, int] = {}
         self._queue: deque[tuple[Any, Any, dict[str, tuple[int, list[int]]]]] = deque()

@@ -8,7 +8,7 @@ block twice, not the null block, and nothing outside its row; (d) nothing is rea
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import groupby
 from typing import NamedTuple, NoReturn
 
@@ -19,12 +19,17 @@ from harness.oracles.meaning.violation import Violation, ViolationFound
 
 
 class CacheEntry(NamedTuple):
-    """A block registered in the prefix cache for the first `tokens` tokens of `text`, in KV-cache group `group`."""
+    """A block registered in the prefix cache for the first `tokens` tokens of `text`, in KV-cache group `group`.
+
+    `wanted` are the fingerprints that it should hold: of an attention block those of its tokens, of a Mamba block those
+    of the conv window's, of which the last is the temporal state's.
+    """
 
     group: int
     block: int
     tokens: int
     text: Text
+    wanted: list[Fingerprint]
 
 
 class Meaning:
@@ -167,28 +172,29 @@ class Meaning:
                     writer,
                 )
 
-    def check_cache(self, entries: Iterable[CacheEntry]) -> None:
+    def entry(self, group: int, block: int, tokens: int, text: Text) -> CacheEntry:
+        """What is registered for the first `tokens` tokens of `text`, which has to know as many. Entries are checked
+        after every step that they last, so what they should hold is looked up once."""
+        size = self.attention_sizes.get(group)
+        first = max(1, tokens - self.taps + 1) if size is None else (tokens - 1) // size * size + 1
+        return CacheEntry(group, block, tokens, text, text.prefix[first : tokens + 1])
+
+    def check_cache(self, entries: Collection[CacheEntry]) -> None:
         """Check (b), after a step."""
         if not self.check_entries:
             return
-        device, taps = self.device, self.taps
-        sizes = self.attention_sizes
-        count = 0
-        for group, block, tokens, text in entries:
-            count += 1
-            prefix = text.prefix
-            size = sizes.get(group)
-            if size is not None:
-                start = (tokens - 1) // size * size
-                if device.attention[block][: tokens - start] != prefix[start + 1 : tokens + 1]:
-                    self._poisoned("attention", group, block, tokens, text, device.attention[block], tokens - start)
+        device, taps, attention = self.device, self.taps, self.attention_sizes
+        for entry in entries:
+            group, block, _, _, wanted = entry
+            if group in attention:
+                if device.attention[block][: len(wanted)] != wanted:
+                    self._poisoned("attention", entry, device.attention[block][: len(wanted)])
                 continue
-            if device.temporal[block] != prefix[tokens]:
-                self._poisoned("temporal", group, block, tokens, text, [device.temporal[block]], 1)
-            want = prefix[max(1, tokens - taps + 1) : tokens + 1]
-            if device.conv[block][taps - len(want) : taps] != want:
-                self._poisoned("conv", group, block, tokens, text, device.conv[block], taps)
-        self.counters["cache entries checked"] += count
+            if device.temporal[block] != wanted[-1]:
+                self._poisoned("temporal", entry, [device.temporal[block]])
+            if device.conv[block][taps - len(wanted) : taps] != wanted:
+                self._poisoned("conv", entry, device.conv[block][:taps])
+        self.counters["cache entries checked"] += len(entries)
 
     # Parts of the forward pass.
 
@@ -385,20 +391,10 @@ class Meaning:
             f"{row.request} up to {tokens} tokens",
         )
 
-    def _poisoned(
-        self, state: str, group: int, block: int, tokens: int, text: Text, holds: list[Fingerprint], used: int
-    ) -> NoReturn:
-        owner = next((name for name, known in self.texts.items() if known is text), "a request that is gone")
-        self._fail(
-            "poisoned-cache-entry",
-            state,
-            owner,
-            group,
-            -1,
-            block,
-            self.say(holds[:used]),
-            f"{owner} up to {tokens} tokens",
-        )
+    def _poisoned(self, state: str, entry: CacheEntry, holds: list[Fingerprint]) -> NoReturn:
+        owner = next((name for name, known in self.texts.items() if known is entry.text), "a request that is gone")
+        said = f"{owner} up to {entry.tokens} tokens"
+        self._fail("poisoned-cache-entry", state, owner, entry.group, -1, entry.block, self.say(holds), said)
 
     def _fail(
         self, kind: str, state: str, request: str, group: int, column: int, block: int, holds: str, should: str

@@ -6,7 +6,7 @@ import pytest
 
 from harness.case.sequence import CONTINUATION, Segment
 from harness.oracles.meaning.device import Device
-from harness.oracles.meaning.meaning import CacheEntry, Meaning
+from harness.oracles.meaning.meaning import Meaning
 from harness.oracles.meaning.plan import ForwardRow, MoveRow, PostprocessInput, StepPlan
 from harness.oracles.meaning.texts import Text
 from harness.oracles.meaning.violation import ViolationFound
@@ -67,7 +67,7 @@ def test_a_request_computed_as_it_should_be_is_clean() -> None:
     judge = meaning()
     run(judge, row(0, 4))
     run(judge, row(4, 4), precopy=(move(0, 1),))
-    judge.check_cache([CacheEntry(1, 1, 4, judge.texts[NAME]), CacheEntry(0, 8, 4, judge.texts[NAME])])
+    judge.check_cache([judge.entry(1, 1, 4, judge.texts[NAME]), judge.entry(0, 8, 4, judge.texts[NAME])])
     assert judge.counters["cache entries checked"] == 2
 
 
@@ -111,11 +111,11 @@ def test_a_poisoned_entry_is_seen_before_anybody_reads_it() -> None:
     judge = meaning()
     run(judge, row(0, 3))
     with pytest.raises(ViolationFound) as found:
-        judge.check_cache([CacheEntry(1, 1, 4, judge.texts[NAME])])
+        judge.check_cache([judge.entry(1, 1, 4, judge.texts[NAME])])
     assert found.value.violation.kind == "poisoned-cache-entry"
     assert "request 0 up to 3" in found.value.violation.holds
     judge.check_entries = False
-    judge.check_cache([CacheEntry(1, 1, 4, judge.texts[NAME])])
+    judge.check_cache([judge.entry(1, 1, 4, judge.texts[NAME])])
 
 
 def test_one_block_under_two_written_columns_is_a_violation() -> None:

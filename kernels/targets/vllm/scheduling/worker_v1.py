@@ -33,11 +33,19 @@ class _Standin:
         raise UnknownTarget(f"this release's {self._what} needs {name}, which the stand-in for it does not have")
 
 
+def _do_nothing(*_: Any, **__: Any) -> None:
+    """Whatever it is called with."""
+
+
 class _Nothing:
-    """Does nothing, whatever it is called with."""
+    """Has every method, and each does nothing."""
 
     def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *_, **__: None
+        self.__dict__[name] = _do_nothing
+        return _do_nothing
+
+
+_NOTHING = _Nothing()
 
 
 class _Precopy:
@@ -201,7 +209,7 @@ class WorkerV1:
             requests={},
             input_batch=self.batch,
             num_prompt_logprobs={},
-            late_interaction_runner=_Nothing(),
+            late_interaction_runner=_NOTHING,
             encoder_cache={},
             kv_caches=[],
             kv_cache_config=engine.kv_cache_config,
