@@ -81,7 +81,7 @@ KNOWN = (
     KnownIssue(
         "zero-draft-row",
         "zero-draft-rows",
-        None,
+        "https://github.com/vllm-project/vllm/pull/56531",
         "a decode without drafts runs as a plain row, from the wrong column (up to 0.31)",
         _speculates,
     ),
@@ -95,7 +95,7 @@ KNOWN = (
     KnownIssue(
         "column-of-smallest-blocks",
         "mamba-columns",
-        None,
+        "https://github.com/vllm-project/vllm/issues/55600",
         "the V2 runner seeds a state column in the smallest block size of all groups (up to 0.31)",
         lambda case: (
             case.config.runner == "V2" and case.config.drafter_block_size not in (None, case.config.block_size)
@@ -153,7 +153,7 @@ KNOWN = (
     KnownIssue(
         "tokens-lost-async",
         "discard-frames",
-        None,
+        "https://github.com/vllm-project/vllm/pull/49620",
         "after a forced reset an asynchronous scheduler discards tokens that are not stale (up to 0.26)",
         lambda case: _speculates(case) and case.config.asynchronous,
     ),
