@@ -253,7 +253,7 @@ def shrink_sequence_file(
 ) -> int:
     """Shrink a file's events, keeping its signature: 1 if it still fails, else 0 or 3. See harness.cli.shrink."""
     from harness.repro import ShrinkRecord, write_repro
-    from harness.sequences.classifying import classify, same_finding
+    from harness.sequences.classifying import classify, classify_again, same_finding
     from harness.sequences.process import SequenceProcess
     from harness.sequences.shrinking import shrink_sequence
     from harness.sequences.verdicts import evidence_of, signature_of
@@ -269,6 +269,7 @@ def shrink_sequence_file(
         issue = classify(child, repro.sequence, controls)
         shrunk = shrink_sequence(repro.sequence, same_finding(child, str(signature), issue, controls), executions)
         final = child.check(shrunk.case, controls)
+        issue = classify_again(child, shrunk.case, controls, issue)
     assert final.violation is not None
     record = ShrinkRecord(executions=shrunk.executions, seconds=round(shrunk.seconds, 3), complete=shrunk.complete)
     smaller = msgspec.structs.replace(
@@ -279,7 +280,8 @@ def shrink_sequence_file(
         issue=issue,
         shrink=record,
     )
-    if out is None and (smaller.sequence, smaller.signature) == (repro.sequence, repro.signature):
+    same = (smaller.sequence, smaller.signature, issue) == (repro.sequence, repro.signature, repro.issue)
+    if out is None and same:
         path = file  # it holds the minimal sequence already
     else:
         path = out if out is not None else file.with_suffix(".min.json")

@@ -1,7 +1,7 @@
 """Classifying a violation is finding the known issue that causes it: the fix switch that takes it away.
 
 A judge that asks whether a smaller case shows the same finding therefore asks both: the same signature, and that the
-same fix takes it away.
+same fix takes it away. Of what no fix takes away the same has to be true.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import msgspec
 
 from harness.case.sequence import SequenceCase
 from harness.sequences.controls import Controls
-from harness.sequences.known import KNOWN, TOGETHER, KnownIssue, fixes_of
+from harness.sequences.known import DEFAULT_FIXES, KNOWN, TOGETHER, KnownIssue, fixes_of
 from harness.sequences.process import SequenceProcess
 from harness.sequences.verdicts import signature_of
 
@@ -37,17 +37,27 @@ def classify(child: SequenceProcess, case: SequenceCase, controls: Controls) -> 
     return TOGETHER.join(issue.name for issue in off)
 
 
+def classify_again(child: SequenceProcess, case: SequenceCase, controls: Controls, issue: str | None) -> str | None:
+    """The known issue of a smaller case whose first form was `issue`: of several that explained that one together, one
+    may be enough."""
+    if issue is None or TOGETHER not in issue:
+        return issue
+    return classify(child, case, controls) or issue
+
+
 def same_finding(
     child: SequenceProcess, signature: str, issue: str | None, controls: Controls
 ) -> Callable[[SequenceCase], bool]:
-    """Whether a case shows the same: the signature, and for a known issue that its fix takes it away."""
-    fixes = fixes_of(issue)
-    fixed = msgspec.structs.replace(controls, fixes=(*controls.fixes, *fixes)) if fixes else None
+    """Whether a case shows the same: the signature, for a known issue that its fix takes it away, and for a new one
+    that all fixes together do not: else a new issue could shrink into a known one."""
+    wanted = DEFAULT_FIXES if issue is None else fixes_of(issue)
+    more = tuple(fix for fix in wanted if fix not in controls.fixes)
+    fixed = msgspec.structs.replace(controls, fixes=(*controls.fixes, *more)) if more else None
 
     def holds(case: SequenceCase) -> bool:
         violation = child.check(case, controls).violation
         if violation is None or str(signature_of(violation)) != signature:
             return False
-        return fixed is None or child.check(case, fixed).violation is None
+        return fixed is None or (child.check(case, fixed).violation is None) == (issue is not None)
 
     return holds

@@ -1,7 +1,8 @@
 """The findings of a sequence campaign: one for each signature and issue, and the sequence that stands for it.
 
 The lowest index stands, and is saved as it was drawn before anything else happens. Which issue it is shows only when
-findings are kept: each is then classified by the fix that takes it away, shrunk, and saved again.
+findings are kept: each is then classified by the fix that takes it away, shrunk, and saved again. Those that are one
+issue in their smallest forms are one finding.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from harness.generators.sequences.events import SEQUENCE_GENERATOR_VERSION
 from harness.reports.words import counted
 from harness.repro import Origin, ShrinkRecord
 from harness.repro.sequences import SequenceRepro, sequence_repro_name
-from harness.sequences.classifying import classify, same_finding
+from harness.sequences.classifying import classify, classify_again, same_finding
 from harness.sequences.known import KNOWN, TOGETHER
 from harness.sequences.process import LOST, SequenceProcess
 from harness.sequences.result import RunResult
@@ -41,13 +42,14 @@ AS_DRAWN = "as-drawn"
 
 class Found(msgspec.Struct):
     """What stands for a key of signature and issue: the lowest index, and how many sequences there are. `path` is its
-    file as drawn, None if that could not be written."""
+    file as drawn, None if that could not be written. `classified`: False if the harness failed in that."""
 
     index: int
     case: SequenceCase
     result: RunResult
     sequences: int = 1
     path: Path | None = None
+    classified: bool = True
 
     @property
     def is_loss(self) -> bool:
@@ -68,7 +70,9 @@ class Findings:
     ) -> None:
         self._settings, self._say, self._notice, self._fail = settings, say, notice, fail
         self._found: dict[Key, Found] = {}
-        self._kept: list[SequenceFinding] = []
+        self._kept: dict[Key, SequenceFinding] = {}
+        self._done: set[Key] = set()
+        """Keys of what was found that are kept, perhaps under another one."""
 
     def __len__(self) -> int:
         return len(self._found)
@@ -131,18 +135,18 @@ class Findings:
                 if not found.is_loss:
                     issue = classify(child, found.case, self._settings.controls)
             except WorkerError as error:
-                self._notice(f"{signature} stays unclassified: {self._fail(found.index, error, found.case)}")
+                self._notice(
+                    f"{signature} stays unclassified, and as drawn: {self._fail(found.index, error, found.case)}"
+                )
                 child.restart()
+                found.classified = False
             earlier = sorted_out.setdefault((signature, issue), found)
             if earlier is not found:
                 earlier.sequences += found.sequences
         self._found = sorted_out
-        for number, ((signature, issue), found) in enumerate(sorted_out.items(), 1):
-            if self._settings.shrink and not found.is_loss:
-                name = f"{signature} [{issue}]" if issue else signature
-                self._notice(f"shrinking {number} of {len(sorted_out)}: {name} ...")
-            self._kept.append(self._keep_one(child, signature, issue, found))
-            self._tell(self._kept[-1])
+        for number, (key, found) in enumerate(sorted_out.items(), 1):
+            self._keep_one(child, key, found, f"{number} of {len(sorted_out)}")
+            self._done.add(key)
 
     def _tell(self, finding: SequenceFinding) -> None:
         for line in finding.lines:
@@ -150,16 +154,21 @@ class Findings:
 
     def tell_rest(self) -> None:
         """Say what could not be kept: each that was kept has been said."""
-        for finding in self.summary()[len(self._kept) :]:
+        for finding in self._not_kept():
             self._tell(finding)
 
-    def _keep_one(self, child: SequenceProcess, signature: str, issue: str | None, found: Found) -> SequenceFinding:
-        settings, case, result = self._settings, found.case, found.result
-        record = None
-        if settings.shrink and not found.is_loss:
+    def _keep_one(self, child: SequenceProcess, key: Key, found: Found, number: str) -> None:
+        """Shrink, save and tell one finding, unless it is one with another that was kept. Raises NotSaved."""
+        if self._is_known(key, found):
+            return
+        (signature, issue), case, result, record = key, found.case, found.result, None
+        if self._settings.shrink and found.classified and not found.is_loss:
+            self._notice(f"shrinking {number}: {_named(key)} ...")
             try:
-                shrunk = shrink_sequence(case, same_finding(child, signature, issue, settings.controls))
-                smaller = child.check(shrunk.case, settings.controls)
+                judge = same_finding(child, signature, issue, self._settings.controls)
+                shrunk = shrink_sequence(case, judge)
+                smaller = child.check(shrunk.case, self._settings.controls)
+                issue = classify_again(child, shrunk.case, self._settings.controls, issue)
             except WorkerError as error:
                 self._notice(f"{signature} stays as drawn: {self._fail(found.index, error, case)}")
                 child.restart()
@@ -170,21 +179,44 @@ class Findings:
                         executions=shrunk.executions, seconds=round(shrunk.seconds, 3), complete=shrunk.complete
                     )
                 else:
+                    issue = key[1]
                     self._notice(f"{signature} stays as drawn: its smallest form did not give it a second time")
+        if issue != key[1]:
+            self._notice(f"{_named(key)} came down to {issue}")
+            if self._is_known((signature, issue), found):
+                return
         assert result.violation is not None
-        repro = make_repro(settings, case, result, found.index, issue, record)
-        path = settings.out / sequence_repro_name(repro)
-        if settings.shrink and found.is_loss:
+        repro = make_repro(self._settings, case, result, found.index, issue, record)
+        path = self._settings.out / sequence_repro_name(repro)
+        if self._settings.shrink and found.is_loss:
             self._notice(f"{signature} stays as drawn, for each run costs a process: harness shrink {path} goes on")
         save(path, repro)
         minimal = record is not None and record.complete
-        return _finding(signature, issue, msgspec.structs.replace(found, case=case, result=result), path, minimal)
+        kept = _finding(signature, issue, msgspec.structs.replace(found, case=case, result=result), path, minimal)
+        self._kept[signature, issue] = kept
+        self._tell(kept)
+
+    def _is_known(self, key: Key, found: Found) -> bool:
+        """Whether a finding with this key was kept, which then stands for this one too: its index is lower."""
+        kept = self._kept.get(key)
+        if kept is None:
+            return False
+        kept.sequences += found.sequences
+        self._notice(f"{_named(key)} was found in {counted(found.sequences, 'more sequence')}: see {kept.repro}")
+        return True
 
     def summary(self) -> list[SequenceFinding]:
         """What was kept, and after it what could not be."""
-        kept = {(finding.signature, finding.issue) for finding in self._kept}
+        return [*self._kept.values(), *self._not_kept()]
+
+    def _not_kept(self) -> list[SequenceFinding]:
         rest = sorted(self._found.items(), key=lambda item: item[1].index)
-        return self._kept + [_finding(*key, found, found.path) for key, found in rest if key not in kept]
+        return [_finding(*key, found, found.path) for key, found in rest if key not in self._done]
+
+
+def _named(key: Key) -> str:
+    signature, issue = key
+    return f"{signature} [{issue}]" if issue else signature
 
 
 def _finding(
