@@ -13,6 +13,7 @@ from harness.case.sequence import CONTINUATION, Event, Segment
 from harness.reports.console import printable
 from harness.reports.words import counted
 from harness.repro.sequences import SequenceRepro
+from harness.sequences.known import described
 
 _ALWAYS = ("repeat", "mode")
 """Fields that are told even where they have their default."""
@@ -27,7 +28,9 @@ def print_sequence(file: Path, repro: SequenceRepro) -> None:
 def _lines(file: Path, repro: SequenceRepro) -> list[str]:
     config, events = repro.sequence.config, repro.sequence.events
     issue = f" [{repro.issue}]" if repro.issue else ""
-    lines = [f"{file}: {repro.signature}, found on {repro.origin.target}{issue}", f"  {repro.evidence.summary}"]
+    lines = [f"{file}: {repro.signature}, found on {repro.origin.target}{issue}"]
+    lines += [f"  {line}" for line in described(repro.issue)]
+    lines += [f"  {repro.evidence.summary}"]
     lines += [f"    {detail}" for detail in repro.evidence.details]
     lines += ["Configuration (docs/sequences.md says what each line means)"]
     lines += [f"  {name:24} {getattr(config, name)}" for name in config.__struct_fields__]

@@ -25,7 +25,7 @@ from harness.reports import words
 from harness.reports.shown_sequence import print_sequence
 from harness.repro.sequences import read_sequence_repro
 from harness.sequences.counters import ENOUGH_STEPS, THRESHOLDS
-from harness.sequences.known import DEFAULT_FIXES
+from harness.sequences.known import DEFAULT_FIXES, KNOWN, KnownIssue
 from harness.sequences.summary import SequenceFinding, SequenceSummary
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -92,6 +92,17 @@ def test_pins_fixes_and_thresholds_are_those_of_the_code() -> None:
     assert sorted(table("fix")) == sorted(DEFAULT_FIXES)
     assert {name: float(least) for name, least in table("counter").items()} == THRESHOLDS
     assert f"From {ENOUGH_STEPS:,} steps on" in SEQUENCES
+
+
+@pytest.mark.parametrize("issue", KNOWN, ids=lambda issue: str(issue.name))
+def test_each_known_issue_says_where_to_read_about_it(issue: KnownIssue) -> None:
+    public = re.fullmatch(r"https://github\.com/vllm-project/vllm/(?:pull|issues)/(\d+)", issue.report)
+    findings = (ROOT / "docs/findings.md").read_text()
+    assert re.search(rf"\| {issue.name}\b", findings), "a row of its own"
+    if public is not None:
+        assert f"[#{public[1]}]({issue.report})" in findings
+    else:
+        assert issue.name in (ROOT / issue.report).read_text()
 
 
 def test_the_example_of_a_finding_is_what_show_prints(capsys: pytest.CaptureFixture[str]) -> None:

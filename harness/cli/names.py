@@ -1,4 +1,4 @@
-"""`harness names`: what `--ops`, `--require`, `--relations`, `--fixes` and `--pins` can be given."""
+"""`harness names`: what `--ops`, `--require`, `--relations`, `--fixes` and `--pins` can be given, and known issues."""
 
 from __future__ import annotations
 
@@ -11,24 +11,25 @@ from harness.cli import options, sequences
 from harness.cli.options import JsonOption
 from harness.suggestions import unknown
 
-Kind = Literal["operations", "regimes", "relations", "fixes", "pins"]
+Kind = Literal["operations", "regimes", "relations", "fixes", "issues", "pins"]
 
 _OPTIONS: dict[Kind, str] = {
     "operations": "--ops",
     "regimes": "--require",
     "relations": "--relations",
     "fixes": "--fixes",
+    "issues": "in brackets behind a finding of step sequences",
     "pins": "--pins NAME=VALUE,...",
 }
 
 
 def names(
     kind: Annotated[
-        str | None, typer.Argument(help="operations, regimes, relations, fixes or pins. Default: all.")
+        str | None, typer.Argument(help="operations, regimes, relations, fixes, issues or pins. Default: all.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """List operations, regimes, relations, fixes of known issues and pins of sequences, with what each of them is."""
+    """List operations, regimes, relations, known issues of sequences with their fixes, and pins, with what each is."""
     if kind is not None and kind not in get_args(Kind):
         raise typer.BadParameter(unknown("kind of names", [kind], get_args(Kind)))
     found = {name: summaries for name, summaries in _all().items() if kind in (None, name)}
@@ -50,6 +51,7 @@ def _all() -> dict[Kind, dict[str, str]]:
     from harness.oracles.relations.registry import relations
     from harness.regimes import REGIMES
     from harness.sequences.controls import FIXES
+    from harness.sequences.known import KNOWN
 
     defaults = options.DEFAULT_OPERATIONS
     operations: dict[str, str] = {
@@ -65,6 +67,7 @@ def _all() -> dict[Kind, dict[str, str]]:
             for name, regime in sorted(REGIMES.items())
         },
         "fixes": FIXES,
+        "issues": {issue.name: f"{issue.summary}; fix {issue.fix}; {issue.report}" for issue in KNOWN},
         "pins": PINS,
         "relations": {name: f"the same result {relation.summary}" for name, relation in relations().items()},
     }

@@ -14,12 +14,12 @@ from harness.case.sequence import SequenceCase
 
 
 class KnownIssue(NamedTuple):
-    """`fix` is the switch, `link` the public report (or None: `docs/reports/NAME.md`), `reaches` whether a case can
-    meet the issue at all."""
+    """`fix` is the switch, `report` where to read about it (a public report, or a file of the project), `reaches`
+    whether a case can meet the issue at all."""
 
     name: str
     fix: str
-    link: str | None
+    report: str
     summary: str
     reaches: Callable[[SequenceCase], bool]
 
@@ -53,21 +53,21 @@ KNOWN = (
     KnownIssue(
         "left-out-row",
         "keep-accepted",
-        None,
+        "docs/reports/left-out-row.md",
         "a V1 decode that is left out of a step loses its accepted count",
         lambda case: _speculates(case) and case.config.runner == "V1",
     ),
     KnownIssue(
         "checkpoint-mid-block",
         "realign-chunks",
-        None,
+        "docs/reports/checkpoint-mid-block.md",
         "a chunk that starts inside a block and exports a checkpoint passes the block's end; the block is cached",
         lambda case: case.config.checkpoint_alignment is not None,
     ),
     KnownIssue(
         "checkpoint-into-running-block",
         "export-with-block",
-        None,
+        "docs/reports/checkpoint-into-running-block.md",
         "a prefill chunk exports a checkpoint to a column that the block manager gave up, such as the running block",
         lambda case: case.config.checkpoint_alignment is not None,
     ),
@@ -88,7 +88,7 @@ KNOWN = (
     KnownIssue(
         "padded-prompt-tail",
         "padded-prompt-tails",
-        None,
+        "docs/findings.md",
         "the V2 runner runs a prompt's last token, padded with drafts, as a prefill (up to 0.29)",
         lambda case: _speculates(case) and case.config.runner == "V2",
     ),
@@ -104,21 +104,21 @@ KNOWN = (
     KnownIssue(
         "copy-of-fresh-block",
         "defer-fresh-sources",
-        None,
+        "docs/reports/copy-of-fresh-block.md",
         "a partial hit is copied from an attention block that another request fills in the same step",
         lambda case: case.config.match_unit is not None,
     ),
     KnownIssue(
         "partial-entry-async",
         "tails-of-prompts",
-        None,
+        "docs/findings.md",
         "an asynchronous scheduler registers a running block for a prompt that it is past (up to 0.31)",
         lambda case: case.config.match_unit is not None and case.config.asynchronous,
     ),
     KnownIssue(
         "unrelocated-block",
         "relocate-at-checkpoints",
-        None,
+        "docs/findings.md",
         "a step with a checkpoint inside leaves a speculative block where it is registered as a state (0.31)",
         lambda case: _speculates(case) and case.config.checkpoint_alignment is not None,
     ),
@@ -139,7 +139,7 @@ KNOWN = (
     KnownIssue(
         "cut-padding",
         "whole-padding",
-        None,
+        "docs/findings.md",
         "a one-token prompt is padded with more drafts than are then scheduled (up to 0.28)",
         _speculates,
     ),
@@ -160,7 +160,7 @@ KNOWN = (
     KnownIssue(
         "drained-queue",
         "drained-queue",
-        None,
+        "docs/reports/drained-queue.md",
         "after a pause an asynchronous V1 engine corrects counts that are exact already",
         lambda case: _speculates(case) and case.config.runner == "V1" and case.config.asynchronous,
     ),
@@ -178,6 +178,12 @@ def fixes_of(names: str | None) -> tuple[str, ...]:
     """Fixes of the issues whose names are joined in `names`."""
     wanted = (names or "").split(TOGETHER)
     return tuple(issue.fix for issue in KNOWN if issue.name in wanted)
+
+
+def described(names: str | None) -> list[str]:
+    """A line for each of the issues whose names are joined in `names`: what it is, and where to read about it."""
+    wanted = (names or "").split(TOGETHER)
+    return [f"{issue.name}: {issue.summary} ({issue.report})" for issue in KNOWN if issue.name in wanted]
 
 
 def acting(fixes: tuple[str, ...], case: SequenceCase) -> tuple[str, ...]:

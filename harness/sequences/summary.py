@@ -6,6 +6,7 @@ import msgspec
 
 from harness import __version__
 from harness.reports.words import counted
+from harness.sequences.known import described
 
 
 class SequenceFinding(msgspec.Struct):
@@ -28,6 +29,7 @@ class SequenceFinding(msgspec.Struct):
         more = "" if self.minimal or self.repro is None else f", not minimal: harness shrink {self.repro}"
         return [
             f"FOUND {self.signature}{issue} in {counted(self.sequences, 'sequence')}: {self.summary}",
+            *(f"  {line}" for line in described(self.issue)),
             f"  {self.repro or 'not saved'} ({counted(self.events, 'event')}{more})",
         ]
 

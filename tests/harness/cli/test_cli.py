@@ -346,19 +346,21 @@ def test_shrinking_refuses_a_place_for_the_result_before_it_works(
     assert (tmp_path / "pipe").is_fifo()
 
 
-@pytest.mark.parametrize("kind", ["operations", "regimes", "relations", "fixes", "pins"])
+@pytest.mark.parametrize("kind", ["operations", "regimes", "relations", "fixes", "issues", "pins"])
 def test_names_are_listed(command: Command, kind: str) -> None:
     from harness.cli.options import OPERATIONS
     from harness.generators.sequences.configurations import Pins
     from harness.oracles.relations.registry import relations
     from harness.regimes import REGIMES
     from harness.sequences.controls import FIXES
+    from harness.sequences.known import KNOWN
 
     wanted = {
         "operations": {*OPERATIONS, "sequences"},
         "regimes": set(REGIMES),
         "relations": set(relations()),
         "fixes": set(FIXES),
+        "issues": {issue.name for issue in KNOWN},
         "pins": set(Pins.__struct_fields__),
     }[kind]
     status, out, err = command("names", kind, "--json")

@@ -71,6 +71,8 @@ def test_fixes_that_change_nothing_are_not_told(capsys: pytest.CaptureFixture[st
 def test_what_is_not_minimal_says_how_it_gets_so() -> None:
     assert finding("drained-queue").lines == [
         f"FOUND {SIGNATURE} [drained-queue] in 2 sequences: this is that",
+        "  drained-queue: after a pause an asynchronous V1 engine corrects counts that are exact already "
+        "(docs/reports/drained-queue.md)",
         "  f.json (13 events)",
     ]
     assert finding(minimal=False).lines[1] == "  f.json (13 events, not minimal: harness shrink f.json)"
