@@ -52,6 +52,7 @@ def measure(
         arms: dict[str, Callable[[], Results]] = {
             "V1": lambda: _range(symbolic, Pins(runner="V1"), sequences),
             "V2": lambda: _range(symbolic, Pins(runner="V2"), sequences),
+            "V1, the release's host code beside all": lambda: _each(symbolic, Pins(runner="V1"), sequences),
             "V2, the release's host code beside all": lambda: _each(symbolic, Pins(runner="V2"), sequences),
         }
         for name, child in zip(byte_targets, on_bytes, strict=True):
@@ -65,12 +66,10 @@ def measure(
     finally:
         for child in children:
             child.close()
-    alone = [[pair for pair in results if pair[0] % HOST_EVERY] for results in found["V2"]]
-    return [
-        _speed(name, of_rounds)
-        for name, of_rounds in (*found.items(), ("V2, our model of the host code alone", alone))
-        if any(of_rounds)
-    ]
+    for runner in ("V1", "V2"):
+        alone = [[pair for pair in results if pair[0] % HOST_EVERY] for results in found[runner]]
+        found[f"{runner}, our model of the host code alone"] = alone
+    return [_speed(name, of_rounds) for name, of_rounds in found.items() if any(of_rounds)]
 
 
 def _range(child: SequenceProcess, pins: Pins, sequences: int) -> Results:

@@ -15,7 +15,6 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -33,7 +32,7 @@ from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RESULTS, RunResult
 
 HOST_EVERY = 8
-"""Of sequences drawn in bulk, one in so many runs the release's V2 host code beside our model of it. A single sequence
+"""Of sequences drawn in bulk, one in so many runs the release's host code beside our model of it. A single sequence
 always does. `harness bench sequences` measures the cost: 1.56 ms a step with it and 0.49 ms without, so one in eight
 makes V2 steps a quarter dearer, and one in four would make them half as dear again."""
 
@@ -79,19 +78,25 @@ def _run(
     case: SequenceCase,
     controls: Controls,
     kernels: Kernels | None,
-    keep: Callable[[Case], None] | None = None,
+    keep: _Keeper | None = None,
     host: bool = True,
 ) -> RunResult:
+    """Run one sequence; on our model alone where the host code turns out to need more than is made for it."""
     from harness.kernels.targets.vllm.scheduling.engine import ReleaseLacks
+    from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks
     from harness.sequences.run import SequenceRun
 
     _import_host_code(case.config.runner)
     start = time.process_time()
     try:
-        run = SequenceRun(case, controls, kernels, keep, host)
+        result = SequenceRun(case, controls, kernels, keep, host).run()
     except ReleaseLacks as lacks:
         return RunResult(None, str(lacks), -1, 0, 0.0, {})
-    result = run.run()
+    except HostCodeLacks as lacks:
+        if keep is not None:
+            keep.begin()
+        result = SequenceRun(case, controls, kernels, keep, host=False).run()
+        result.counters[f"{case.config.runner} host code not run: {lacks}"] = 1
     result.seconds = time.process_time() - start
     return result
 
@@ -138,7 +143,12 @@ class _Keeper:
     """Writes the kernel cases of one sequence to a folder."""
 
     def __init__(self, folder: Path, recipe: SequenceRecipe, index: int) -> None:
-        self._folder, self._name, self._count = folder, f"sequence-{recipe.seed}-{index}", 0
+        self._folder, self._name = folder, f"sequence-{recipe.seed}-{index}"
+        self.begin()
+
+    def begin(self) -> None:
+        """From the first case on, over those that are there."""
+        self._count = 0
 
     def __call__(self, case: Case) -> None:
         path = self._folder / f"{self._name}-{self._count:03}.json"

@@ -22,8 +22,11 @@ from harness.case.sequence import Abort, Add, Finish, Pause, Reset, Resume, Sequ
 from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.scheduling.engine import Engine, ReleaseLacks
 from harness.kernels.targets.vllm.scheduling.loading import module
+from harness.kernels.targets.vllm.scheduling.modelless_runner_v1 import v1_host_code_refusal
 from harness.kernels.targets.vllm.scheduling.modelless_runner_v2 import host_code_refusal
+from harness.kernels.targets.vllm.scheduling.pairing import PairedWorkers
 from harness.kernels.targets.vllm.scheduling.worker_v1 import WorkerV1
+from harness.kernels.targets.vllm.scheduling.worker_v1_pair import PairedWorkerV1
 from harness.kernels.targets.vllm.scheduling.worker_v2 import WorkerV2
 from harness.kernels.targets.vllm.scheduling.worker_v2_pair import PairedWorkerV2
 from harness.oracles.meaning.device import NOBODY, Device
@@ -45,7 +48,7 @@ DRAFTERS_OF_ONE_LENGTH = ("mtp", "eagle", "draft_model", "dflash")
 
 class SequenceRun:
     """Runs once. With `kernels` what leaves the runner goes through them as well, on bytes; `keep` gets it as cases.
-    `host` puts the release's V2 host code beside our model of it, where it can be driven.
+    `host` puts the release's host code beside our model of it, where it can be driven.
 
     Raises ReleaseLacks if the release, or the kernels' target, lacks what the configuration asks for.
     """
@@ -96,17 +99,16 @@ class SequenceRun:
         self._arrival = 0.0
         self._may_deliver_early = config.asynchronous and self.engine.delivers_early()
 
-    def _make_worker(self, host: bool) -> WorkerV1 | WorkerV2 | PairedWorkerV2:
-        if self.config.runner == "V1":
-            return WorkerV1(self.engine)
-        if not host:
-            return WorkerV2(self.engine)
-        refusal = host_code_refusal()
-        if refusal is not None:
-            self.counters[f"V2 host code not run: {refusal}"] += 1
-            return WorkerV2(self.engine)
-        self.counters["sequences of V2 host code"] += 1
-        return PairedWorkerV2(self.engine)
+    def _make_worker(self, host: bool) -> WorkerV1 | WorkerV2 | PairedWorkers:
+        runner = self.config.runner
+        first = runner == "V1"
+        if host:
+            refusal = v1_host_code_refusal() if first else host_code_refusal()
+            if refusal is None:
+                self.counters[f"sequences of {runner} host code"] += 1
+                return PairedWorkerV1(self.engine) if first else PairedWorkerV2(self.engine)
+            self.counters[f"{runner} host code not run: {refusal}"] += 1
+        return WorkerV1(self.engine) if first else WorkerV2(self.engine)
 
     def run(self) -> RunResult:
         """Run all events, up to the first violation. Raises UnknownTarget if the release cannot be driven."""
@@ -228,8 +230,8 @@ class SequenceRun:
         self.worker.counts_land_early = not self.config.asynchronous or event.early
         plan = self.worker.begin(output)
         self._story.begin(self.meaning.step + 1, plan)
-        if isinstance(self.worker, PairedWorkerV2):
-            self.counters["steps of V2 host code"] += 1
+        if isinstance(self.worker, PairedWorkers):
+            self.counters[f"steps of {self.config.runner} host code"] += 1
         self._scheduled = output.scheduled_spec_decode_tokens
         outcome: dict[str, tuple[int, list[int]]] = {}
         if output.total_num_scheduled_tokens:

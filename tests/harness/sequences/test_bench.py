@@ -10,7 +10,9 @@ def test_every_symbolic_arm_is_measured(newest: str) -> None:
     speeds = measure(newest, (), "native", HOST_EVERY, 1)
 
     by_name = {speed.name: speed for speed in speeds}
-    host, alone = "V2, the release's host code beside all", "V2, our model of the host code alone"
-    assert list(by_name) == ["V1", "V2", host, alone]
-    assert by_name["V2"].steps == by_name[host].steps > by_name[alone].steps > 0
+    host = [f"{runner}, the release's host code beside all" for runner in ("V1", "V2")]
+    alone = [f"{runner}, our model of the host code alone" for runner in ("V1", "V2")]
+    assert list(by_name) == ["V1", "V2", *host, *alone]
+    for runner, beside_all, without in zip(("V1", "V2"), host, alone, strict=True):
+        assert by_name[runner].steps == by_name[beside_all].steps > by_name[without].steps > 0
     assert all(speed.microseconds_per_step > 0 and speed.steps_per_second > 0 for speed in speeds)

@@ -15,6 +15,7 @@ from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.scheduling.bare import accepted
 from harness.kernels.targets.vllm.scheduling.launches_v2 import replace_launches, require_launches
 from harness.kernels.targets.vllm.scheduling.loading import module
+from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks
 from harness.kernels.targets.vllm.scheduling.rules_v2 import GPU, rules_v2
 from harness.kernels.targets.vllm.scheduling.worker_v1 import without_pinned_memory
 
@@ -114,7 +115,7 @@ def _kinds() -> tuple[Any, Any]:
         def __getattr__(self, name: str) -> Any:
             if name.startswith("__"):
                 raise AttributeError(name)
-            raise UnknownTarget(f"this release's V2 runner needs {name}, which the stand-in for it does not have")
+            raise HostCodeLacks(f"this release's V2 runner needs {name}, which the stand-in for it does not have")
 
         def prepare_inputs(self, *values: Any, **named: Any) -> Any:
             self.batch = super().prepare_inputs(*values, **named)

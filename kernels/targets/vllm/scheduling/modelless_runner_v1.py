@@ -1,0 +1,345 @@
+"""A modelless V1 runner is the release's own V1 runner with everything that its host code needs, and no model to run.
+
+What would reach for layers, caches, streams or a device is replaced; a part that the host code turns out to need and
+was not given is named.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import TYPE_CHECKING, Any
+
+from harness.kernels.targets.base import UnknownTarget
+from harness.kernels.targets.vllm.scheduling.launches_v1 import replace_launches, require_launches
+from harness.kernels.targets.vllm.scheduling.loading import module
+from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks
+from harness.kernels.targets.vllm.scheduling.worker_v1 import without_pinned_memory
+
+if TYPE_CHECKING:
+    from harness.kernels.targets.vllm.scheduling.worker_v1_host import HostWorkerV1
+
+_RUNNER = "vllm.v1.worker.gpu_model_runner"
+_NEEDED = (
+    *("execute_model", "sample_tokens", "propose_draft_token_ids", "take_draft_token_ids"),
+    *("_update_states", "_prepare_inputs", "_build_attention_metadata", "_model_forward", "_sample", "_make_buffer"),
+    *("_bookkeeping_sync", "_update_states_after_model_execute", "_get_valid_sampled_token_count"),
+)
+_PARTS = ("set_forward_context", "AsyncGPUModelRunnerOutput", "Mamba2AttentionMetadataBuilder", "torch")
+_DRAFTERS = {
+    "ngram": ("vllm.v1.spec_decode.ngram_proposer", "NgramProposer"),
+    "mtp": ("vllm.v1.spec_decode.eagle", "EagleProposer"),
+    "eagle": ("vllm.v1.spec_decode.eagle", "EagleProposer"),
+    "draft_model": ("vllm.v1.spec_decode.draft_model", "DraftModelProposer"),
+    "dflash": ("vllm.v1.spec_decode.dflash", "DFlashProposer"),
+}
+
+
+class Quiet:
+    """A stream, an event or another part that has nothing to do here: every call answers None."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return _nothing
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    return None
+
+
+@functools.cache
+def v1_host_code_refusal() -> str | None:
+    """Why the host worker cannot drive the loaded release's V1 runner, in one line; None if it can.
+
+    The release must have the functions that are replaced or asked, under the names they had from 0.25.0 to 0.33.0.
+    """
+    try:
+        require_launches()
+        runner = module(_RUNNER)
+        for holder, names in ((runner.GPUModelRunner, _NEEDED), (runner, _PARTS)):
+            for name in names:
+                if not hasattr(holder, name):
+                    return f"its V1 runner has no {name}"
+        for method in _DRAFTERS:
+            _drafter_kind(method)
+    except (UnknownTarget, AttributeError) as error:
+        return " ".join(str(error).split())
+    return None
+
+
+class _Torch:
+    """Torch without a GPU: its streams do nothing, everything else is torch itself."""
+
+    def __init__(self, torch: Any) -> None:
+        self._torch = torch
+        self.cuda = SimpleNamespace(
+            current_stream=Quiet, stream=lambda _: contextlib.nullcontext(), Stream=Quiet, Event=Quiet
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._torch, name)
+
+
+@functools.cache
+def _replace_devices() -> None:
+    """Once: launches, streams, and the few functions that would reach for layers."""
+    replace_launches()
+    without_pinned_memory()
+    runner = module(_RUNNER)
+    runner.torch = _Torch(runner.torch)
+    runner.set_forward_context = lambda *_, **__: contextlib.nullcontext()
+    runner.AsyncGPUModelRunnerOutput = lambda **_: SimpleNamespace(
+        sampled_token_ids_cpu=None, async_copy_ready_event=None
+    )
+
+
+@functools.cache
+def _runner_kind() -> Any:
+    """The release's runner, which says by name what it was not given."""
+    kind: Any = module(_RUNNER).GPUModelRunner
+
+    class Runner(kind):  # type: ignore[misc]
+        def __init__(self, **values: Any) -> None:
+            self.__dict__.update(values)
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("__"):
+                raise AttributeError(name)
+            raise HostCodeLacks(f"this release's V1 runner needs {name}, which the stand-in for it does not have")
+
+        def _zero_block_ids(self, blocks: list[int]) -> None:
+            self.worker.zeroed.extend(blocks)
+
+        def _update_states(self, output: Any) -> Any:
+            before = set(self.input_batch.req_id_to_index)
+            corrections = super()._update_states(output)
+            self.worker.updated(before, output)
+            return corrections
+
+        def _prepare_inputs(self, *values: Any, **named: Any) -> Any:
+            self.worker.preparing()
+            prepared = super()._prepare_inputs(*values, **named)
+            self.worker.prepared(prepared)
+            return prepared
+
+        def _model_forward(self, *_: Any, **__: Any) -> Any:
+            return self.hidden
+
+        def _sample(self, logits: Any, metadata: Any) -> Any:
+            return SimpleNamespace(sampled_token_ids=self.worker.sampled(metadata), logprobs_tensors=None)
+
+        def _get_or_create_async_output_copy_stream(self) -> None:
+            return None
+
+    return Runner
+
+
+class _Group:
+    """The layers of a KV-cache group: keeps what their metadata would be built from."""
+
+    layer_names = ()
+    backend = SimpleNamespace(forward_includes_kv_cache_update=True)
+
+    def __init__(self, builder: Any, received: dict[int, tuple[Any, dict[str, Any]]], number: int) -> None:
+        self._builder, self._received, self._number = builder, received, number
+        builder.group = self
+
+    def get_metadata_builder(self, *_: Any) -> Any:
+        return self._builder
+
+    def build_metadata(self, common: Any, _micro_batch: int = 0, **extra: Any) -> None:
+        self._received[self._number] = (common, extra)
+
+
+@functools.cache
+def _builder_kinds() -> tuple[Any, Any]:
+    """Builders of attention layers, and of Mamba layers, which are told more."""
+
+    class Builder:
+        supports_update_block_table = False
+
+        def __init__(self) -> None:
+            """Nothing: there are no layers to look at."""
+
+        def build(self, common_prefix_len: int, common_attn_metadata: Any, **extra: Any) -> None:
+            self.group.build_metadata(common_attn_metadata, **extra)  # type: ignore[attr-defined]
+
+    mamba: Any = module(_RUNNER).Mamba2AttentionMetadataBuilder
+    return Builder, type("MambaBuilder", (Builder, mamba), {"__init__": Builder.__init__})
+
+
+@functools.cache
+def _drafter_kind(method: str) -> Any:
+    """The release's class of drafters. One that is imported only when it drafts may need packages that are not here:
+    then an empty one takes its place.
+    """
+    place, name = _DRAFTERS[method]
+    try:
+        return getattr(module(place), name)
+    except UnknownTarget:
+        if method != "ngram":
+            raise
+    stand_in = sys.modules[place] = ModuleType(place)
+    kind = type(name, (), {})
+    setattr(stand_in, name, kind)
+    return kind
+
+
+def _buffer(size: int, dtype: Any) -> Any:
+    """The release's pair of a buffer on the host and one on the device."""
+    import torch
+
+    return module("vllm.v1.utils").CpuGpuBuffer(size, dtype=dtype, device=torch.device("cpu"), pin_memory=False)
+
+
+def _buffers(rows: int, tokens: int) -> dict[str, Any]:
+    """Those of the runner, by its names."""
+    import torch
+
+    of_rows = (
+        *("prev_num_draft_tokens", "num_accepted_tokens", "num_decode_draft_tokens", "num_scheduled_tokens"),
+        "encoder_seq_lens",
+    )
+    made = {name: _buffer(rows, torch.int32) for name in of_rows}
+    made["prev_positions"] = _buffer(rows, torch.int64)
+    made["discard_request_mask"] = _buffer(rows, torch.bool)
+    made["query_start_loc"] = _buffer(rows + 1, torch.int32)
+    made["input_ids"] = _buffer(tokens, torch.int32)
+    made["req_indices"] = _buffer(tokens, torch.int64)
+    made["is_token_ids"] = _buffer(tokens, torch.bool)
+    made["query_pos"] = _buffer(max(rows + 1, tokens), torch.int64)
+    made["num_accepted_tokens"].np.fill(1)
+    made["num_accepted_tokens"].copy_to_gpu()
+    return made
+
+
+def _drafter(worker: HostWorkerV1) -> Any:
+    """The release's drafter of the configured method, which proposes what the worker says."""
+    import torch
+
+    kind = _drafter_kind(worker.config.spec_method)
+    own = {
+        "__init__": lambda self: None,
+        "propose": lambda self, *values, **named: worker.propose(values),
+        "take_last_draft_probs": _nothing,
+    }
+    drafter = type("Drafter", (kind,), own)()
+    drafter.kv_cache_gid = worker.engine.attention_groups[-1]
+    drafter.supports_mm_inputs = False
+    drafter.backup_next_token_ids = _buffer(worker.config.requests, torch.int32)
+    return drafter
+
+
+def make_runner(worker: HostWorkerV1) -> Any:
+    """A runner that hands the worker what it would launch, and asks it for what a model would give."""
+    _replace_devices()
+    import numpy as np
+    import torch
+
+    engine, config = worker.engine, worker.config
+    device = torch.device("cpu")
+    vllm_config, groups = engine.vllm_config, engine.kv_cache_config.kv_cache_groups
+    rows, tokens = config.requests, config.budget
+    size = max(rows + 1, tokens)
+    runner = module(_RUNNER)
+
+    def dispatch(*, num_tokens: int, **_: Any) -> Any:
+        return runner.CUDAGraphMode.NONE, runner.BatchDescriptor(num_tokens)
+
+    speculative, asynchronous = config.num_spec > 0, config.asynchronous
+    attention_kind, mamba_kind = _builder_kinds()
+    kinds = [mamba_kind if i in engine.mamba_groups else attention_kind for i in range(len(groups))]
+    if getattr(vllm_config, "observability_config", None) is None:
+        object.__setattr__(vllm_config, "observability_config", SimpleNamespace(cudagraph_metrics=False))
+    for name, value in (("enable_prompt_embeds", False), ("is_mm_prefix_lm", False), ("model_arch_config", _MODEL)):
+        object.__setattr__(vllm_config.model_config, name, value)
+    return _runner_kind()(
+        **_buffers(rows, tokens),
+        worker=worker,
+        hidden=torch.zeros(tokens, 1),
+        vllm_config=vllm_config,
+        model_config=vllm_config.model_config,
+        cache_config=vllm_config.cache_config,
+        scheduler_config=vllm_config.scheduler_config,
+        parallel_config=vllm_config.parallel_config,
+        compilation_config=SimpleNamespace(
+            static_forward_context={}, pass_config=SimpleNamespace(enable_sp=False), fast_moe_cold_start=False
+        ),
+        speculative_config=vllm_config.speculative_config,
+        observability_config=SimpleNamespace(cudagraph_metrics=False),
+        lora_config=None,
+        device=device,
+        max_num_reqs=rows,
+        max_model_len=config.length_limit,
+        effective_drafter_max_model_len=config.length_limit,
+        max_num_tokens=tokens,
+        max_encoder_len=0,
+        num_spec_tokens=config.num_spec,
+        prev_num_spec_tokens=config.num_spec,
+        uniform_decode_query_len=1 + config.num_spec,
+        reorder_batch_threshold=1 + config.num_spec,
+        use_async_scheduling=asynchronous,
+        use_async_spec_decode=asynchronous and speculative,
+        kv_cache_config=engine.kv_cache_config,
+        kv_caches=[],
+        attn_groups=[[_Group(kind(), worker.received, i)] for i, kind in enumerate(kinds)],
+        requests={},
+        input_batch=worker.batch,
+        num_prompt_logprobs={},
+        late_interaction_runner=Quiet(),
+        encoder_cache={},
+        mamba_state_idx=worker.mamba_state_idx,
+        _mamba_bufs=SimpleNamespace(preprocess=worker.copy_buffers, postprocess_align=worker.context),
+        _mamba_state_copy_funcs={},
+        model=SimpleNamespace(compute_logits=_nothing, get_mamba_state_copy_func=_nothing),
+        drafter=_drafter(worker) if speculative else None,
+        cudagraph_dispatcher=SimpleNamespace(dispatch=dispatch),
+        positions=torch.zeros(tokens, dtype=torch.int64),
+        is_padding=torch.zeros(tokens, dtype=torch.bool),
+        seq_lens=torch.zeros(rows, dtype=torch.int32),
+        optimistic_seq_lens_cpu=torch.zeros(rows, dtype=torch.int32),
+        num_computed_tokens=torch.zeros(rows, dtype=torch.int32),
+        arange_np=np.arange(size, dtype=np.int64),
+        _arange_scratch=np.empty(size, dtype=np.int64),
+        prepare_inputs_event=Quiet() if asynchronous else None,
+        transfer_event=Quiet(),
+        sampled_token_ids_pinned_cpu=torch.empty((rows, 1), dtype=torch.int64),
+        draft_token_ids_cpu=torch.empty((rows, max(config.num_spec, 1)), dtype=torch.int64),
+        valid_sampled_token_count_cpu=torch.empty(rows, dtype=torch.int32),
+        draft_token_ids_event=Quiet() if speculative else None,
+        num_accepted_tokens_event=worker.landing_event() if speculative else None,
+        draft_token_ids_copy_stream=Quiet(),
+        valid_sampled_token_count_event=Quiet() if speculative and asynchronous else None,
+        valid_sampled_token_count_copy_stream=Quiet(),
+        dcp_world_size=1,
+        dcp_rank=0,
+        uses_xdrope_dim=0,
+        **dict.fromkeys(
+            (
+                *("execute_model_state", "kv_connector_output", "eplb_state", "_pp_recv_work", "lookback_token_ids"),
+                *("_draft_token_ids", "_draft_token_req_ids", "_draft_probs", "_draft_prob_req_ids"),
+                *("valid_sampled_token_count_gpu", "mamba_prev_last_scheduled_idx", "routed_experts_capturer"),
+                *("intermediate_tensors", "_ngram_pinned_idx_buf", "_ngram_pinned_val_buf"),
+            )
+        ),
+        **dict.fromkeys(
+            (
+                *("enable_prompt_embeds", "uses_mrope", "is_pooling_model", "supports_mm_inputs", "is_mm_prefix_lm"),
+                *("broadcast_pp_output", "use_aux_hidden_state_outputs", "cascade_attn_enabled", "calculate_kv_scales"),
+                *(
+                    "routed_experts_initialized",
+                    "check_ep_fault",
+                    "eep_eplb_suppressed",
+                    "is_multimodal_raw_input_only",
+                ),
+            ),
+            False,
+        ),
+    )
+
+
+_MODEL = SimpleNamespace(hidden_size=8, rswa_window=None)
+"""What a model's architecture says that attention metadata ask for."""

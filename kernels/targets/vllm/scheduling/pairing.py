@@ -1,0 +1,101 @@
+"""A pair is two workers on one stream: a release's host code, and our model of it, compared step by step.
+
+The device runs what the host code says. Where the model says anything else, that is a violation: a mistake of the
+model, on which faster runs rest, or one of the host code. Evidence names the row and both values.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from harness.kernels.targets.base import UnknownTarget
+from harness.oracles.meaning.device import NOBODY
+from harness.oracles.meaning.plan import PostprocessInput, StepPlan
+from harness.oracles.meaning.violation import Violation, ViolationFound
+
+DIFFERS = "host-code-differs"
+"""The kind of violation that a disagreement is."""
+
+
+class HostCodeLacks(UnknownTarget):
+    """The host code of a release needs something that was not made for it; the message says what."""
+
+
+def of_both(name: str) -> Any:
+    """A switch that either worker has, set for both."""
+
+    def get(pair: PairedWorkers) -> Any:
+        return getattr(pair.host, name)
+
+    def put(pair: PairedWorkers, value: Any) -> None:
+        setattr(pair.host, name, value)
+        setattr(pair.model, name, value)
+
+    return property(get, put)
+
+
+class PairedWorkers:
+    """See module docstring. `begin`, `end` and `settle` as for either worker; raises ViolationFound."""
+
+    def __init__(self, model: Any, host: Any) -> None:
+        self.model, self.host = model, host
+        self.fuses = host.fuses
+        self.model.checkpoints = self.checkpoints = self.host.checkpoints
+        self._step = 0
+
+    fault = of_both("fault")
+    counts_land_early = of_both("counts_land_early")
+    runs_zero_drafts_as_decodes = of_both("runs_zero_drafts_as_decodes")
+
+    def begin(self, output: Any) -> StepPlan:
+        """From the scheduler's output to what the device runs."""
+        self._step += 1
+        wanted: StepPlan = self.model.begin(output)
+        plan: StepPlan = self.host.begin(output)
+        for name in ("zeroed", "copies"):
+            self._same(name, "the batch", getattr(plan, name), getattr(wanted, name))
+        self._compare("forward pass", plan.rows, wanted.rows)
+        self._compare("advance", plan.starts, wanted.starts)
+        self._compare("precopy", plan.precopy, wanted.precopy)
+        return plan
+
+    def end(self, outcome: dict[str, tuple[int, list[int]]]) -> list[PostprocessInput]:
+        """Take what the sampler accepted; what the postprocess kernel gets."""
+        wanted: list[PostprocessInput] = self.model.end(outcome)
+        inputs: list[PostprocessInput] = self.host.end(outcome)
+        self._compare("postprocess", inputs, wanted)
+        return inputs
+
+    def settle(self, outcome: dict[str, tuple[int, list[int]]], counts: dict[str, int]) -> None:
+        """Keep the accepted counts that postprocess left."""
+        self.model.settle(outcome, counts)
+        self.host.settle(outcome, counts)
+
+    def forget_optimism(self) -> None:
+        """A fix: see either worker."""
+        self.model.forget_optimism()
+        self.host.forget_optimism()
+
+    def has_drafts_of(self, name: str) -> bool:
+        """Whether the device has drafts of a request for its next step."""
+        wanted, found = self.model.has_drafts_of(name), self.host.has_drafts_of(name)
+        self._same("drafts", name, found, wanted)
+        return bool(found)
+
+    def _compare(self, how: str, found: list[Any], wanted: list[Any]) -> None:
+        """Rows of one launch; the first field that differs is the evidence."""
+        if found == wanted:
+            return
+        for row, other in zip(found, wanted, strict=False):
+            for name, held, should in zip(row._fields, row, other, strict=True):
+                request = getattr(other, "request", f"slot {other.slot}")
+                self._same(f"{how}: {name}", request, held, should)
+        self._same(f"{how}: rows", "the batch", len(found), len(wanted))
+
+    def _same(self, what: str, request: str, held: Any, should: Any) -> None:
+        if held != should:
+            self._fail(what, request, held, should)
+
+    def _fail(self, what: str, request: str, held: Any, should: Any) -> NoReturn:
+        said, wanted = f"the host code says {held}", f"{should}, says the model"
+        raise ViolationFound(Violation(DIFFERS, what, self._step, request, -1, -1, -1, NOBODY, said, wanted))

@@ -1,0 +1,128 @@
+"""The V1 pair: the V1 runner's host code beside our model of it (pairing.py).
+
+Beside the plan of each step, both keep state on the host from step to step: it is compared as well, before it can do
+harm. What the layers are told by token, the model has no word for, and is compared with what follows from the rows.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from harness.kernels.targets.vllm.scheduling.engine import Engine
+from harness.kernels.targets.vllm.scheduling.pairing import PairedWorkers, of_both
+from harness.kernels.targets.vllm.scheduling.worker_v1 import WorkerV1
+from harness.kernels.targets.vllm.scheduling.worker_v1_host import HostWorkerV1, Told
+from harness.oracles.meaning.plan import ForwardRow, PostprocessInput, StepPlan
+
+
+class PairedWorkerV1(PairedWorkers):
+    """See module docstring."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(WorkerV1(engine), HostWorkerV1(engine))
+        self.config = engine.config
+        groups = engine.kv_cache_config.kv_cache_groups
+        self._sizes = [int(groups[group].kv_cache_spec.block_size) for group in engine.attention_groups]
+        self._known: dict[str, dict[int, int]] = {}
+        self._rows: list[ForwardRow] = []
+        self._output: Any = None
+
+    settles_counts = of_both("settles_counts")
+    keeps_accepted = of_both("keeps_accepted")
+
+    def begin(self, output: Any) -> StepPlan:
+        """From the scheduler's output to what the device runs."""
+        self.model._patch()  # the host worker has put its own in the place
+        for new in output.scheduled_new_reqs:
+            self._known[new.req_id] = dict(enumerate(new.prompt_token_ids))
+        plan = super().begin(output)
+        self._rows, self._output = plan.rows, output
+        self._compare_hosts("before the forward pass")
+        if plan.rows:
+            count = len(plan.rows)
+            batch = self.model.batch
+            prefills = (batch.num_computed_tokens_cpu[:count] < batch.num_prompt_tokens[:count]).tolist()
+            for row, told, prefilling in zip(plan.rows, self.host.told, prefills, strict=True):
+                self._same("prefilling", row.request, told.prefilling, prefilling)
+                self._compare_places(row, told)
+        return plan
+
+    def _compare_places(self, row: ForwardRow, told: Told) -> None:
+        positions = list(range(row.computed, row.computed + row.scheduled))
+        self._same("positions", row.request, told.positions, positions)
+        for size, table, slots in zip(self._sizes, row.attention, told.slots, strict=True):
+            if positions[-1] // size < len(table):
+                wanted = [table[position // size] * size + position % size for position in positions]
+                self._same("slot mapping", row.request, slots, wanted)
+
+    def _compare_hosts(self, when: str) -> None:
+        """What both keep on the host from step to step."""
+        found, wanted = _host_state(self.host), _host_state(self.model)
+        for name, held in found.items():
+            should = wanted[name]
+            for request in should if held != should and held.keys() == should.keys() else ():
+                self._same(f"{name}, {when}", request, held[request], should[request])
+            self._same(f"{name}, {when}", "the batch", held, should)
+
+    def end(self, outcome: dict[str, tuple[int, list[int]]]) -> list[PostprocessInput]:
+        """Take what the sampler accepted; what the postprocess kernel gets."""
+        self._compare_tokens()
+        inputs = super().end(outcome)
+        for row in self._rows:
+            known, start = self._known[row.request], row.computed + row.scheduled - row.drafts
+            for i, token in enumerate(outcome[row.request][1]):
+                known[start + i] = token
+        return inputs
+
+    def _compare_tokens(self) -> None:
+        """The tokens of each row: the request's, then drafts. Only now are the positions known to be right."""
+        for row, told in zip(self._rows, self.host.told, strict=True):
+            known, end = self._known[row.request], row.computed + row.scheduled - row.drafts
+            wanted = [known.get(position) for position in range(row.computed, end)]
+            drafts = self._output.scheduled_spec_decode_tokens.get(row.request, ())
+            if not self.config.asynchronous and min(drafts, default=-1) >= 0:  # negative ones are padding
+                wanted += drafts
+            self._same("tokens", row.request, told.tokens[: len(wanted)], wanted)
+
+    def settle(self, outcome: dict[str, tuple[int, list[int]]], counts: dict[str, int]) -> None:
+        """Keep the accepted counts that postprocess left."""
+        super().settle(outcome, counts)
+        self._compare_hosts("after the sampler")
+        for name, held, should in zip(
+            ("accepted counts copied to the host", "counts of sampled tokens", "requests with drafts"),
+            (self.host.landing(), self.host.sampled_counts(), self.host.drafted()),
+            (self.model._landing, self._sampled_counts(), self._drafted()),
+            strict=True,
+        ):
+            self._same(name, "the batch", held, should)
+
+    def _sampled_counts(self) -> list[int]:
+        """How many tokens of each row are valid, which an asynchronous engine corrects its counts by."""
+        asynchronous = self.config.asynchronous and self.config.num_spec
+        return self.model._previous_counts if asynchronous else []
+
+    def _drafted(self) -> dict[str, int]:
+        """How many drafts a synchronous engine hands to the scheduler, of which requests."""
+        if self.config.asynchronous or not self.config.num_spec:
+            return {}
+        return {row.request: self.config.num_spec for row in self._rows if row.samples}
+
+
+def _host_state(worker: WorkerV1) -> dict[str, dict[str, Any]]:
+    """Counts that the host keeps, by request."""
+    batch, states = worker.batch, worker._runner.requests
+    rows = dict(batch.req_id_to_index)
+    return {
+        "rows": rows,
+        "computed tokens in the batch": _of_rows(batch.num_computed_tokens_cpu, rows),
+        "tokens in the batch": _of_rows(batch.num_tokens_no_spec, rows),
+        "computed tokens": {name: int(state.num_computed_tokens) for name, state in states.items()},
+        "outputs": {name: len(state.output_token_ids) for name, state in states.items()},
+        "drafts before": {name: state.prev_num_draft_len for name, state in states.items()},
+        "state columns": {name: int(column) for name, column in worker.mamba_state_idx.items()},
+        "previous rows": dict(batch.prev_req_id_to_index or {}),
+    }
+
+
+def _of_rows(array: Any, rows: dict[str, int]) -> dict[str, int]:
+    return {name: int(array[row]) for name, row in rows.items()}
