@@ -70,7 +70,7 @@ def serve(connection: Connection, target: str, beside: Beside) -> None:
             connection.send(("refused", " ".join(str(error).split())))
         except _NotKept as error:
             connection.send(("unsaved", error.args))
-        except Exception:
+        except (Exception, SystemExit):  # an exit that is nobody's finding would end the child without a word
             connection.send(("error", traceback.format_exc()))
 
 

@@ -119,11 +119,13 @@ class SequenceProcess:
                 return lost_result(content, self.last_words)
 
     def without_effect(self, fixes: tuple[str, ...]) -> list[str]:
-        """Those of `fixes` that change nothing in this release. Raises WorkerError, also for a child that is lost."""
+        """Those of `fixes` that are known to change nothing in this release: none if the child is lost on the way.
+        Raises WorkerError."""
         self._send(-1, ("effects", fixes))
         kind, content = self.receive()
-        if kind != "effects":
-            raise WorkerError(f"{self.last_words}\nunexpected {kind!r} when asked about fixes: {content}".lstrip())
+        if kind == "lost":
+            self._on_notice(f"a child was lost while it built an engine ({content}): which fixes act here is not known")
+            return []
         names: list[str] = content
         return names
 

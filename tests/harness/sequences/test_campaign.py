@@ -69,6 +69,7 @@ class Table:
         self.wrong: set[int] = set()
         self.broken: set[int] = set()
         self.breaks_on_others = False
+        self.mistake: BaseException = IndexError("a mistake of ours")
         self.asked: list[int] = []
         self.counters: dict[str, int] = {}
         self._indices = {encode_sequence(sequence_at(RECIPE, index)): index for index in range(COUNT)}
@@ -77,7 +78,7 @@ class Table:
         index = self._indices.get(encode_sequence(case), -1)
         self.asked.append(index)
         if index in self.broken or (index < 0 and self.breaks_on_others):
-            raise IndexError("a mistake of ours")
+            raise self.mistake
         violation = None
         if index in self.wrong or index < 0:
             violation = Violation("wrong-state-read", "conv", 3, "request 1", 1, 2, 3, NOBODY, "this", "that")
@@ -131,6 +132,13 @@ def test_what_the_harness_cannot_run_is_kept_and_the_campaign_goes_on(table: Tab
     mended, _ = finish(settings(tmp_path, resume=True))
     assert mended.exit_status == 1
     assert same(mended, whole), "a mended harness runs what it could not before"
+
+
+def test_an_exit_of_ours_is_a_failure_of_the_harness(table: Table, tmp_path: Path) -> None:
+    table.broken, table.mistake = {3}, SystemExit(0)
+    summary, told = finish(settings(tmp_path))
+    assert (summary.sequences, summary.harness_failures, summary.exit_status) == (COUNT - 1, 1, 4)
+    assert any("the harness itself failed in sequence 3: SystemExit: 0" in line for line in told)
 
 
 def test_a_harness_that_fails_again_and_again_ends_the_campaign(table: Table, tmp_path: Path) -> None:

@@ -43,8 +43,8 @@ class ReleaseLacks(Exception):
 class Engine:
     """One engine of the loaded release.
 
-    Raises ReleaseLacks if the configuration asks for what the release lacks, or refuses by an assertion or a ValueError
-    of its own when an engine starts.
+    Raises ReleaseLacks if the configuration asks for what the release lacks, or refuses by an assertion, a ValueError
+    or an exit of its own when an engine starts.
     """
 
     def __init__(self, config: SequenceConfig) -> None:
@@ -62,7 +62,7 @@ class Engine:
         try:
             self.scheduler_block_size, self.hash_block_size = self._block_sizes()
             self.scheduler = self._make_scheduler()
-        except (AssertionError, ValueError, NotImplementedError) as error:
+        except (AssertionError, ValueError, NotImplementedError, SystemExit) as error:
             if not _is_production(error):
                 raise
             raise ReleaseLacks(f"the release refuses to start: {_without_numbers(error)}") from error
@@ -339,7 +339,7 @@ def bare_spec(kind: Any, **values: Any) -> Any:
     return kind(**accepted(kind, values))
 
 
-def _is_production(error: Exception) -> bool:
+def _is_production(error: BaseException) -> bool:
     """Whether code of the release raised it."""
     step = error.__traceback__
     while step is not None and step.tb_next is not None:
@@ -347,13 +347,15 @@ def _is_production(error: Exception) -> bool:
     return step is not None and str(step.tb_frame.f_globals.get("__name__", "")).startswith("vllm.")
 
 
-def _without_numbers(error: Exception) -> str:
+def _without_numbers(error: BaseException) -> str:
     """What an error says. Sizes are left out: equal reasons count as one."""
-    said = " ".join(str(error).split()) or f"{type(error).__name__} in {_place(error)}"
+    said = " ".join(str(error).split())
+    if not said or isinstance(error, SystemExit):  # an exit says no more than its status
+        said = f"{type(error).__name__} in {_place(error)}"
     return re.sub(r"\d+(, \d+)*", "N", said)[:200]
 
 
-def _place(error: Exception) -> str:
+def _place(error: BaseException) -> str:
     """The function of the release in which it was raised, and the line's text: an assertion may say nothing."""
     step = traceback.extract_tb(error.__traceback__)[-1]
     return f"{step.name}: {step.line}"

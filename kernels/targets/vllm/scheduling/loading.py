@@ -56,6 +56,6 @@ def module(name: str) -> Any:
     """A module of the loaded release. Raises UnknownTarget, with one line, if it does not import."""
     try:
         return importlib.import_module(name)
-    except Exception as error:  # whatever an import runs into is the same to a user: this does not load here
+    except (Exception, SystemExit) as error:  # whatever an import runs into: this does not load here
         reason = " ".join(str(error).split())[:200]
         raise UnknownTarget(f"{name} does not import here: {type(error).__name__}: {reason}") from error
