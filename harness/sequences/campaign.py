@@ -41,6 +41,10 @@ that, one that loses every second 3 in 100."""
 
 JOURNAL = "sequences.journal"
 
+_FAILURES = "harness-failures"
+_WRITTEN = ("sequence-*.json", f"{AS_DRAWN}/sequence-*.json", f"{_FAILURES}/*-sequence-*")
+"""What a campaign of sequences leaves in its folder beside the journal; one of kernel cases may write there as well."""
+
 
 class SequenceCampaign:
     """Runs once. `say` takes lines for the user as they come, `notice` those that are no results (default: `say`).
@@ -55,7 +59,7 @@ class SequenceCampaign:
         self._journal = Journal(settings.out / JOURNAL, identity_of(settings))
         self._earlier = self._journal.read() if settings.resume else None
         self._entries: dict[int, Entry] = {}
-        self._failures = HarnessFailures(settings.out / "harness-failures", settings.recipe.seed, noun="sequence")
+        self._failures = HarnessFailures(settings.out / _FAILURES, settings.recipe.seed, noun="sequence")
         self._findings = Findings(settings, say, self._notice, self._fail)
         self._next = 0
         self._losses = 0
@@ -89,9 +93,9 @@ class SequenceCampaign:
             self._start = time.monotonic()
             if earlier is not None:
                 self._notice(_where_it_goes_on(earlier))
-            aside = journal.open(go_on=earlier is not None)
+            aside = journal.open(go_on=earlier is not None, beside=_WRITTEN)
             if aside is not None:
-                self._notice(f"the journal of an earlier campaign, {settings.out / JOURNAL}, is {aside} from now on")
+                self._notice(f"what an earlier campaign left in {settings.out} is in {aside} from now on")
             self._take_over(children[0], earlier or [])
             self._end_if_hopeless()
             for entry in self._judge_all(children):

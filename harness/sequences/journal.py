@@ -10,6 +10,7 @@ import errno
 import fcntl
 import itertools
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, BinaryIO
 
@@ -17,6 +18,9 @@ import msgspec
 from msgspec import Meta
 
 from harness.campaign.saving import NotSaved
+
+EARLIER = "earlier"
+"""How folders of earlier campaigns are called, with a number behind it."""
 
 
 class CannotGoOn(Exception):
@@ -71,8 +75,9 @@ class Journal:
         different = [name for name in {**here, **there} if here.get(name) != there.get(name)]
         return "; ".join(f"{name} {_told(there.get(name))}, not {_told(here.get(name))}" for name in different)
 
-    def open(self, *, go_on: bool) -> Path | None:
-        """Start writing: after what is there, or anew, and then what was there stays under the name that is returned.
+    def open(self, *, go_on: bool, beside: Sequence[str] = ()) -> Path | None:
+        """Start writing: after what is there, or anew. Then what was there is moved to a folder of its own, which is
+        returned: the journal, and beside it all files that the patterns `beside` name.
 
         Raises NotSaved, also while another campaign writes there.
         """
@@ -80,8 +85,7 @@ class Journal:
         try:
             if not go_on and self._path.exists():
                 with self._locked():
-                    aside = self._unused_name()
-                    self._path.rename(aside)
+                    aside = self._move_aside(beside)
             self._stream = self._locked()
             self._stream.truncate(self._path.read_bytes().rfind(b"\n") + 1)
         except OSError as error:
@@ -102,9 +106,16 @@ class Journal:
             raise NotSaved(what, taken) from None
         return stream
 
-    def _unused_name(self) -> Path:
-        numbered = (self._path.with_name(f"{self._path.name}.{number}") for number in itertools.count(1))
-        return next(path for path in numbered if not path.exists())
+    def _move_aside(self, beside: Sequence[str]) -> Path:
+        """The journal goes last: a kill in between leaves a campaign that can be gone on with, or moved again."""
+        home = self._path.parent
+        folder = next(path for number in itertools.count(1) if not (path := home / f"{EARLIER}.{number}").exists())
+        folder.mkdir()
+        for path in [path for pattern in beside for path in sorted(home.glob(pattern))] + [self._path]:
+            there = folder / path.relative_to(home)
+            there.parent.mkdir(exist_ok=True)
+            path.rename(there)
+        return folder
 
     def append(self, entry: Entry) -> None:
         """Raises NotSaved."""

@@ -294,15 +294,33 @@ def test_nor_from_none(table: Table, tmp_path: Path, holds: bytes | None) -> Non
     assert out.exists() == (holds is not None)
 
 
-def test_a_new_campaign_keeps_the_journal_that_is_there(table: Table, tmp_path: Path) -> None:
-    journals = []
+def test_a_new_campaign_moves_what_is_there_aside(table: Table, tmp_path: Path) -> None:
+    """Whole: the earlier one can be gone on with from where it is. What is no campaign's of sequences stays."""
+    table.wrong, table.broken = {1, 4}, {2}
+    others = [tmp_path / "wrong-group.json", tmp_path / AS_DRAWN / "wrong-group.json", tmp_path / "sequence.txt"]
+    (tmp_path / AS_DRAWN).mkdir()
+    for path in others:
+        path.write_text("something else")
+    left, summaries = [], []
     for number in range(3):
-        _, told = finish(settings(tmp_path, sequences=number + 1))
+        summary, told = finish(settings(tmp_path, sequences=5 - number, controls=ALIKE))
         aside = [line for line in told if "an earlier campaign" in line]
-        assert len(aside) == (number > 0)
-        assert all(line.endswith(f"{JOURNAL}.{number} from now on") for line in aside)
-        journals.append((tmp_path / JOURNAL).read_bytes())
-    assert [(tmp_path / f"{JOURNAL}.{number}").read_bytes() for number in (1, 2)] == journals[:2]
+        where = f"what an earlier campaign left in {tmp_path} is in {tmp_path / f'earlier.{number}'} from now on"
+        assert aside == ([where] if number else [])
+        kept = (path for path in tmp_path.rglob("*") if path.is_file() and path not in others)
+        files = {path.relative_to(tmp_path): path.read_bytes() for path in kept if "earlier." not in str(path)}
+        assert len(files) == 5, "a journal, a finding twice, and a failure with its sequence"
+        left.append(files)
+        summaries.append(summary)
+    for number in (1, 2):
+        folder = tmp_path / f"earlier.{number}"
+        found = {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        assert found == left[number - 1]
+    assert all(path.read_text() == "something else" for path in others)
+    table.broken = set()
+    again, _ = finish(settings(tmp_path / "earlier.1", sequences=6, resume=True, controls=ALIKE))
+    assert (again.sequences, again.harness_failures) == (6, 0)
+    assert [one.first_sequence for one in again.findings] == [1]
 
 
 def test_a_finding_is_saved_before_anything_else(table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,8 +32,8 @@ def test_nothing_goes_on_from_a_torn_first_line(tmp_path: Path, torn: bytes) -> 
     journal = Journal(path, {"a": 1})
     with pytest.raises(CannotGoOn):
         journal.read()
-    assert journal.open(go_on=False) == tmp_path / "journal.1"
-    assert (tmp_path / "journal.1").read_bytes() == torn
+    assert journal.open(go_on=False) == tmp_path / "earlier.1"
+    assert (tmp_path / "earlier.1" / "journal").read_bytes() == torn
     journal.append(ENTRY)
     journal.close()
     assert path.read_bytes().startswith(HEAD)
