@@ -66,8 +66,8 @@ def measure(
     finally:
         for child in children:
             child.close()
-    for runner in ("V1", "V2"):
-        alone = [[pair for pair in results if pair[0] % HOST_EVERY] for results in found[runner]]
+    for runner, every in HOST_EVERY.items():
+        alone = [[pair for pair in results if pair[0] % every] for results in found[runner]]
         found[f"{runner}, our model of the host code alone"] = alone
     return [_speed(name, of_rounds) for name, of_rounds in found.items() if any(of_rounds)]
 

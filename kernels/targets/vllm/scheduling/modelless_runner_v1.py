@@ -85,9 +85,12 @@ class _Torch:
 
 @functools.cache
 def _replace_devices() -> None:
-    """Once: launches, streams, and the few functions that would reach for layers."""
+    """Once: launches, streams, compilers, and the few functions that would reach for layers."""
+    import torch
+
     replace_launches()
     without_pinned_memory()
+    torch.compiler.set_stance("force_eager")  # a function of ten small tensors is not worth seconds of compiling
     runner = module(_RUNNER)
     runner.torch = _Torch(runner.torch)
     runner.set_forward_context = lambda *_, **__: contextlib.nullcontext()
