@@ -10,6 +10,7 @@ from typing import Any, TextIO, get_args, get_type_hints
 import msgspec
 import typer
 
+from harness.case import InvalidCase
 from harness.cli import options
 from harness.cli.main import Interrupted
 from harness.reports.console import printable
@@ -229,8 +230,8 @@ def replay_sequence(
     from harness.sequences.process import SequenceProcess
     from harness.sequences.verdicts import signature_of
 
-    chosen = _target_of(repro, target)
-    with SequenceProcess(chosen, _beside(repro, target, executor), limit) as child:
+    chosen, beside = _where(file, repro, target, executor)
+    with SequenceProcess(chosen, beside, limit) as child:
         child.wait_ready()
         result = child.check(repro.sequence, _controls(repro))
     answer = "FAILED" if result.violation else "SKIPPED" if result.skipped else "FIXED"
@@ -258,8 +259,8 @@ def shrink_sequence_file(
     from harness.sequences.shrinking import shrink_sequence
     from harness.sequences.verdicts import evidence_of, signature_of
 
-    chosen, controls = _target_of(repro, target), _controls(repro)
-    with SequenceProcess(chosen, _beside(repro, target)) as child:
+    (chosen, beside), controls = _where(file, repro, target), _controls(repro)
+    with SequenceProcess(chosen, beside) as child:
         child.wait_ready()
         result = child.check(repro.sequence, controls)
         if result.violation is None:
@@ -295,10 +296,22 @@ def shrink_sequence_file(
     return 1
 
 
+def _where(file: Path, repro: SequenceRepro, target: str | None, executor: str | None = None) -> tuple[str, Any]:
+    """The target that a file runs on, and what runs beside it. Raises InvalidCase, which names the file, or
+    UnknownTarget."""
+    from harness.repro import naming
+
+    with naming(file):
+        return _target_of(repro, target), _beside(repro, target, executor)
+
+
 def _target_of(repro: SequenceRepro, target: str | None) -> str:
     from harness.repro.replay import unnamed_target
 
     name = sequence_target(target.partition("+")[0]) if target is not None else repro.origin.target
+    if target is None and name.partition("+")[0] in ("", "builtin"):
+        on = f"{name!r}, which has no scheduler" if name else "no target"
+        raise InvalidCase(f"the file's origin names {on}: say with --target on which release the sequence is to run")
     if target is None and not name.startswith("vllm=="):
         raise unnamed_target(name)
     require(name)

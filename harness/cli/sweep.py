@@ -59,6 +59,7 @@ def sweep(
 
     chosen = select(targets)
     repros = [(file, _read(file)) for file in _files(files)]
+    _check_packages(chosen, [repro for _, repro in repros])
     _announce_downloads(chosen, [repro for _, repro in repros])
     try:
         results = sweeping.sweep(
@@ -83,6 +84,25 @@ def sweep(
     else:
         reporting.print_table(results)
     sys.exit(status)
+
+
+def _check_packages(targets: Sequence[str], repros: Sequence[Repro | SequenceRepro]) -> None:
+    """Tell once, not for each release, what step sequences lack here. Raises UnknownTarget if nothing else was asked
+    for."""
+    from harness.kernels.targets.base import UnknownTarget
+    from harness.kernels.targets.vllm.scheduling.sources import require_packages
+    from harness.repro import Repro
+    from harness.sequences.sweeping import cannot_be_driven
+
+    kernels = [isinstance(repro, Repro) for repro in repros]
+    if all(kernels) or all(cannot_be_driven(target) is not None for target in targets):
+        return
+    try:
+        require_packages()
+    except UnknownTarget as missing:
+        if not any(kernels):
+            raise
+        options.announce(str(missing))
 
 
 def _announce_downloads(targets: Sequence[str], repros: Sequence[Repro | SequenceRepro]) -> None:

@@ -21,6 +21,8 @@ from harness.sequences.process import SequenceProcess
 from harness.sequences.result import RunResult
 from harness.sequences.verdicts import signature_of
 
+PACKAGES_MISSING = "step sequences cannot run here: packages are missing"
+
 
 def cannot_be_driven(target: str) -> str | None:
     """Why a target has no scheduler that the harness can drive; None if it may have one. Quick, and downloads
@@ -48,6 +50,10 @@ def ask_sequences(
     left = set(range(len(repros)))
     try:
         require_packages()
+    except UnknownTarget:  # whoever sweeps is told once what to install
+        yield from ((row, error_of(target, PACKAGES_MISSING, BAD_TARGET)) for row in range(len(repros)))
+        return
+    try:
         origin = whole_tree(name, announce).origin
         for kernels in (None, KernelChoice(target, executor)):
             rows = {row: repro for row, repro in enumerate(repros) if (repro.kernels is None) == (kernels is None)}

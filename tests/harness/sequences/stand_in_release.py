@@ -3,7 +3,8 @@
 Run as a script with the arguments of a `harness` command; children are started by it too. The real one takes ten
 seconds to load, and what is done to processes here does not depend on it. HOW is an environment variable, `hang:3`
 (sequence 3 of SEED does not end), `crash:3`, `exit:3`, `skip:3`, `break:3` (a mistake of ours), `slow:N` (each takes N
-milliseconds), `load:N` (loading does), `refuse:0.31.0` (that release cannot be driven), comma-separated.
+milliseconds), `load:N` (loading does), `refuse:0.31.0` (that release cannot be driven), `lacks` (packages are missing),
+comma-separated.
 """
 
 from __future__ import annotations
@@ -33,9 +34,12 @@ CHILD = "serve"
 def main() -> None:
     tree = WholeTree(Path(__file__).parent, "a stand-in")
     SequenceProcess.SERVES = (__file__, CHILD)
-    sources.require_packages = lambda: None
     sources.whole_tree = lambda name, announce=None: tree  # type: ignore[misc]
     how = [part.partition(":") for part in os.environ.get(HOW, "").split(",") if part]
+    if any(kind == "lacks" for kind, _, _ in how):
+        sources.REQUIRED = ("no_such_package",)
+    else:
+        sources.require_packages = lambda: None
     refused = [f"vllm=={value}" for kind, _, value in how if kind == "refuse"]
 
     def load(name: str) -> WholeTree:

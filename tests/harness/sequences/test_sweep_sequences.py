@@ -10,12 +10,16 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harness.check.outcome import Evidence, Signature
-from harness.repro import Origin, write_repro
-from harness.repro.sequences import SequenceRepro
+from harness.cli.sweep import _check_packages
+from harness.kernels.targets.vllm.scheduling import sources
+from harness.repro import Origin, read_repro, write_repro
+from harness.repro.sequences import SequenceRepro, read_sequence_repro
 from harness.sequences.recipe import SequenceRecipe, sequence_at
+from harness.sequences.sweeping import ask_sequences
 
 ROOT = Path(__file__).resolve().parents[3]
 CORPUS = ROOT / "corpus"
@@ -25,11 +29,11 @@ SEED = 5
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
-def swept(folder: Path, *arguments: object, how: str = "") -> subprocess.CompletedProcess[str]:
-    """`harness sweep` where the stand-in takes the place of releases."""
+def swept(folder: Path, *arguments: object, how: str = "", command: str = "sweep") -> subprocess.CompletedProcess[str]:
+    """`harness sweep`, or another command, where the stand-in takes the place of releases."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     return subprocess.run(
-        [sys.executable, "-P", str(STAND_IN), "sweep", str(folder), *map(str, arguments)],
+        [sys.executable, "-P", str(STAND_IN), command, str(folder), *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": path, "STAND_IN": how},
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -96,6 +100,50 @@ def test_one_file_costs_the_others_nothing(folder: Path) -> None:
         ("FAILED", False, 1),
     ]
     assert rows[1]["detail"] == "IndexError: a mistake of ours"
+
+
+def test_missing_packages_are_told_once(folder: Path) -> None:
+    done = swept(folder, "-t", "vllm==0.31.0,vllm==0.32.0,vllm==0.33.0", how="lacks")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith("harness: step sequences drive vLLM's own scheduler, which imports no_such_package: ")
+    assert swept(folder, "-t", "builtin", "--json", how="lacks").returncode == 3, "nothing of it was asked for"
+
+
+def test_kernel_cases_are_swept_without_them(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sources, "REQUIRED", ("no_such_package",))
+    sequence = read_sequence_repro(folder / "4.json")
+    assert sequence is not None
+    targets = ["vllm==0.32.0", "vllm==0.33.0"]
+    _check_packages(targets, [read_repro(CORPUS / "shift-within-block-sd.json"), sequence])
+    assert capsys.readouterr().err.count("install the extra") == 1
+    for target in targets:
+        ((row, answer),) = ask_sequences(target, [sequence], "native", 1.0, lambda _: None)
+        assert (row, answer.answer, answer.status) == (0, "ERROR", 2)
+        assert answer.detail == "step sequences cannot run here: packages are missing"
+
+
+@pytest.mark.parametrize("command", ["replay", "shrink"])
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("", "names no target: say"),
+        ("builtin", "names 'builtin', which has no scheduler: say"),
+        ("builtin+wrong-group", "names 'builtin+wrong-group', which has no scheduler: say"),
+        ("path:/tmp", "was found on 'path:/tmp', and a file may not choose"),
+    ],
+)
+def test_a_file_that_names_no_scheduler_asks_for_one(folder: Path, command: str, target: str, said: str) -> None:
+    file = folder / "4.json"
+    repro = read_sequence_repro(file)
+    assert repro is not None
+    origin = msgspec.structs.replace(repro.origin, target=target)
+    write_repro(file, msgspec.structs.replace(repro, origin=origin))
+    done = swept(file, command=command)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert done.stderr.startswith(f"harness: {file}: the file")
+    assert said in done.stderr
 
 
 def test_answers_come_as_they_are_known_and_ctrl_c_prints_them(folder: Path) -> None:
