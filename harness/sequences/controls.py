@@ -7,14 +7,13 @@ run with the suspect rule switched.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import msgspec
 
 from harness.case.problem import InvalidCase
 from harness.generators.sequences.configurations import Pins
-from harness.sequences.fixes import ENGINE_FIXES
+from harness.sequences.fixes import CHANGES, wrap_split
 from harness.suggestions import unknown
 
 
@@ -84,90 +83,10 @@ class Controls(msgspec.Struct, frozen=True, kw_only=True):
 
     def apply(self, engine: Any, worker: Any) -> None:
         """Change one engine and its worker."""
-        if "chunk-off-grid" in self.faults:
-            _wrap_split(engine, lambda split, request, tokens, *hits: tokens)
         for fault in self.faults:
+            if fault == "chunk-off-grid":
+                wrap_split(engine, lambda split, request, tokens, *hits: tokens)
             worker.fault = fault
-        if "split-block-size" in self.fixes:
-            _wrap_split(engine, _with_mamba_block_size(engine))
-        if "realign-chunks" in self.fixes:
-            _wrap_split(engine, _realigned(engine))
-        if "forget-unscheduled" in self.fixes:
-            _forget_unscheduled(engine)
-        for name, change in ENGINE_FIXES.items():
+        for name, change in CHANGES.items():
             if name in self.fixes:
-                change(engine)
-        if "keep-accepted" in self.fixes:
-            worker.keeps_accepted = True
-        if "settled-counts" in self.fixes:
-            worker.settles_counts = True
-        if "export-with-block" in self.fixes:
-            worker.checkpoints.only_with_block = True
-        if "fresh-rows" in self.fixes:
-            worker.pads_fresh_rows = False
-        if "zero-draft-rows" in self.fixes:
-            worker.runs_zero_drafts_as_decodes = True
-        if "padded-prompt-tails" in self.fixes:
-            worker.runs_one_token_as_decode = True
-        if "mamba-columns" in self.fixes:
-            worker.seeds_mamba_columns = True
-
-
-def _wrap_split(engine: Any, rule: Callable[..., int]) -> None:
-    """Let `rule` decide how prefill chunks are cut; it gets production's function first."""
-    scheduler = engine.scheduler
-    split = scheduler._mamba_block_aligned_split
-    scheduler._mamba_block_aligned_split = lambda request, tokens, *hits, **named: rule(
-        split, request, tokens, *hits, *named.values()
-    )
-
-
-def _with_mamba_block_size(engine: Any) -> Callable[..., int]:
-    cache, size = engine.scheduler.cache_config, engine.config.block_size
-
-    def rule(split: Callable[..., int], *arguments: Any) -> int:
-        smallest = cache.block_size
-        cache.block_size = size
-        try:
-            return int(split(*arguments))
-        finally:
-            cache.block_size = smallest
-
-    return rule
-
-
-def _realigned(engine: Any) -> Callable[..., int]:
-    """Only a chunk that may export a checkpoint, the last of a prefill: whatever else passes a boundary is another
-    issue."""
-    size = engine.config.block_size
-
-    def rule(split: Callable[..., int], request: Any, tokens: int, *hits: int) -> int:
-        found = int(split(request, tokens, *hits))
-        start = int(request.num_computed_tokens) + sum(hits)
-        prefill_end = max(request.num_prompt_tokens, request.num_tokens - 1)
-        if not start < prefill_end <= start + tokens or start % size == 0:
-            return found
-        grid: int = size - start % size
-        return min(found, grid)
-
-    return rule
-
-
-def _forget_unscheduled(engine: Any) -> None:
-    """Evict what was cached for tokens of a request that are not computed once it is preempted."""
-    scheduler, manager = engine.scheduler, engine.manager
-    preempt = scheduler._preempt_request
-
-    def wrapped(request: Any, *arguments: Any, **named: Any) -> None:
-        computed = request.num_computed_tokens
-        blocks = {
-            block.block_id
-            for group in manager.get_blocks(request.request_id).blocks
-            for block in group
-            if block.block_hash is not None and (getattr(block, "block_hash_num_tokens", None) or 0) > computed
-        }
-        preempt(request, *arguments, **named)
-        if blocks:
-            manager.evict_blocks(blocks)
-
-    scheduler._preempt_request = wrapped
+                change(engine, worker)

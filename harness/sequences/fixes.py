@@ -1,4 +1,4 @@
-"""Engine fixes change the block managers of an engine: each takes one known issue out, and does nothing else.
+"""Fixes change an engine and its worker: each takes one known issue out, and does nothing else.
 
 Some are the rule of a later release, others the least that makes the issue go away. Where a release has not the
 function that a fix changes, it has not the issue either, and stays as it is.
@@ -197,13 +197,98 @@ def _align_eagle_chunks(engine: Any) -> None:
     scheduler._mamba_block_aligned_split = wrapped
 
 
-ENGINE_FIXES: dict[str, Callable[[Any], None]] = {
-    "defer-fresh-sources": _defer_fresh_sources,
-    "tails-of-prompts": _tails_of_prompts,
-    "whole-padding": _whole_padding,
-    "padding-below-limit": _padding_below_limit,
-    "truncated-hits": _truncate_every_hit,
-    "aligned-eagle-chunks": _align_eagle_chunks,
-    "relocate-at-checkpoints": _relocate_at_checkpoints,
+def wrap_split(engine: Any, rule: Callable[..., int]) -> None:
+    """Let `rule` decide how prefill chunks are cut; it gets production's function first."""
+    scheduler = engine.scheduler
+    split = scheduler._mamba_block_aligned_split
+    scheduler._mamba_block_aligned_split = lambda request, tokens, *hits, **named: rule(
+        split, request, tokens, *hits, *named.values()
+    )
+
+
+def _split_in_mamba_blocks(engine: Any) -> None:
+    cache, size = engine.scheduler.cache_config, engine.config.block_size
+
+    def rule(split: Callable[..., int], *arguments: Any) -> int:
+        smallest = cache.block_size
+        cache.block_size = size
+        try:
+            return int(split(*arguments))
+        finally:
+            cache.block_size = smallest
+
+    wrap_split(engine, rule)
+
+
+def _realign_chunks(engine: Any) -> None:
+    """Only a chunk that may export a checkpoint, the last of a prefill: whatever else passes a boundary is another
+    issue."""
+    size = engine.config.block_size
+
+    def rule(split: Callable[..., int], request: Any, tokens: int, *hits: int) -> int:
+        found = int(split(request, tokens, *hits))
+        start = int(request.num_computed_tokens) + sum(hits)
+        prefill_end = max(request.num_prompt_tokens, request.num_tokens - 1)
+        if not start < prefill_end <= start + tokens or start % size == 0:
+            return found
+        grid: int = size - start % size
+        return min(found, grid)
+
+    wrap_split(engine, rule)
+
+
+def _forget_unscheduled(engine: Any) -> None:
+    """Evict what was cached for tokens of a request that are not computed once it is preempted."""
+    scheduler, manager = engine.scheduler, engine.manager
+    preempt = scheduler._preempt_request
+
+    def wrapped(request: Any, *arguments: Any, **named: Any) -> None:
+        computed = request.num_computed_tokens
+        blocks = {
+            block.block_id
+            for group in manager.get_blocks(request.request_id).blocks
+            for block in group
+            if block.block_hash is not None and (getattr(block, "block_hash_num_tokens", None) or 0) > computed
+        }
+        preempt(request, *arguments, **named)
+        if blocks:
+            manager.evict_blocks(blocks)
+
+    scheduler._preempt_request = wrapped
+
+
+Change = Callable[[Any, Any], None]
+"""Of an engine and its worker."""
+
+
+def _engine(change: Callable[[Any], None]) -> Change:
+    return lambda engine, worker: change(engine)
+
+
+def _worker(name: str, value: bool) -> Change:
+    """A switch of our model of the runner, or of what the layers do, which has it where the issue can be."""
+    *path, attribute = name.split(".")
+    return lambda engine, worker: setattr(functools.reduce(getattr, path, worker), attribute, value)
+
+
+CHANGES: dict[str, Change] = {
+    "split-block-size": _engine(_split_in_mamba_blocks),
+    "realign-chunks": _engine(_realign_chunks),
+    "forget-unscheduled": _engine(_forget_unscheduled),
+    "defer-fresh-sources": _engine(_defer_fresh_sources),
+    "tails-of-prompts": _engine(_tails_of_prompts),
+    "whole-padding": _engine(_whole_padding),
+    "padding-below-limit": _engine(_padding_below_limit),
+    "truncated-hits": _engine(_truncate_every_hit),
+    "aligned-eagle-chunks": _engine(_align_eagle_chunks),
+    "relocate-at-checkpoints": _engine(_relocate_at_checkpoints),
+    "keep-accepted": _worker("keeps_accepted", True),
+    "settled-counts": _worker("settles_counts", True),
+    "export-with-block": _worker("checkpoints.only_with_block", True),
+    "fresh-rows": _worker("pads_fresh_rows", False),
+    "zero-draft-rows": _worker("runs_zero_drafts_as_decodes", True),
+    "padded-prompt-tails": _worker("runs_one_token_as_decode", True),
+    "mamba-columns": _worker("seeds_mamba_columns", True),
 }
-"""By the name of the fix."""
+"""By the name of the fix, in the order in which they are made: each wraps what those before it made of a function.
+`drained-queue` and `discard-frames` change neither, but how a run goes about its steps."""

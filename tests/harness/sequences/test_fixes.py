@@ -11,7 +11,7 @@ import pytest
 from harness.case.problem import InvalidCase
 from harness.kernels.targets.vllm.scheduling.rewriting import rewritten
 from harness.sequences.controls import FIXES, Controls
-from harness.sequences.fixes import ENGINE_FIXES
+from harness.sequences.fixes import CHANGES
 
 WORD = "a global of this module"
 
@@ -77,10 +77,17 @@ class Scheduler:
         return 0, False
 
 
+def test_switches_of_a_worker_are_those_asked_for() -> None:
+    worker = SimpleNamespace(pads_fresh_rows=True, keeps_accepted=False, checkpoints=SimpleNamespace())
+    Controls(fixes=("fresh-rows", "export-with-block")).apply(None, worker)
+    assert vars(worker.checkpoints) == {"only_with_block": True}
+    assert (worker.pads_fresh_rows, worker.keeps_accepted) == (False, False)
+
+
 def engine(*fixes: str) -> SimpleNamespace:
     made = SimpleNamespace(scheduler=Scheduler())
     for fix in fixes:
-        ENGINE_FIXES[fix](made)
+        CHANGES[fix](made, None)
     return made
 
 
@@ -126,8 +133,8 @@ class Manager:
 def test_a_partial_hit_in_a_fresh_block_waits_for_the_next_step() -> None:
     manager = Manager()
     coordinator = SimpleNamespace(single_type_managers=[manager])
-    ENGINE_FIXES["defer-fresh-sources"](
-        SimpleNamespace(manager=SimpleNamespace(coordinator=coordinator), attention_groups=(0,))
+    CHANGES["defer-fresh-sources"](
+        SimpleNamespace(manager=SimpleNamespace(coordinator=coordinator), attention_groups=(0,)), None
     )
     old, fresh = manager.req_to_blocks["a"]
     manager.cache_blocks(SimpleNamespace(request_id="a"), 8)
@@ -145,8 +152,8 @@ def test_partial_tails_are_those_of_prompts() -> None:
         _cache_partial_tail_block=lambda request: told.append(request.request_id), _checkpoints={"c": 1}
     )
     coordinator = SimpleNamespace(single_type_managers=[manager])
-    ENGINE_FIXES["tails-of-prompts"](
-        SimpleNamespace(manager=SimpleNamespace(coordinator=coordinator), mamba_groups=(0,))
+    CHANGES["tails-of-prompts"](
+        SimpleNamespace(manager=SimpleNamespace(coordinator=coordinator), mamba_groups=(0,)), None
     )
     for name, computed in (("a", 7), ("b", 8), ("c", 8)):
         manager._cache_partial_tail_block(
@@ -160,8 +167,8 @@ def test_hits_of_every_attention_group_end_together() -> None:
     coordinator = SimpleNamespace(
         single_type_managers=managers, find_longest_cache_hit=lambda *_: ([["a", "b"], ["c"], ["d", "e", "f"]], 6, 0)
     )
-    ENGINE_FIXES["truncated-hits"](
-        SimpleNamespace(manager=SimpleNamespace(coordinator=coordinator), attention_groups=(0, 2))
+    CHANGES["truncated-hits"](
+        SimpleNamespace(manager=SimpleNamespace(coordinator=coordinator), attention_groups=(0, 2)), None
     )
     assert coordinator.find_longest_cache_hit() == ([["a"], ["c"], ["d", "e"]], 6, 0)
 
@@ -196,7 +203,7 @@ def _state_manager(kind: type, *fixes: str) -> Any:
         manager=SimpleNamespace(coordinator=SimpleNamespace(single_type_managers=[None, manager])), mamba_groups=(1,)
     )
     for fix in fixes:
-        ENGINE_FIXES[fix](made)
+        CHANGES[fix](made, None)
     return manager
 
 
@@ -252,14 +259,15 @@ class NewScheduler:
 def test_chunks_inside_a_block_end_with_it_in_old_releases_alone() -> None:
     request = SimpleNamespace(num_computed_tokens=0, num_prompt_tokens=30, num_tokens=30)
     for scheduler, cut in ((OldScheduler(), 3), (NewScheduler(), 9)):
-        ENGINE_FIXES["aligned-eagle-chunks"](SimpleNamespace(scheduler=scheduler, config=SimpleNamespace(block_size=8)))
+        engine_of = SimpleNamespace(scheduler=scheduler, config=SimpleNamespace(block_size=8))
+        CHANGES["aligned-eagle-chunks"](engine_of, None)
         assert scheduler._mamba_block_aligned_split(request, 9, 5) == cut
         assert scheduler._mamba_block_aligned_split(request, 9, num_new_local_computed_tokens=8) == 9
         assert scheduler._mamba_block_aligned_split(request, 9, 30) == 9, "past the prefill"
     assert OldScheduler()._mamba_block_aligned_split(request, 9, 5, 0, 7) == 9
 
 
-def test_every_engine_fix_is_a_fix() -> None:
-    assert set(ENGINE_FIXES) <= set(FIXES)
+def test_every_fix_changes_something() -> None:
+    assert set(CHANGES) | {"drained-queue", "discard-frames"} == set(FIXES), "these two are rules of a run"
     with pytest.raises(InvalidCase, match="unknown fix"):
         Controls(fixes=("whole-paddings",))
