@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.scheduling.loading import module
+from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks
 
 _NOWHERE = -1
 """The slot of tokens that are none."""
@@ -28,7 +29,10 @@ class _Launch:
 
     def __call__(self, *values: Any, **named: Any) -> None:
         given = {**dict(zip(self._names, values, strict=False)), **named}
-        self._body({name.removesuffix("_ptr"): value for name, value in given.items()})
+        try:
+            self._body({name.removesuffix("_ptr"): value for name, value in given.items()})
+        except KeyError as error:
+            raise HostCodeLacks(f"a kernel of this release's V1 host code gets no {error}") from error
 
     def register_warmup(self, *_: Any, **__: Any) -> None:
         """Nothing: there is nothing to compile ahead."""
@@ -114,7 +118,10 @@ def _parameters(kernel: Any) -> list[str]:
     function = inspect.unwrap(getattr(kernel, "fn", kernel))
     if not inspect.isfunction(function):
         function = type(function).__call__
-    return [name for name in inspect.signature(function).parameters if name != "self"]
+    parameters = inspect.signature(function).parameters
+    names = [name for name, one in parameters.items() if name != "self" and one.kind is not one.VAR_POSITIONAL]
+    handed_on = any(one.kind is one.VAR_POSITIONAL for one in parameters.values())
+    return names + _parameters(kernel.kernel) if handed_on else names
 
 
 def require_launches() -> None:
