@@ -12,6 +12,7 @@ import time
 import traceback
 from collections import Counter, deque
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from harness.oracles.meaning.texts import STOP, Text
 from harness.oracles.meaning.violation import EXCEPTION, Violation, ViolationFound
 from harness.sequences.byte_device import ByteDevice
 from harness.sequences.controls import Controls
+from harness.sequences.decisions import decisions_of
 from harness.sequences.kernel_cases import KernelCases
 from harness.sequences.kernels import Kernels
 from harness.sequences.known import acting
@@ -130,7 +132,8 @@ class SequenceRun:
         except (Exception, SystemExit) as error:
             violation, trace = self._exception(error)
         if violation is not None:
-            trace = "\n".join([*trace.splitlines(), "the last steps:", *self._story.tell(violation)])
+            told = self._story.tell(violation)
+            trace = "\n".join([*trace.splitlines(), *(["the last steps:"] if told else []), *told])
         return RunResult(
             violation,
             skipped,
@@ -389,6 +392,8 @@ class SequenceRun:
         counters["resumed"] += len(resumed)
         counters["preemptions"] += len(getattr(output, "preempted_req_ids", None) or ())
         counters["drafts scheduled"] += sum(map(len, output.scheduled_spec_decode_tokens.values()))
+        started = [new.req_id for new in output.scheduled_new_reqs]
+        self._story.schedule(self.meaning.step + 1, started, partial(decisions_of, output))
 
 
 def _of(values: tuple[int, ...], number: int, most: int) -> int:

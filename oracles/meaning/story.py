@@ -1,14 +1,16 @@
 """A story is what the last steps did with a request or a block, in words: how a violation came about.
 
 A violation says what is wrong at one place; the mistake is often a step earlier, and somewhere else: a copy that took
-the wrong column, a block that had another owner.
+the wrong column, a block that had another owner, a request that was preempted or left out of a step. Every step is
+kept for it, and hardly one is ever told: so steps are kept as they are, and words are made when a story is told.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from harness.oracles.meaning.plan import ForwardRow, MoveRow, StepPlan, Table
 from harness.oracles.meaning.violation import Violation
@@ -19,12 +21,31 @@ STEPS = 4
 MOST_LINES = 40
 
 
+class Decisions(NamedTuple):
+    """What the scheduler decided in one step, by request.
+
+    `finished` are those that are gone since the step before, aborted ones included, `preempted` those that are back in
+    the queue. `started` and `resumed` say how many tokens count as computed: a worker is told of the former as of new
+    requests, of the latter as of ones that it has met. `scheduled` are the tokens of all that run, `drafts` how many of
+    them are drafts.
+    """
+
+    finished: Collection[str] = ()
+    preempted: Collection[str] = ()
+    started: Mapping[str, int] = {}
+    resumed: Mapping[str, int] = {}
+    scheduled: Mapping[str, int] = {}
+    drafts: Mapping[str, int] = {}
+
+
 @dataclass
 class _Step:
-    """One step as it was planned, and what came of it."""
+    """One step as it was decided and planned, and what came of it. `again` are requests that started before."""
 
     number: int
-    plan: StepPlan
+    decisions: Callable[[], Decisions] = Decisions
+    again: Collection[str] = ()
+    plan: StepPlan | None = None
     kept: Mapping[str, int] = field(default_factory=dict)
     moved: list[MoveRow] = field(default_factory=list)
 
@@ -34,11 +55,20 @@ class Story:
 
     def __init__(self, mamba: tuple[int, ...]) -> None:
         self._mamba = mamba
-        self._steps: deque[_Step] = deque(maxlen=STEPS)
+        self._steps: deque[_Step] = deque(maxlen=STEPS + 1)  # the first only says who was running
+        self._started: set[str] = set()
+
+    def schedule(self, number: int, started: Iterable[str], decisions: Callable[[], Decisions]) -> None:
+        """A step is scheduled: names of requests that it starts, and a function that is called if they are told."""
+        names = set(started)
+        self._steps.append(_Step(number, decisions, names & self._started))
+        self._started |= names
 
     def begin(self, number: int, plan: StepPlan) -> None:
         """A step is about to run."""
-        self._steps.append(_Step(number, plan))
+        if not self._steps or self._steps[-1].number != number:
+            self._steps.append(_Step(number))
+        self._steps[-1].plan = plan
 
     def end(self, kept: Mapping[str, int], moved: list[MoveRow]) -> None:
         """It ran: tokens kept by request, and what its postprocess moves."""
@@ -47,26 +77,52 @@ class Story:
     def tell(self, violation: Violation) -> list[str]:
         """What concerns the violation's request, its block or whoever wrote that last; everything if it has neither."""
         requests = {violation.request, violation.writer.request}
-        concerned = _Concerned(requests, violation.block)
-        lines = [line for step in self._steps for line in self._lines(step, concerned)]
+        concerned = _Concerned(requests, violation.block, self._steps)
+        running: set[str] = set()
+        lines = []
+        for at, step in enumerate(self._steps):
+            told = [*self._decided(step, concerned, running), *self._lines(step, concerned)]
+            if at or len(self._steps) <= STEPS:
+                lines += [f"step {step.number}: {line}" for line in told]
         if len(lines) > MOST_LINES:
             return [f"... {len(lines) - MOST_LINES} lines before", *lines[-MOST_LINES:]]
         return lines
 
+    def _decided(self, step: _Step, concerned: _Concerned, running: set[str]) -> list[str]:
+        """What the scheduler decided. `running` are requests that ran before the step, and gets those that do now."""
+        decisions = step.decisions()
+        resumed = dict(decisions.resumed)
+        told = [(name, "finished or aborted") for name in sorted(decisions.finished)]
+        told += [(name, "preempted") for name in sorted(decisions.preempted)]
+        running.difference_update(decisions.finished, decisions.preempted)
+        for name, computed in decisions.started.items():
+            if name in step.again:
+                resumed[name] = computed
+            else:
+                told.append((name, f"admitted with {_counted(computed)} computed"))
+        told += [(name, f"resumed with {_counted(computed)} computed") for name, computed in resumed.items()]
+        told += [(name, "left out (not scheduled)") for name in sorted(running.difference(decisions.scheduled))]
+        if step.plan is None:  # nothing else says it
+            for name, count in decisions.scheduled.items():
+                drafts = decisions.drafts.get(name, 0)
+                told.append((name, f"scheduled, {_counted(count)}{f', {drafts} of them drafts' if drafts else ''}"))
+        running.update(decisions.scheduled)
+        return [f"{name} {said}" for name, said in told if concerned.owner(name)]
+
     def _lines(self, step: _Step, concerned: _Concerned) -> Iterator[str]:
-        start, plan = f"step {step.number}: ", step.plan
+        plan = step.plan or StepPlan()
         for source, destination in plan.copies:
             if concerned.blocks((source, destination)):
-                yield f"{start}block {source} is copied to block {destination}"
+                yield f"block {source} is copied to block {destination}"
         for move in plan.precopy:
             if concerned.row(move.request, move.mamba):
-                yield start + self._move("precopy", move)
+                yield self._move("precopy", move)
         for row in plan.rows:
             if concerned.row(row.request, (*row.mamba, *row.attention)):
-                yield start + self._forward(row, step.kept.get(row.request))
+                yield self._forward(row, step.kept.get(row.request))
         for move in step.moved:
             if concerned.row(move.request, move.mamba):
-                yield start + self._move("postprocess", move)
+                yield self._move("postprocess", move)
 
     def _move(self, how: str, move: MoveRow) -> str:
         said = f"{how} of {move.request}: column {move.source} to column {move.destination}, bias {move.bias}"
@@ -78,7 +134,7 @@ class Story:
 
     def _forward(self, row: ForwardRow, kept: int | None) -> str:
         kind = "decode" if row.speculative else "row"
-        said = f"{kind} of {row.request}: {row.scheduled} token{'s' * (row.scheduled != 1)} from {row.computed} on"
+        said = f"{kind} of {row.request}: {_counted(row.scheduled)} from {row.computed} on"
         if row.drafts:
             said += f", {row.drafts} of them drafts"
         if kept is not None and row.samples:
@@ -96,15 +152,28 @@ class Story:
 class _Concerned:
     """Whether something has to do with requests or with a block (-1: none)."""
 
-    def __init__(self, requests: set[str], block: int) -> None:
+    def __init__(self, requests: set[str], block: int, steps: Iterable[_Step]) -> None:
         self._requests, self._block = requests, block
         self._all = block < 0 and not any(request.startswith("request") for request in requests)
+        rows = [row for step in steps if step.plan is not None for row in step.plan.rows]
+        self._owners = requests | {row.request for row in rows if self._holds((*row.mamba, *row.attention))}
+
+    def _holds(self, tables: Iterable[Table]) -> bool:
+        return any(self._block in table for table in tables)
 
     def row(self, request: str, tables: Iterable[Table]) -> bool:
-        return self._all or request in self._requests or any(self._block in table for table in tables)
+        return self._all or request in self._requests or self._holds(tables)
+
+    def owner(self, request: str) -> bool:
+        """Whether a request is one of them, or had the block in one of the steps."""
+        return self._all or request in self._owners
 
     def blocks(self, blocks: Iterable[int]) -> bool:
         return self._all or self._block in blocks
+
+
+def _counted(tokens: int) -> str:
+    return f"{tokens} token{'s' * (tokens != 1)}"
 
 
 def _cell(table: Table, column: int) -> str:

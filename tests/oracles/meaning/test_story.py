@@ -1,10 +1,10 @@
-"""A story tells what concerns a violation, and from where a state came."""
+"""A story tells what concerns a violation, from where a state came, and what the scheduler decided."""
 
 from __future__ import annotations
 
 from harness.oracles.meaning.device import NOBODY, Writer
 from harness.oracles.meaning.plan import ForwardRow, MoveRow, StepPlan
-from harness.oracles.meaning.story import MOST_LINES, STEPS, Story
+from harness.oracles.meaning.story import MOST_LINES, STEPS, Decisions, Story
 from harness.oracles.meaning.violation import Violation
 
 
@@ -51,3 +51,58 @@ def test_a_violation_of_nobody_and_nowhere_tells_everything_but_not_for_ever() -
     assert told[0] == f"... {STEPS * 20 - MOST_LINES} lines before"
     assert len(told) == MOST_LINES + 1
     assert told[-1].startswith("step 7: row of request 19: 1 token from 8 on; state column 1; group 1: outside")
+
+
+def scheduled(story: Story, number: int, decisions: Decisions, *rows: ForwardRow) -> None:
+    story.schedule(number, decisions.started, lambda: decisions)
+    story.begin(number, StepPlan(rows=list(rows)))
+    story.end({}, [])
+
+
+def test_what_the_scheduler_decided_is_told_of_whom_it_concerns() -> None:
+    story = Story((1,))
+    one = {"request 1": 1}
+    scheduled(story, 1, Decisions(started={"request 1": 8, "request 2": 0}, scheduled={**one, "request 2": 1}))
+    scheduled(story, 2, Decisions(finished={"request 2"}), row("request 3", [5, 6]), row("request 4", [7]))
+    scheduled(story, 3, Decisions(preempted={"request 1", "request 3", "request 4"}))
+    scheduled(story, 4, Decisions(resumed={"request 1": 16}, scheduled=one, finished={"request 3"}))
+    assert story.tell(violation()) == [
+        "step 1: request 1 admitted with 8 tokens computed",
+        "step 2: request 1 left out (not scheduled)",
+        "step 2: row of request 3: 1 token from 8 on; state column 1; group 1: block 6",
+        "step 3: request 1 preempted",
+        "step 3: request 3 preempted",
+        "step 4: request 3 finished or aborted",
+        "step 4: request 1 resumed with 16 tokens computed",
+    ]
+
+
+def test_a_request_that_starts_twice_is_resumed() -> None:
+    story = Story((1,))
+    for number, computed in ((1, 0), (2, 1)):
+        scheduled(story, number, Decisions(started={"request 1": computed}, scheduled={"request 1": 1}))
+    assert story.tell(violation()) == [
+        "step 1: request 1 admitted with 0 tokens computed",
+        "step 2: request 1 resumed with 1 token computed",
+    ]
+
+
+def test_who_was_running_before_the_first_step_told_is_known() -> None:
+    story = Story((1,))
+    scheduled(story, 1, Decisions(started={"request 1": 0}, scheduled={"request 1": 1}))
+    for number in range(2, STEPS + 2):
+        scheduled(story, number, Decisions())
+    assert story.tell(violation()) == [f"step {n}: request 1 left out (not scheduled)" for n in range(2, STEPS + 2)]
+
+
+def test_a_step_that_was_never_planned_says_what_was_scheduled() -> None:
+    story = Story((1,))
+    made: list[str] = []
+
+    def decisions() -> Decisions:
+        made.append("words")
+        return Decisions(scheduled={"request 1": 3, "request 2": 1}, drafts={"request 1": 2})
+
+    story.schedule(7, [], decisions)
+    assert made == []
+    assert story.tell(violation(block=-1)) == ["step 7: request 1 scheduled, 3 tokens, 2 of them drafts"]
