@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.check.outcome import Evidence, Signature
-from harness.oracles.meaning.violation import Violation
+from harness.oracles.meaning.violation import HOST_CODE_DIFFERS, Violation
 
 
 def signature_of(violation: Violation) -> Signature:
@@ -14,13 +14,17 @@ def signature_of(violation: Violation) -> Signature:
 
 def evidence_of(violation: Violation, trace: str = "") -> Evidence:
     """The violation as evidence: request, step, column, block, last writer, what is held and what should be."""
+    held, wanted = "holds", "should hold"
+    if violation.kind == HOST_CODE_DIFFERS:
+        held, wanted = "the release's host code says", "our model of it says"
+    writer = str(violation.writer) if violation.writer.step else "nobody"
     told = {
         "request": violation.request,
         "step": str(violation.step),
         "where": violation.place,
-        "last writer": str(violation.writer) if violation.writer.step else "nobody",
-        "holds": violation.holds,
-        "should hold": violation.should,
+        "last writer": writer if violation.block >= 0 else "",
+        held: violation.holds,
+        wanted: violation.should,
     }
     details = (f"{name}: {said}" for name, said in told.items() if said)
     return Evidence(violation.summary, (), 0, (*details, *trace.splitlines()))

@@ -8,7 +8,11 @@ from harness.oracles.meaning.device import Writer
 
 
 class Violation(NamedTuple):
-    """`kind` and `state` make the signature; the rest is evidence. Columns and blocks are -1 where there is none."""
+    """`kind` and `state` make the signature; the rest is evidence. Columns and blocks are -1 where there is none.
+
+    Where host code and our model of it differ, `holds` is what it says and `should` what the model does, and `term` is
+    vLLM's name of that value, with its row.
+    """
 
     kind: str
     state: str
@@ -20,10 +24,13 @@ class Violation(NamedTuple):
     writer: Writer
     holds: str
     should: str
+    term: str = ""
 
     @property
     def place(self) -> str:
         """Where the state is; empty where it is nowhere."""
+        if self.term:
+            return self.term
         parts = [(self.column, f"column {self.column}"), (self.group, f"group {self.group}")]
         of = " of ".join(name for number, name in parts if number >= 0)
         if self.block < 0:
@@ -35,6 +42,9 @@ class Violation(NamedTuple):
         start = f"step {self.step}, {self.request}"
         if self.kind.startswith(EXCEPTION):
             return f"{start}: {self.kind.removeprefix(EXCEPTION)} in {self.state}: {self.holds}"
+        if self.kind == HOST_CODE_DIFFERS:
+            said = f"the release's host code says {self.holds}, our model of it says {self.should}"
+            return f"{start}: {self.place} ({self.state}): {said}"
         text = f"{start}: {_in_words(self.kind)} ({self.state})"
         if self.block >= 0:
             text += f" at {self.place}"
@@ -47,6 +57,9 @@ class Violation(NamedTuple):
 
 EXCEPTION = "exception-"
 """How the kind of an exception begins; `state` is the function that it came from, `holds` what it says."""
+
+HOST_CODE_DIFFERS = "host-code-differs"
+"""The kind that says nothing of states: a release's host code says something else than our model of it."""
 
 KINDS = {
     "wrong-state-read": "the state that the request starts from is not that of its computed tokens",
@@ -62,7 +75,7 @@ KINDS = {
     "misaligned": "a kernel made an access that is not aligned",
     "read-only": "a kernel wrote what it may only read",
     "negative-schedule": "the scheduler gives the request fewer than no tokens",
-    "host-code-differs": "the release's host code hands the kernels something else than our model of it",
+    HOST_CODE_DIFFERS: "the release's host code says something else than our model of it",
     "token-mismatch": "the scheduler has other tokens than the model said",
     "process-hang": "the sequence did not end in time",
 }

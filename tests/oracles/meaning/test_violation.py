@@ -23,7 +23,6 @@ def test_what_is_nowhere_is_not_told() -> None:
     assert evidence_of(raised, "line 1\nline 2").details == (
         "request: the engine",
         "step: 3",
-        "last writer: nobody",
         "holds: a is b",
         "line 1",
         "line 2",
@@ -36,3 +35,24 @@ def test_equal_slots_are_told_once() -> None:
     meaning = Meaning(Device(4, 3, 8), 8, 4, (1,), (0,), (8,))
     assert meaning.say([UNDEFINED] * 8) == "undefined (8 times)"
     assert meaning.say([UNDEFINED]) == "undefined"
+
+
+def test_host_code_and_model_are_told_with_vllms_own_name() -> None:
+    place = (-1, -1, -1, NOBODY, "2", "1", "num_accepted_tokens of row 3")
+    differs = Violation("host-code-differs", "forward pass: accepted", 5, "request 1", *place)
+    assert differs.summary == (
+        "step 5, request 1: num_accepted_tokens of row 3 (forward pass: accepted): "
+        "the release's host code says 2, our model of it says 1"
+    )
+    assert evidence_of(differs).details == (
+        "request: request 1",
+        "step: 5",
+        "where: num_accepted_tokens of row 3",
+        "the release's host code says: 2",
+        "our model of it says: 1",
+    )
+
+
+def test_a_block_that_nobody_wrote_says_so() -> None:
+    entry = Violation("poisoned-cache-entry", "temporal", 3, "request 7", 1, -1, 5, NOBODY, "this", "that")
+    assert "last writer: nobody" in evidence_of(entry).details

@@ -1,7 +1,8 @@
 """A pair is two workers on one stream: a release's host code, and our model of it, compared step by step.
 
 The device runs what the host code says. Where the model says anything else, that is a violation: a mistake of the
-model, on which faster runs rest, or one of the host code. Evidence names the row and both values.
+model, on which faster runs rest, or one of the host code. Evidence names the value as vLLM does, its row and what both
+say of it.
 """
 
 from __future__ import annotations
@@ -9,12 +10,10 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from harness.kernels.targets.base import UnknownTarget
+from harness.kernels.targets.vllm.scheduling.terms import term_of
 from harness.oracles.meaning.device import NOBODY
-from harness.oracles.meaning.plan import PostprocessInput, StepPlan
-from harness.oracles.meaning.violation import Violation, ViolationFound
-
-DIFFERS = "host-code-differs"
-"""The kind of violation that a disagreement is."""
+from harness.oracles.meaning.plan import ForwardRow, PostprocessInput, StepPlan
+from harness.oracles.meaning.violation import HOST_CODE_DIFFERS, Violation, ViolationFound
 
 
 class HostCodeLacks(UnknownTarget):
@@ -37,11 +36,15 @@ def of_both(name: str) -> Any:
 class PairedWorkers:
     """See module docstring. `begin`, `end` and `settle` as for either worker; raises ViolationFound."""
 
+    has_slots = False
+    """Whether requests have slots beside their rows in the batch."""
+
     def __init__(self, model: Any, host: Any) -> None:
         self.model, self.host = model, host
         self.fuses = host.fuses
         self.model.checkpoints = self.checkpoints = self.host.checkpoints
         self._step = 0
+        self._rows: list[ForwardRow] = []
 
     fault = of_both("fault")
     counts_land_early = of_both("counts_land_early")
@@ -52,6 +55,7 @@ class PairedWorkers:
         self._step += 1
         wanted: StepPlan = self.model.begin(output)
         plan: StepPlan = self.host.begin(output)
+        self._rows = plan.rows
         for name in ("zeroed", "copies"):
             self._same(name, "the batch", getattr(plan, name), getattr(wanted, name))
         self._compare("forward pass", plan.rows, wanted.rows)
@@ -86,9 +90,9 @@ class PairedWorkers:
         """Rows of one launch; the first field that differs is the evidence."""
         if found == wanted:
             return
-        for row, other in zip(found, wanted, strict=False):
+        for i, (row, other) in enumerate(zip(found, wanted, strict=False)):
             for name, held, should in zip(row._fields, row, other, strict=True):
-                request = getattr(other, "request", f"slot {other.slot}")
+                request = other.request if hasattr(other, "request") else self._rows[i].request
                 self._same(f"{how}: {name}", request, held, should)
         self._same(f"{how}: rows", "the batch", len(found), len(wanted))
 
@@ -97,5 +101,14 @@ class PairedWorkers:
             self._fail(what, request, held, should)
 
     def _fail(self, what: str, request: str, held: Any, should: Any) -> NoReturn:
-        said, wanted = f"the host code says {held}", f"{should}, says the model"
-        raise ViolationFound(Violation(DIFFERS, what, self._step, request, -1, -1, -1, NOBODY, said, wanted))
+        term = term_of(what) + self._place_of(request)
+        raise ViolationFound(
+            Violation(HOST_CODE_DIFFERS, what, self._step, request, -1, -1, -1, NOBODY, str(held), str(should), term)
+        )
+
+    def _place_of(self, request: str) -> str:
+        """The row of a request in the host code's batch, where it has one."""
+        for i, row in enumerate(self._rows):
+            if row.request == request:
+                return f" of row {i}, slot {row.slot}" if self.has_slots else f" of row {i}"
+        return ""

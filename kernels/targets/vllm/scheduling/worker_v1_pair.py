@@ -24,7 +24,6 @@ class PairedWorkerV1(PairedWorkers):
         groups = engine.kv_cache_config.kv_cache_groups
         self._sizes = [int(groups[group].kv_cache_spec.block_size) for group in engine.attention_groups]
         self._known: dict[str, dict[int, int]] = {}
-        self._rows: list[ForwardRow] = []
         self._output: Any = None
 
     settles_counts = of_both("settles_counts")
@@ -36,7 +35,7 @@ class PairedWorkerV1(PairedWorkers):
         for new in output.scheduled_new_reqs:
             self._known[new.req_id] = dict(enumerate(new.prompt_token_ids))
         plan = super().begin(output)
-        self._rows, self._output = plan.rows, output
+        self._output = output
         self._compare_hosts("before the forward pass")
         if plan.rows:
             count = len(plan.rows)

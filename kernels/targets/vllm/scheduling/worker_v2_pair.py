@@ -11,6 +11,8 @@ from harness.kernels.targets.vllm.scheduling.worker_v2_host import HostWorkerV2
 class PairedWorkerV2(PairedWorkers):
     """See module docstring."""
 
+    has_slots = True
+
     def __init__(self, engine: Engine) -> None:
         super().__init__(WorkerV2(engine), HostWorkerV2(engine))
 

@@ -1,0 +1,63 @@
+"""A term is what vLLM calls a value that a pair compares (pairing.py): the word to look for in its sources.
+
+Ours are short and the same for both runners and all releases. Where theirs differ from release to release, the term is
+that of the newest one; where nothing in vLLM is the value, it is what the value is calculated from, or ours.
+"""
+
+from __future__ import annotations
+
+_FIELDS = {
+    "request": "req_ids",
+    "slot": "idx_mapping",
+    "computed": "num_computed_tokens",
+    "scheduled": "num_scheduled_tokens",
+    "drafts": "num_draft_tokens",
+    "speculative": "num_decode_draft_tokens_cpu",
+    "accepted": "num_accepted_tokens",
+    "state_column": "mamba_state_idx",
+    "samples": "discard_request_mask",
+    "mamba": "block_table",
+    "attention": "block_table",
+    "source": "src_col",
+    "destination": "mamba_state_idx",
+    "bias": "token_bias",
+    "rows": "num_reqs",
+}
+"""Fields of rows of a launch (oracles/meaning/plan.py)."""
+
+_OF_A_LAUNCH = {"forward pass: state_column": "block_table_tensor at seq_lens"}
+"""Where one launch has another term: layers find their column by the length of the sequence."""
+
+_VALUES = {
+    # Of a step.
+    "zeroed": "new_block_ids_to_zero",
+    "copies": "kv_cache_block_copies",
+    "drafts": "draft_tokens",
+    # Of what layers of the V1 runner are told by token.
+    "prefilling": "is_prefilling",
+    "positions": "positions",
+    "slot mapping": "slot_mapping",
+    "tokens": "input_ids",
+    # Of what the V1 runner keeps from step to step.
+    "rows": "req_id_to_index",
+    "computed tokens in the batch": "num_computed_tokens_cpu",
+    "tokens in the batch": "num_tokens_no_spec",
+    "computed tokens": "CachedRequestState.num_computed_tokens",
+    "outputs": "len(output_token_ids)",
+    "drafts before": "prev_num_draft_len",
+    "state columns": "mamba_state_idx",
+    "previous rows": "prev_req_id_to_index",
+    "accepted counts copied to the host": "num_accepted_tokens_cpu",
+    "counts of sampled tokens": "valid_sampled_token_count",
+    "requests with drafts": "take_draft_token_ids",
+}
+"""Values that are no field of a launch's rows."""
+
+
+def term_of(what: str) -> str:
+    """vLLM's term of a value, from our name of it: `launch: field`, or `value, when`. Without a term it keeps ours."""
+    _, of_a_launch, field = what.partition(": ")
+    if of_a_launch:
+        return _OF_A_LAUNCH.get(what) or _FIELDS.get(field, field)
+    value = what.partition(", ")[0]
+    return _VALUES.get(value, value)

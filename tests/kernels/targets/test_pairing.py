@@ -1,0 +1,85 @@
+"""A pair names what differs: the value as vLLM does, the request, its row, and what either side says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.kernels.targets.vllm.scheduling.pairing import PairedWorkers
+from harness.kernels.targets.vllm.scheduling.terms import term_of
+from harness.oracles.meaning.plan import ForwardRow, PostprocessInput, StartRow, StepPlan
+from harness.oracles.meaning.violation import Violation, ViolationFound
+
+ROWS = [
+    ForwardRow(name, slot, 8, 1, 0, False, 1, 1, True, 0, -1, ([4, 5],), ([6],))
+    for name, slot in (("request 4", 7), ("request 2", 9))
+]
+PLAN = StepPlan(rows=ROWS, starts=[StartRow(row.slot, 1, 1, 0, 1, 8, 1) for row in ROWS])
+
+
+class Slotted(PairedWorkers):
+    """A pair whose requests have slots."""
+
+    has_slots = True
+
+
+def pair(kind: type[PairedWorkers] = PairedWorkers, **differences: Any) -> PairedWorkers:
+    """A pair of which the host code plans something else."""
+    sides = []
+    for plan in (PLAN, replace(PLAN, **differences)):
+        one = SimpleNamespace(begin=lambda _, plan=plan: plan, fuses=True, checkpoints=None)
+        one.end = lambda outcome: [PostprocessInput("request 2", 9, 1, 8, 0, int(outcome[0]), 1, ([4],))]
+        sides.append(one)
+    return kind(*sides)
+
+
+def found(workers: PairedWorkers) -> Violation:
+    with pytest.raises(ViolationFound) as raised:
+        workers.begin(None)
+    return raised.value.violation
+
+
+def test_a_field_of_a_row_is_told_with_request_and_row() -> None:
+    rows = [ROWS[0], ROWS[1]._replace(accepted=2)]
+    assert found(pair(rows=rows)).summary == (
+        "step 1, request 2: num_accepted_tokens of row 1 (forward pass: accepted): "
+        "the release's host code says 2, our model of it says 1"
+    )
+    assert found(pair(Slotted, rows=rows)).place == "num_accepted_tokens of row 1, slot 9"
+
+
+def test_a_launch_whose_rows_name_no_request_is_told_with_it() -> None:
+    violation = found(pair(Slotted, starts=[PLAN.starts[0], PLAN.starts[1]._replace(bias=3)]))
+    assert (violation.request, violation.state) == ("request 2", "advance: bias")
+    assert violation.place == "token_bias of row 1, slot 9"
+
+
+def test_what_concerns_the_batch_has_no_row() -> None:
+    assert found(pair(rows=ROWS[:1])).place == "num_reqs"
+    assert found(pair(zeroed=[3])).place == "new_block_ids_to_zero"
+
+
+def test_after_the_forward_pass_rows_are_still_known() -> None:
+    workers = pair()
+    workers.begin(None)
+    workers.host.end = lambda _: [PostprocessInput("request 2", 9, 1, 8, 0, 5, 1, ([4],))]
+    with pytest.raises(ViolationFound, match="num_accepted_tokens of row 1"):
+        workers.end([1])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        ("outputs, after the sampler", "len(output_token_ids)"),
+        ("forward pass: rows", "num_reqs"),
+        ("rows, before the forward pass", "req_id_to_index"),
+        ("forward pass: state_column", "block_table_tensor at seq_lens"),
+        ("postprocess: state_column", "mamba_state_idx"),
+        ("forward pass: checkpoint_offset", "checkpoint_offset"),
+    ],
+)
+def test_the_same_word_may_be_two_things(ours: str, theirs: str) -> None:
+    assert term_of(ours) == theirs
