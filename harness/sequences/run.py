@@ -146,16 +146,18 @@ class SequenceRun:
 
     def _exception(self, error: BaseException) -> tuple[Violation, str]:
         """An exception of production code, as a violation. Any other is ours, and raised again."""
-        frames = traceback.extract_tb(error.__traceback__)
-        production = [frame for frame in frames if "/vllm/v1/" in frame.filename or "/vllm/utils" in frame.filename]
-        if not production or (frames[-1] != production[-1] and "/vllm/" not in frames[-1].filename):
+        # By its place: our adapter to the release has the release's name in its path, too. What either calls in other
+        # packages is its own mistake.
+        tree = f"{Path(module('vllm').__file__).parent.parent}{os.sep}"
+        release, ours = f"{tree}vllm{os.sep}", f"{Path(__file__).parents[1]}{os.sep}"
+        frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename.startswith((release, ours))]
+        if not frames or not frames[-1].filename.startswith(release):
             raise error
-        where = production[-1]
+        where = frames[-1]
         said = " ".join(str(error).split())[:160] or where.line or ""
         kind = f"{EXCEPTION}{type(error).__name__}"
         violation = Violation(kind, where.name, self.meaning.step, "the engine", -1, -1, -1, NOBODY, said, "")
         # Files go into bug reports: paths begin at the release, and tell nothing of whose machine this is.
-        tree = f"{Path(module('vllm').__file__).parent.parent}{os.sep}"
         return violation, "".join(traceback.format_exception(error)[-6:]).replace(tree, "")
 
     # Events.

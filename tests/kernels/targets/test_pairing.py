@@ -10,6 +10,7 @@ import pytest
 
 from harness.kernels.targets.vllm.scheduling.pairing import PairedWorkers
 from harness.kernels.targets.vllm.scheduling.terms import term_of
+from harness.kernels.targets.vllm.scheduling.worker_v1_pair import PairedWorkerV1
 from harness.oracles.meaning.plan import ForwardRow, PostprocessInput, StartRow, StepPlan
 from harness.oracles.meaning.violation import Violation, ViolationFound
 
@@ -83,3 +84,22 @@ def test_after_the_forward_pass_rows_are_still_known() -> None:
 )
 def test_the_same_word_may_be_two_things(ours: str, theirs: str) -> None:
     assert term_of(ours) == theirs
+
+
+@pytest.mark.parametrize(
+    ("held", "should", "told"),
+    [
+        ({"request 2": 1}, {"request 2": 3}, ("request 2", "1", "3")),
+        ({"request 2": 1}, {"request 2": 1, "request 5": 0}, ("request 5", "nothing", "0")),
+        ([4, 6], [4, 5], ("request 2", "6", "5")),
+        ([4], [4, 5], ("the batch", "[4]", "[4, 5]")),
+    ],
+)
+def test_what_v1_keeps_is_told_of_the_first_request_that_differs(held: Any, should: Any, told: tuple[str, ...]) -> None:
+    workers = object.__new__(PairedWorkerV1)
+    workers._rows, workers._step = ROWS, 1
+    workers._same_of_each("outputs", should, should)
+    with pytest.raises(ViolationFound) as raised:
+        workers._same_of_each("outputs", held, should)
+    violation = raised.value.violation
+    assert (violation.request, violation.holds, violation.should) == told

@@ -58,10 +58,19 @@ class PairedWorkerV1(PairedWorkers):
         """What both keep on the host from step to step."""
         found, wanted = _host_state(self.host), _host_state(self.model)
         for name, held in found.items():
-            should = wanted[name]
-            for request in should if held != should and held.keys() == should.keys() else ():
-                self._same(f"{name}, {when}", request, held[request], should[request])
-            self._same(f"{name}, {when}", "the batch", held, should)
+            self._same_of_each(f"{name}, {when}", held, wanted[name])
+
+    def _same_of_each(self, what: str, held: Any, should: Any) -> None:
+        """Values by request, or by row: the first request of which they differ is the evidence."""
+        if held == should:
+            return
+        names = [row.request for row in self._rows]
+        if isinstance(held, list) and len(held) == len(should) == len(names):
+            held, should = dict(zip(names, held, strict=True)), dict(zip(names, should, strict=True))
+        if isinstance(held, dict):
+            for request in dict.fromkeys((*should, *held)):
+                self._same(what, request, held.get(request, "nothing"), should.get(request, "nothing"))
+        self._same(what, "the batch", held, should)
 
     def end(self, outcome: dict[str, tuple[int, list[int]]]) -> list[PostprocessInput]:
         """Take what the sampler accepted; what the postprocess kernel gets."""
@@ -93,7 +102,7 @@ class PairedWorkerV1(PairedWorkers):
             (self.model._landing, self._sampled_counts(), self._drafted()),
             strict=True,
         ):
-            self._same(name, "the batch", held, should)
+            self._same_of_each(name, held, should)
 
     def _sampled_counts(self) -> list[int]:
         """How many tokens of each row are valid, which an asynchronous engine corrects its counts by."""
