@@ -29,7 +29,8 @@ Releases = Annotated[
 
 @app.command("list")
 def list_entries(json: JsonOption = False) -> None:
-    """List cached releases with their size, and whether every file still has its checksum."""
+    """List cached releases with their size, and whether every file still has its checksum. `vllm-X` are the few files
+    that kernel cases need, `vllm-whole-X` are whole trees, for step sequences."""
     found = list(entries())
     remade = {name: _size(cache_directory() / name) for name in _REMADE}
     if json:

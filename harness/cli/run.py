@@ -64,8 +64,9 @@ def run(
         str | None,
         typer.Option(
             "--budget",
-            help="How long to judge cases: 60s, 5m, 2h. By the clock, from when the target is loaded; findings are "
-            "shrunk after it. Sequences and kernel operations get as much each. [default: 60s]",
+            help="How long to draw and judge cases: 60s, 5m, 2h. By the clock, from when the target is loaded; "
+            "sorting findings out and shrinking them comes on top. Sequences and kernel operations get as much each. "
+            "[default: 60s]",
             callback=options.callback(options.parse_seconds),
         ),
     ] = None,
