@@ -14,7 +14,7 @@ def signature_of(violation: Violation) -> Signature:
 
 def evidence_of(violation: Violation, trace: str = "") -> Evidence:
     """The violation as evidence: request, step, column, block, last writer, what is held and what should be."""
-    held, wanted = "holds", "should hold"
+    held, wanted = "holds" if violation.should else "found", "should hold"
     if violation.kind == HOST_CODE_DIFFERS:
         held, wanted = "the release's host code says", "our model of it says"
     writer = str(violation.writer) if violation.writer.step else "nobody"

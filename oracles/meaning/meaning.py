@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import NamedTuple, NoReturn
 
 from harness.oracles.meaning.device import NOBODY, Device, Writer
-from harness.oracles.meaning.plan import ForwardRow, MoveRow, PostprocessInput, StepPlan
+from harness.oracles.meaning.plan import ForwardRow, MoveRow, PostprocessInput, StepPlan, Table
 from harness.oracles.meaning.texts import UNDEFINED, Fingerprint, Text
 from harness.oracles.meaning.violation import Violation, ViolationFound
 
@@ -144,10 +144,10 @@ class Meaning:
             if move.bias:
                 self.counters["moves with a bias"] += 1
             for group, table in zip(self.mamba, move.mamba, strict=True):
-                width = len(table)
+                first = min(move.source, move.destination)
                 last = max(move.source + move.bias, move.destination)
-                if move.source < 0 or move.destination < 0 or last >= width:
-                    self._fail("column-outside-row", how, move.request, group, last, -1, f"{width} columns", "more")
+                if first < 0 or last >= len(table):
+                    self._outside(how, move.request, group, first if first < 0 else last, table)
                 source, spec, destination = (
                     table[move.source],
                     table[move.source + move.bias],
@@ -215,7 +215,7 @@ class Meaning:
             while taken < len(nodes):
                 column, slot = divmod(position, size)
                 if column >= len(table):
-                    self._fail("column-outside-row", "attention", row.request, group, column, -1, "", "")
+                    self._outside("attention", row.request, group, column, table)
                 block = table[column]
                 if block == 0:
                     self._fail("null-block-written", "attention", row.request, group, column, block, "", "")
@@ -249,9 +249,7 @@ class Meaning:
         for group, table in zip(self.mamba, row.mamba, strict=True):
             column = row.state_column
             if column < 0 or column + offset >= len(table):
-                self._fail(
-                    "column-outside-row", "temporal", row.request, group, column + offset, -1, f"{len(table)}", ""
-                )
+                self._outside("temporal", row.request, group, column if column < 0 else column + offset, table)
             block = table[column + offset]
             reads[block] = row.request
             if device.temporal[block] != prefix[computed]:
@@ -268,6 +266,8 @@ class Meaning:
     def _check_fresh(self, row: ForwardRow) -> None:
         """A speculative row reads its state unconditionally: at position 0 that must be an empty one."""
         for group, table in zip(self.mamba, row.mamba, strict=True):
+            if not 0 <= row.state_column < len(table):
+                self._outside("temporal", row.request, group, row.state_column, table)
             block = table[row.state_column]
             if self.device.temporal[block] != UNDEFINED:
                 self._fail(
@@ -297,7 +297,8 @@ class Meaning:
                 else [(row.state_column, nodes[-1])]
             )
             if states[-1][0] >= len(table) or row.state_column < 0:
-                self._fail("column-outside-row", "temporal", row.request, group, states[-1][0], -1, "", "")
+                column = row.state_column if row.state_column < 0 else states[-1][0]
+                self._outside("temporal", row.request, group, column, table)
             for column, node in states:
                 block = table[column]
                 self._claim(written, row.request, group, column, block, "forward pass")
@@ -329,7 +330,7 @@ class Meaning:
         """Write the state inside a prefill to the column that the layer exports it to."""
         device, column = self.device, row.checkpoint_column
         if not 0 <= column < len(table):
-            self._fail("column-outside-row", "temporal", row.request, group, column, -1, "", "")
+            self._outside("temporal", row.request, group, column, table)
         block = table[column]
         self.counters["checkpoints exported"] += 1
         if block == 0:
@@ -376,6 +377,10 @@ class Meaning:
             self._fail(
                 "read-while-written", "temporal", reader, group, column, block, f"a write of {row.request}", "no write"
             )
+
+    def _outside(self, state: str, request: str, group: int, column: int, table: Table) -> NoReturn:
+        said = f"the row has {len(table)} column{'s' * (len(table) != 1)}, and column {column} lies outside"
+        self._fail("column-outside-row", state, request, group, column, -1, said, "")
 
     def _misread(
         self, state: str, row: ForwardRow, group: int, column: int, block: int, holds: list[Fingerprint], tokens: int

@@ -10,6 +10,8 @@ from harness.oracles.meaning.device import Writer
 class Violation(NamedTuple):
     """`kind` and `state` make the signature; the rest is evidence. Columns and blocks are -1 where there is none.
 
+    `holds` is what the state holds, and `should` what it should hold; without `should` it is what else there is to say.
+
     Where host code and our model of it differ, `holds` is what it says and `should` what the model does, and `term` is
     vLLM's name of that value, with its row.
     """
@@ -46,9 +48,11 @@ class Violation(NamedTuple):
             said = f"the release's host code says {self.holds}, our model of it says {self.should}"
             return f"{start}: {self.place} ({self.state}): {said}"
         text = f"{start}: {_in_words(self.kind)} ({self.state})"
-        if self.block >= 0:
+        if self.place:
             text += f" at {self.place}"
-        if self.holds or self.should:
+        if self.holds and not self.should:
+            text += f": {self.holds}"
+        elif self.should:
             text += f": it holds {self.holds}, and should hold {self.should}"
         if self.writer.step:
             text += f"; last written by {self.writer}"

@@ -136,3 +136,27 @@ def test_a_block_that_another_row_reads_must_not_be_written() -> None:
     with pytest.raises(ViolationFound) as found:
         judge.move([move(0, 1), other], "precopy")
     assert found.value.violation.kind == "read-while-written"
+
+
+@pytest.mark.parametrize(
+    ("rows", "moves", "said"),
+    [
+        ([row(4, 1, mamba=([1],))], (), "at column 1 of group 1: the row has 1 column, and column 1 lies outside"),
+        ([row(0, 4, mamba=([],))], (), "at column 0 of group 1: the row has 0 columns, and column 0 lies outside"),
+        ([row(0, 1, mamba=([],), speculative=True)], (), "the row has 0 columns, and column 0 lies outside"),
+        ([row(0, 4, state_column=-1)], (), "at group 1: the row has 5 columns, and column -1 lies outside"),
+        ([row(0, 8, attention=([8],))], (), "at column 1 of group 0: the row has 1 column, and column 1 lies outside"),
+        ([], (move(3, 1, 2),), "at column 5 of group 1: the row has 5 columns, and column 5 lies outside"),
+        ([], (move(-1, 2),), "at group 1: the row has 5 columns, and column -1 lies outside"),
+    ],
+)
+def test_a_column_outside_of_its_row_is_told_with_both(
+    rows: list[ForwardRow], moves: tuple[MoveRow, ...], said: str
+) -> None:
+    judge = meaning()
+    if rows and rows[0].computed:
+        run(judge, row(0, 4))
+    with pytest.raises(ViolationFound) as found:
+        run(judge, *rows, precopy=moves)
+    assert found.value.violation.kind == "column-outside-row"
+    assert found.value.violation.summary.endswith(said)

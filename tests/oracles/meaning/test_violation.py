@@ -23,7 +23,7 @@ def test_what_is_nowhere_is_not_told() -> None:
     assert evidence_of(raised, "line 1\nline 2").details == (
         "request: the engine",
         "step: 3",
-        "holds: a is b",
+        "found: a is b",
         "line 1",
         "line 2",
     )
