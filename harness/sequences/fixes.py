@@ -288,6 +288,8 @@ CHANGES: dict[str, Change] = {
     "fresh-rows": _worker("pads_fresh_rows", False),
     "zero-draft-rows": _worker("runs_zero_drafts_as_decodes", True),
     "padded-prompt-tails": _worker("runs_one_token_as_decode", True),
+    "tails-before-extends": _worker("cuts_off_tails", False),
+    "recomputed-as-prefills": _worker("runs_recomputed_as_decodes", False),
     "mamba-columns": _worker("seeds_mamba_columns", True),
 }
 """By the name of the fix, in the order in which they are made: each wraps what those before it made of a function.

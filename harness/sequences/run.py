@@ -23,6 +23,7 @@ from harness.case.sequence import Abort, Add, Finish, Pause, Reset, Resume, Sequ
 from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.scheduling.engine import Engine, ReleaseLacks
 from harness.kernels.targets.vllm.scheduling.loading import module
+from harness.kernels.targets.vllm.scheduling.mamba2_rows import run_as_mamba2
 from harness.kernels.targets.vllm.scheduling.modelless_runner_v1 import v1_host_code_refusal
 from harness.kernels.targets.vllm.scheduling.modelless_runner_v2 import host_code_refusal
 from harness.kernels.targets.vllm.scheduling.pairing import PairedWorkers
@@ -234,6 +235,8 @@ class SequenceRun:
         self._require_tokens(output.num_scheduled_tokens)
         self.worker.counts_land_early = not self.config.asynchronous or event.early
         plan = self.worker.begin(output)
+        if isinstance(self.worker, WorkerV1 | PairedWorkerV1):
+            run_as_mamba2(plan, self.worker)
         self._story.begin(self.meaning.step + 1, plan)
         if isinstance(self.worker, PairedWorkers):
             self.counters[f"steps of {self.config.runner} host code"] += 1

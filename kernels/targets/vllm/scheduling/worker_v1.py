@@ -18,6 +18,7 @@ from harness.kernels.targets.vllm.scheduling.bare import accepted, parameter_nam
 from harness.kernels.targets.vllm.scheduling.checkpoints import Checkpoints
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.loading import module
+from harness.kernels.targets.vllm.scheduling.mamba2_rows import ends_prefills_at_prompts, sees_padded_tails
 from harness.oracles.meaning.plan import ForwardRow, MoveRow, PostprocessInput, StartRow, StepPlan
 
 
@@ -165,6 +166,12 @@ class WorkerV1:
         source = source_of(self._kind._prepare_inputs)
         self.runs_zero_drafts_as_decodes = "zero_draft_decode_mask" in source
         """Whether a decode row without drafts is a speculative row with none; a fix sets it."""
+        self.runs_one_token_as_decode = sees_padded_tails()
+        """Whether layers of Mamba2 run the last token of a prompt, padded with drafts, as a decode; a fix sets it."""
+        self.runs_recomputed_as_decodes = ends_prefills_at_prompts()
+        """Whether they run a few outputs that are computed again as a decode; a fix clears it."""
+        self.cuts_off_tails = True
+        """Whether such a last token runs as a prefill behind the first prefill of the batch; a fix clears it."""
         self._by_previous_row = "prev_positions" in source
         self.fault: str | None = None
         self.counts_land_early = True
@@ -346,6 +353,12 @@ class WorkerV1:
             )
         self._names, self._samples, self._computed = names, samples, computed
         return plan
+
+    def prefilling(self, count: int) -> list[bool]:
+        """Which of the `count` rows of the batch are not past their prompt, as the host counts."""
+        batch = self.batch
+        flags: list[bool] = (batch.num_computed_tokens_cpu[:count] < batch.num_prompt_tokens[:count]).tolist()
+        return flags
 
     def _restore_accepted(self, before: set[str], output: Any) -> None:
         resumed = output.scheduled_cached_reqs.resumed_req_ids

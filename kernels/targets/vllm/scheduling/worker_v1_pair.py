@@ -28,6 +28,9 @@ class PairedWorkerV1(PairedWorkers):
 
     settles_counts = of_both("settles_counts")
     keeps_accepted = of_both("keeps_accepted")
+    runs_one_token_as_decode = of_both("runs_one_token_as_decode")
+    runs_recomputed_as_decodes = of_both("runs_recomputed_as_decodes")
+    cuts_off_tails = of_both("cuts_off_tails")
 
     def begin(self, output: Any) -> StepPlan:
         """From the scheduler's output to what the device runs."""
@@ -39,12 +42,15 @@ class PairedWorkerV1(PairedWorkers):
         self._compare_hosts("before the forward pass")
         if plan.rows:
             count = len(plan.rows)
-            batch = self.model.batch
-            prefills = (batch.num_computed_tokens_cpu[:count] < batch.num_prompt_tokens[:count]).tolist()
-            for row, told, prefilling in zip(plan.rows, self.host.told, prefills, strict=True):
+            for row, told, prefilling in zip(plan.rows, self.host.told, self.prefilling(count), strict=True):
                 self._same("prefilling", row.request, told.prefilling, prefilling)
                 self._compare_places(row, told)
         return plan
+
+    def prefilling(self, count: int) -> list[bool]:
+        """Which rows are not past their prompt: see the model; the layers were told the same."""
+        flags: list[bool] = self.model.prefilling(count)
+        return flags
 
     def _compare_places(self, row: ForwardRow, told: Told) -> None:
         positions = list(range(row.computed, row.computed + row.scheduled))

@@ -1,0 +1,82 @@
+"""Mamba2 rows: which rows of a V1 batch its layers run as decodes, apart from what the worker planned."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.kernels.targets.vllm.scheduling.mamba2_rows import run_as_mamba2
+from harness.oracles.meaning.plan import ForwardRow, StepPlan
+
+DRAFTS = 3
+PROMPT = 20
+DECODE = (24, 4, 3)
+RECOMPUTED = (22, 2, 0)
+SHORT_CHUNK = (8, 2, 0)
+LONG_CHUNK = (4, 8, 0)
+TAIL = (PROMPT - 1, 4, 3)
+
+
+def planned(*rows: tuple[int, int, int]) -> StepPlan:
+    """As the worker plans them: rows of (computed, scheduled, drafts) tokens, speculative if all but one are drafts."""
+    return StepPlan(
+        rows=[
+            ForwardRow(f"request {i}", i, *row, row[2] == row[1] - 1, 1, 0, True, 0, -1, ([1],), ([2],))
+            for i, row in enumerate(rows)
+        ]
+    )
+
+
+def worker(plan: StepPlan, **switches: bool) -> Any:
+    switches = {
+        "runs_zero_drafts_as_decodes": False,
+        "runs_one_token_as_decode": True,
+        "runs_recomputed_as_decodes": True,
+        "cuts_off_tails": True,
+        **switches,
+    }
+    return SimpleNamespace(
+        config=SimpleNamespace(num_spec=DRAFTS),
+        prefilling=lambda count: [row.computed < PROMPT for row in plan.rows[:count]],
+        checkpoints=SimpleNamespace(of=lambda request, end, scheduled: (1, 7)),
+        **switches,
+    )
+
+
+def speculative(*rows: tuple[int, int, int], **switches: bool) -> list[bool]:
+    plan = planned(*rows)
+    run_as_mamba2(plan, worker(plan, **switches))
+    return [row.speculative for row in plan.rows]
+
+
+@pytest.mark.parametrize("drafted", [True, False])
+def test_a_few_recomputed_outputs_are_a_decode_where_the_layers_are_told_of_drafts(drafted: bool) -> None:
+    assert speculative(*[DECODE] * drafted, RECOMPUTED)[-1] is drafted
+    assert speculative(RECOMPUTED, runs_zero_drafts_as_decodes=True) == [True]
+    assert speculative(DECODE, RECOMPUTED, runs_recomputed_as_decodes=False) == [True, False]
+
+
+def test_more_outputs_than_a_decode_has_and_chunks_of_a_prompt_are_prefills() -> None:
+    assert speculative(DECODE, (22, DRAFTS + 2, 0), SHORT_CHUNK, LONG_CHUNK) == [True, False, False, False]
+
+
+def test_a_padded_last_token_of_a_prompt_is_a_decode_in_front_of_all_prefills_alone() -> None:
+    assert speculative(DECODE, TAIL, SHORT_CHUNK) == [True, True, False]
+    assert speculative(DECODE, SHORT_CHUNK, TAIL) == [True, False, False]
+    assert speculative(DECODE, TAIL, TAIL) == [True, True, True]
+    assert speculative(DECODE, SHORT_CHUNK, TAIL, cuts_off_tails=False) == [True, False, True]
+    assert speculative(DECODE, TAIL, runs_one_token_as_decode=False) == [True, False]
+
+
+def test_single_tokens_and_fresh_requests_stay_as_planned() -> None:
+    rows = (DECODE, (24, 1, 0), (8, 1, 0), SHORT_CHUNK, (0, 1, 0), (0, 4, 3))
+    assert speculative(*rows) == [row.speculative for row in planned(*rows).rows]
+
+
+def test_a_row_that_becomes_a_prefill_exports_checkpoints_and_one_that_becomes_a_decode_does_not() -> None:
+    plan = planned(DECODE, RECOMPUTED, SHORT_CHUNK, TAIL)
+    plan.rows[1] = plan.rows[1]._replace(checkpoint_offset=1, checkpoint_column=3)
+    run_as_mamba2(plan, worker(plan))
+    assert [(row.checkpoint_offset, row.checkpoint_column) for row in plan.rows] == [(0, -1), (0, -1), (0, -1), (1, 7)]
