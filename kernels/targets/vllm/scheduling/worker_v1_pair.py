@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.kernels.targets.vllm.scheduling.engine import Engine
-from harness.kernels.targets.vllm.scheduling.pairing import PairedWorkers, of_both
+from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks, PairedWorkers, of_both
 from harness.kernels.targets.vllm.scheduling.worker_v1 import WorkerV1
 from harness.kernels.targets.vllm.scheduling.worker_v1_host import HostWorkerV1, Told
 from harness.oracles.meaning.plan import ForwardRow, PostprocessInput, StepPlan
@@ -38,6 +38,8 @@ class PairedWorkerV1(PairedWorkers):
         for new in output.scheduled_new_reqs:
             self._known[new.req_id] = dict(enumerate(new.prompt_token_ids))
         plan = super().begin(output)
+        if any(row.drafts >= row.scheduled for row in plan.rows):  # such rows were scheduled up to 0.28
+            raise HostCodeLacks("a row has more drafts than tokens, and nothing that could be sampled")
         self._output = output
         self._compare_hosts("before the forward pass")
         if plan.rows:
