@@ -201,7 +201,8 @@ def _print_summary(summary: Any) -> None:
         f"{summary.seconds:.0f} s ({summary.steps_per_second:.0f} steps a second of processor time)"
     )
     for name, count in summary.counters.items():
-        say(f"  {name:28} {count:10}")
+        if name not in summary.not_run:
+            say(f"  {name:28} {count:10}")
     for reason, count in summary.skipped.items():
         say(f"  skipped: {reason} ({counted(count, 'sequence')})")
     if summary.harness_failures:
@@ -210,6 +211,8 @@ def _print_summary(summary: Any) -> None:
         say(f"ended early: {summary.ended_early}")
     for line in summary.missing:
         say(f"MISSING {line}")
+    for line in summary.not_run:
+        say(f"NOT RUN {line} ({counted(summary.counters[line], 'sequence')})")
     fixes = [fix for fix in summary.fixes if fix not in summary.fixes_without_effect]
     if fixes:
         say("kept clear of known issues by fixes (docs/findings.md; --include-known leaves the issues in):")
@@ -228,18 +231,17 @@ def replay_sequence(
 ) -> int:
     """Run the events of a file again: FAILED (1), FIXED (0) or SKIPPED (3)."""
     from harness.sequences.process import SequenceProcess
-    from harness.sequences.verdicts import signature_of
+    from harness.sequences.verdicts import not_judged, signature_of
 
     chosen, beside = _where(file, repro, target, executor)
     with SequenceProcess(chosen, beside, limit) as child:
         child.wait_ready()
         result = child.check(repro.sequence, _controls(repro))
-    answer = "FAILED" if result.violation else "SKIPPED" if result.skipped else "FIXED"
+    reason = not_judged(repro.signature, result)
+    answer = "FAILED" if result.violation else "FIXED" if reason is None else "SKIPPED"
     same = result.violation is not None and signature_of(result.violation) == repro.signature
     said = (
-        result.violation.summary
-        if result.violation
-        else result.skipped or f"{counted(result.steps, 'step')} without violation"
+        result.violation.summary if result.violation else reason or f"{counted(result.steps, 'step')} without violation"
     )
     if json:
         answered = {"file": str(file), "answer": answer, "same": same, "target": chosen, "summary": said}
@@ -257,20 +259,22 @@ def shrink_sequence_file(
     from harness.sequences.classifying import classify, classify_again, same_finding
     from harness.sequences.process import SequenceProcess
     from harness.sequences.shrinking import shrink_sequence
-    from harness.sequences.verdicts import evidence_of, signature_of
+    from harness.sequences.verdicts import evidence_of, not_judged, signature_of
 
     (chosen, beside), controls = _where(file, repro, target), _controls(repro)
     with SequenceProcess(chosen, beside) as child:
         child.wait_ready()
         result = child.check(repro.sequence, controls)
         if result.violation is None:
-            say(f"{'SKIPPED' if result.skipped else 'FIXED'}: {file} does not fail on {chosen}", file=sys.stderr)
-            return 3 if result.skipped else 0
+            reason = not_judged(repro.signature, result)
+            answer = f"FIXED: {file} does not fail on {chosen}" if reason is None else f"SKIPPED: {file}: {reason}"
+            say(answer, file=sys.stderr)
+            return 0 if reason is None else 3
         signature = signature_of(result.violation)
-        issue = classify(child, repro.sequence, controls)
+        issue = classify(child, repro.sequence, controls, str(signature))
         shrunk = shrink_sequence(repro.sequence, same_finding(child, str(signature), issue, controls), executions)
         final = child.check(shrunk.case, controls)
-        issue = classify_again(child, shrunk.case, controls, issue)
+        issue = classify_again(child, shrunk.case, controls, str(signature), issue)
     assert final.violation is not None
     record = ShrinkRecord(executions=shrunk.executions, seconds=round(shrunk.seconds, 3), complete=shrunk.complete)
     smaller = msgspec.structs.replace(

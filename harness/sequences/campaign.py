@@ -115,7 +115,7 @@ class SequenceCampaign:
         """What an interrupted campaign leaves, and how to go on with it; nothing before its first sequence was run."""
         if not self._entries:
             return ""
-        violations = self._findings.violations
+        violations = sum(entry.signature is not None for entry in self._entries.values())
         what = (
             f"{counted(violations, 'violation')}, as drawn in {self._settings.out / AS_DRAWN}"
             if violations

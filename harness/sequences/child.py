@@ -29,7 +29,7 @@ from harness.repro.store import write_whole
 from harness.sequences.controls import Controls
 from harness.sequences.kernels import Beside, Kernels
 from harness.sequences.recipe import SequenceRecipe, sequence_at
-from harness.sequences.result import RESULTS, RunResult
+from harness.sequences.result import RESULTS, RunResult, not_run
 
 HOST_EVERY: dict[Runner, int] = {"V1": 32, "V2": 8}
 """Of sequences drawn in bulk, one in so many runs the release's host code beside our model of it. A single sequence
@@ -97,7 +97,8 @@ def _run(
         if keep is not None:
             keep.begin()
         result = SequenceRun(case, controls, kernels, keep, host=False).run()
-        result.counters[f"{case.config.runner} host code not run: {lacks}"] = 1
+        result.host_code_lacks = str(lacks)
+        result.counters[not_run(case.config.runner, result.host_code_lacks)] = 1
     result.seconds = time.process_time() - start
     return result
 

@@ -11,14 +11,23 @@ from collections.abc import Callable
 import msgspec
 
 from harness.case.sequence import SequenceCase
+from harness.oracles.meaning.violation import HOST_CODE_DIFFERS
 from harness.sequences.controls import Controls
 from harness.sequences.known import DEFAULT_FIXES, KNOWN, TOGETHER, KnownIssue, fixes_of
 from harness.sequences.process import SequenceProcess
 from harness.sequences.verdicts import signature_of
 
 
-def classify(child: SequenceProcess, case: SequenceCase, controls: Controls) -> str | None:
+def _may_be_known(signature: str) -> bool:
+    """Host code and our model of it have the same issues: where they differ, it is none of those, though a fix that
+    keeps the place from being reached would take it away."""
+    return f"/{HOST_CODE_DIFFERS}/" not in signature
+
+
+def classify(child: SequenceProcess, case: SequenceCase, controls: Controls, signature: str) -> str | None:
     """The known issue whose fix alone takes the violation away, or the fewest that do together; None if none do."""
+    if not _may_be_known(signature):
+        return None
     off = [issue for issue in KNOWN if issue.fix not in controls.fixes and issue.reaches(case)]
 
     def clear(issues: list[KnownIssue]) -> bool:
@@ -37,12 +46,14 @@ def classify(child: SequenceProcess, case: SequenceCase, controls: Controls) -> 
     return TOGETHER.join(issue.name for issue in off)
 
 
-def classify_again(child: SequenceProcess, case: SequenceCase, controls: Controls, issue: str | None) -> str | None:
+def classify_again(
+    child: SequenceProcess, case: SequenceCase, controls: Controls, signature: str, issue: str | None
+) -> str | None:
     """The known issue of a smaller case whose first form was `issue`: of several that explained that one together, one
     may be enough."""
     if issue is None or TOGETHER not in issue:
         return issue
-    return classify(child, case, controls) or issue
+    return classify(child, case, controls, signature) or issue
 
 
 def same_finding(
@@ -50,7 +61,7 @@ def same_finding(
 ) -> Callable[[SequenceCase], bool]:
     """Whether a case shows the same: the signature, for a known issue that its fix takes it away, and for a new one
     that all fixes together do not: else a new issue could shrink into a known one."""
-    wanted = DEFAULT_FIXES if issue is None else fixes_of(issue)
+    wanted = fixes_of(issue) if issue is not None else DEFAULT_FIXES if _may_be_known(signature) else ()
     more = tuple(fix for fix in wanted if fix not in controls.fixes)
     fixed = msgspec.structs.replace(controls, fixes=(*controls.fixes, *more)) if more else None
 

@@ -133,7 +133,7 @@ class Findings:
             issue = None
             try:
                 if not found.is_loss:
-                    issue = classify(child, found.case, self._settings.controls)
+                    issue = classify(child, found.case, self._settings.controls, signature)
             except WorkerError as error:
                 self._notice(
                     f"{signature} stays unclassified, and as drawn: {self._fail(found.index, error, found.case)}"
@@ -168,7 +168,7 @@ class Findings:
                 judge = same_finding(child, signature, issue, self._settings.controls)
                 shrunk = shrink_sequence(case, judge)
                 smaller = child.check(shrunk.case, self._settings.controls)
-                issue = classify_again(child, shrunk.case, self._settings.controls, issue)
+                issue = classify_again(child, shrunk.case, self._settings.controls, signature, issue)
             except WorkerError as error:
                 self._notice(f"{signature} stays as drawn: {self._fail(found.index, error, case)}")
                 child.restart()

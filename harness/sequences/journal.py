@@ -109,7 +109,8 @@ class Journal:
     def _move_aside(self, beside: Sequence[str]) -> Path:
         """The journal goes last: a kill in between leaves a campaign that can be gone on with, or moved again."""
         home = self._path.parent
-        folder = next(path for number in itertools.count(1) if not (path := home / f"{EARLIER}.{number}").exists())
+        numbered = (home / f"{EARLIER}.{number}" for number in itertools.count(1))
+        folder = next(path for path in numbered if not os.path.lexists(path))  # a dangling link is taken, too
         folder.mkdir()
         for path in [path for pattern in beside for path in sorted(home.glob(pattern))] + [self._path]:
             there = folder / path.relative_to(home)

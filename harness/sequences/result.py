@@ -6,10 +6,18 @@ import msgspec
 
 from harness.oracles.meaning.violation import Violation
 
+NOT_RUN = "host code not run"
+
+
+def not_run(runner: str, reason: str) -> str:
+    """The counter of sequences in which the release's host code could not run beside our model of it."""
+    return f"{runner} {NOT_RUN}: {reason}"
+
 
 class RunResult(msgspec.Struct):
     """`skipped` says what the release lacks; `event` is the index of the event that a violation ended the run in;
-    `seconds` is processor time, building the engine included."""
+    `seconds` is processor time, building the engine included. `host_code_lacks` is why the release's host code could
+    not run beside our model of it, where it was asked to."""
 
     violation: Violation | None
     skipped: str | None
@@ -18,6 +26,7 @@ class RunResult(msgspec.Struct):
     seconds: float
     counters: dict[str, int]
     trace: str = ""
+    host_code_lacks: str | None = None
 
 
 class Results:

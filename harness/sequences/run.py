@@ -44,7 +44,7 @@ from harness.sequences.kernel_cases import KernelCases
 from harness.sequences.kernels import Kernels
 from harness.sequences.known import acting
 from harness.sequences.registered import RegisteredEntries
-from harness.sequences.result import RunResult
+from harness.sequences.result import RunResult, not_run
 
 DRAFTERS_OF_ONE_LENGTH = ("mtp", "eagle", "draft_model", "dflash")
 
@@ -69,6 +69,7 @@ class SequenceRun:
         self.controls = msgspec.structs.replace(asked, fixes=acting(asked.fixes, case))
         self.counters: Counter[str] = Counter()
         self.engine = Engine(case.config)
+        self._host_code_lacks: str | None = None
         self.worker = self._make_worker(host)
         self.controls.apply(self.engine, self.worker)
         config = case.config
@@ -110,7 +111,8 @@ class SequenceRun:
             if refusal is None:
                 self.counters[f"sequences of {runner} host code"] += 1
                 return PairedWorkerV1(self.engine) if first else PairedWorkerV2(self.engine)
-            self.counters[f"{runner} host code not run: {refusal}"] += 1
+            self._host_code_lacks = refusal
+            self.counters[not_run(runner, refusal)] += 1
         return WorkerV1(self.engine) if first else WorkerV2(self.engine)
 
     def run(self) -> RunResult:
@@ -143,6 +145,7 @@ class SequenceRun:
             time.process_time() - start,
             dict(self.counters),
             trace,
+            self._host_code_lacks,
         )
 
     def _exception(self, error: BaseException) -> tuple[Violation, str]:

@@ -7,6 +7,7 @@ import msgspec
 from harness import __version__
 from harness.reports.words import counted
 from harness.sequences.known import described
+from harness.sequences.result import NOT_RUN
 
 
 class SequenceFinding(msgspec.Struct):
@@ -55,6 +56,13 @@ class SequenceSummary(msgspec.Struct):
     harness_version: str = __version__
 
     @property
+    def not_run(self) -> list[str]:
+        """Host code that could not run beside our model of it in any sequence that was to have it: edits there were
+        looked for in vain."""
+        ran = {name.split()[2] for name in self.counters if name.startswith("sequences of ")}
+        return [name for name in self.counters if f" {NOT_RUN}: " in name and name.split()[0] not in ran]
+
+    @property
     def answer(self) -> str:
         """What it comes to in one line, for people."""
         if self.findings:
@@ -66,4 +74,5 @@ class SequenceSummary(msgspec.Struct):
             return f"{counted(len(self.findings), 'finding')}: {', '.join(text for text, some in kinds if some)}"
         if self.missing:
             return "nothing found, in less than a campaign has to meet (MISSING, above)"
-        return "nothing found beside known issues" if self.fixes else "nothing found"
+        nothing = "nothing found beside known issues" if self.fixes else "nothing found"
+        return f"{nothing}, and host code could not be run (NOT RUN, above)" if self.not_run else nothing

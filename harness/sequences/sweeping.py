@@ -19,7 +19,7 @@ from harness.sequences.controls import Controls
 from harness.sequences.kernels import Beside, KernelChoice
 from harness.sequences.process import SequenceProcess
 from harness.sequences.result import RunResult
-from harness.sequences.verdicts import signature_of
+from harness.sequences.verdicts import not_judged, signature_of
 
 PACKAGES_MISSING = "step sequences cannot run here: packages are missing"
 
@@ -102,6 +102,7 @@ def _judged(target: str, repro: SequenceRepro, result: RunResult) -> TargetAnswe
         signature = signature_of(result.violation)
         same = signature == repro.signature
         return TargetAnswer(target, "FAILED", same, str(signature), result.violation.summary, 1)
-    if result.skipped:
-        return _not_applicable(target, result.skipped)
+    reason = not_judged(repro.signature, result)
+    if reason is not None:
+        return _not_applicable(target, reason)
     return TargetAnswer(target, "FIXED", False, None, "", 0)

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 from harness.check.outcome import Evidence, Signature
 from harness.oracles.meaning.violation import HOST_CODE_DIFFERS, Violation
+from harness.sequences.result import NOT_RUN, RunResult
 
 
 def signature_of(violation: Violation) -> Signature:
     """What makes two violations the same finding. Conv and temporal states of one fault are one finding."""
     state = "mamba" if violation.state in ("temporal", "conv") else violation.state
     return Signature("sequence", "meaning", violation.kind, state, "-")
+
+
+def not_judged(signature: Signature, result: RunResult) -> str | None:
+    """Why a result without a violation says nothing about `signature`; None if it does."""
+    if result.skipped is None and signature.violation == HOST_CODE_DIFFERS and result.host_code_lacks is not None:
+        return f"{NOT_RUN}: {result.host_code_lacks}"
+    return result.skipped
 
 
 def evidence_of(violation: Violation, trace: str = "") -> Evidence:

@@ -34,6 +34,9 @@ def test_nothing_goes_on_from_a_torn_first_line(tmp_path: Path, torn: bytes) -> 
         journal.read()
     assert journal.open(go_on=False) == tmp_path / "earlier.1"
     assert (tmp_path / "earlier.1" / "journal").read_bytes() == torn
+    journal.close()
+    (tmp_path / "earlier.2").symlink_to(tmp_path / "nowhere")
+    assert journal.open(go_on=False) == tmp_path / "earlier.3"
     journal.append(ENTRY)
     journal.close()
     assert path.read_bytes().startswith(HEAD)

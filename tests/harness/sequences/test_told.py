@@ -61,6 +61,22 @@ def test_the_last_line_is_the_answer(given: SequenceSummary, answer: str, capsys
     assert lines[0].startswith("vllm==0.33.0: 452 sequences (1748 more skipped), 9000 steps in 9 s")
 
 
+@pytest.mark.parametrize("ran", [True, False])
+def test_host_code_that_never_ran_is_told_apart_from_what_was_counted(
+    ran: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = summary(fixes=["p"])
+    given.counters["V1 host code not run: it needs b"] = 3
+    given.counters["sequences of V2 host code"] = 9
+    if ran:
+        given.counters["sequences of V1 host code"] = 1
+    _print_summary(given)
+    told = capsys.readouterr().out.splitlines()
+    assert ("NOT RUN V1 host code not run: it needs b (3 sequences)" in told) is not ran
+    nothing = "nothing found beside known issues"
+    assert told[-1] == (nothing if ran else f"{nothing}, and host code could not be run (NOT RUN, above)")
+
+
 def test_fixes_that_change_nothing_are_not_told(capsys: pytest.CaptureFixture[str]) -> None:
     _print_summary(summary(fixes=["idle", "busy"]))
     told = capsys.readouterr().out

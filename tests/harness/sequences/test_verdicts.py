@@ -1,0 +1,63 @@
+"""What a result says about a finding: where host code could not run, nothing about a difference from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.check.outcome import Signature
+from harness.oracles.meaning.device import NOBODY
+from harness.oracles.meaning.violation import HOST_CODE_DIFFERS, Violation
+from harness.repro.sequences import read_sequence_repro
+from harness.sequences.classifying import classify, same_finding
+from harness.sequences.controls import Controls
+from harness.sequences.recipe import SequenceRecipe, sequence_at
+from harness.sequences.result import RunResult
+from harness.sequences.sweeping import _judged
+from harness.sequences.verdicts import not_judged, signature_of
+
+CORPUS = Path(__file__).resolve().parents[3] / "corpus"
+
+DIFFERS = Signature("sequence", "meaning", HOST_CODE_DIFFERS, "tokens", "-")
+OTHER = Signature("sequence", "meaning", "wrong-state-read", "mamba", "-")
+
+
+def result(**fields: Any) -> RunResult:
+    return RunResult(None, fields.pop("skipped", None), -1, 9, 0.1, {}, **fields)
+
+
+def test_a_difference_is_not_judged_where_host_code_did_not_run() -> None:
+    assert not_judged(DIFFERS, result(host_code_lacks="it needs a")) == "host code not run: it needs a"
+    assert not_judged(DIFFERS, result()) is None
+    assert not_judged(OTHER, result(host_code_lacks="it needs a")) is None
+    assert not_judged(OTHER, result(skipped="no b")) == not_judged(DIFFERS, result(skipped="no b")) == "no b"
+
+
+@pytest.mark.parametrize("lacks", ["it needs a", None])
+def test_a_sweep_does_not_clear_a_release_whose_host_code_did_not_run(lacks: str | None) -> None:
+    repro = read_sequence_repro(CORPUS / "sequences" / "left-out-row.json")
+    assert repro is not None
+    answer = _judged("vllm==1", msgspec.structs.replace(repro, signature=DIFFERS), result(host_code_lacks=lacks))
+    assert answer.answer == ("FIXED" if lacks is None else "NOT APPLICABLE")
+
+
+class Child:
+    """A release in which one fix, any, takes the violation away."""
+
+    def __init__(self, kind: str) -> None:
+        self._violation = Violation(kind, "tokens", 3, "request 1", -1, -1, -1, NOBODY, "this", "that")
+        self.signature = str(signature_of(self._violation))
+
+    def check(self, case: Any, controls: Controls) -> RunResult:
+        return RunResult(None if controls.fixes else self._violation, None, 0, 4, 0.01, {})
+
+
+@pytest.mark.parametrize(("kind", "known"), [(HOST_CODE_DIFFERS, False), ("wrong-state-read", True)])
+def test_a_difference_is_no_known_issue_whatever_takes_it_away(kind: str, known: bool) -> None:
+    child: Any = Child(kind)
+    case = sequence_at(SequenceRecipe(0), 0)
+    assert (classify(child, case, Controls(), child.signature) is not None) is known
+    assert same_finding(child, child.signature, None, Controls())(case) is not known
