@@ -17,7 +17,7 @@ from harness.kernels.targets.vllm.scheduling.launches_v2 import replace_launches
 from harness.kernels.targets.vllm.scheduling.loading import module
 from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks
 from harness.kernels.targets.vllm.scheduling.rules_v2 import GPU, rules_v2
-from harness.kernels.targets.vllm.scheduling.worker_v1 import without_pinned_memory
+from harness.kernels.targets.vllm.scheduling.standins_v1 import without_pinned_memory
 
 if TYPE_CHECKING:
     from harness.kernels.targets.vllm.scheduling.worker_v2_host import HostWorkerV2

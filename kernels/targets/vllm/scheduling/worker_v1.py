@@ -8,9 +8,7 @@ the few lines of `_prepare_inputs` that matter here: which accepted counts a row
 from __future__ import annotations
 
 import inspect
-import sys
 import types
-from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.kernels.targets.base import UnknownTarget
@@ -19,90 +17,14 @@ from harness.kernels.targets.vllm.scheduling.checkpoints import Checkpoints
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.loading import module
 from harness.kernels.targets.vllm.scheduling.mamba2_rows import ends_prefills_at_prompts, sees_padded_tails
+from harness.kernels.targets.vllm.scheduling.standins_v1 import (
+    NOTHING,
+    Buffer,
+    Precopy,
+    Standin,
+    without_pinned_memory,
+)
 from harness.oracles.meaning.plan import ForwardRow, MoveRow, PostprocessInput, StartRow, StepPlan
-
-
-class _Standin:
-    """An object that says by name what it was asked for and does not have."""
-
-    def __init__(self, what: str, **values: Any) -> None:
-        self.__dict__.update(values, _what=what)
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise UnknownTarget(f"this release's {self._what} needs {name}, which the stand-in for it does not have")
-
-
-def _do_nothing(*_: Any, **__: Any) -> None:
-    """Whatever it is called with."""
-
-
-class _Nothing:
-    """Has every method, and each does nothing."""
-
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        self.__dict__[name] = _do_nothing
-        return _do_nothing
-
-
-_NOTHING = _Nothing()
-
-
-class _Precopy:
-    """Stands for the context of the fused kernels: keeps what `preprocess_mamba` hands over."""
-
-    is_initialized = True
-    mamba_state_idx_buf: _Buffer
-    num_scheduled_tokens_buf: _Buffer
-    num_computed_tokens_buf: _Buffer
-    num_draft_tokens_buf: _Buffer
-
-    def __init__(self, make: Callable[[], Any], groups: list[int]) -> None:
-        self.mamba_group_ids = groups
-        self.num_groups = len(groups)
-        for name in ("mamba_state_idx", "num_scheduled_tokens", "num_computed_tokens", "num_draft_tokens"):
-            setattr(self, f"{name}_buf", make())
-        self.precopy_src_col_buf = make()
-        self.precopy_token_bias_buf = make()
-        self.launched = 0
-
-    def run_fused_precopy(self, num_reqs: int, **_: Any) -> None:
-        self.launched = num_reqs
-
-    def handed_over(self, names: list[str]) -> Iterator[tuple[int, int, int]]:
-        """Source column, destination column and bias of each row of the batch."""
-        buffers = (self.precopy_src_col_buf, self.mamba_state_idx_buf, self.precopy_token_bias_buf)
-        return zip(*(buffer.np[: len(names)].tolist() for buffer in buffers), strict=True)
-
-
-class _Buffer:
-    """Host side of a buffer of int32; there is no device side."""
-
-    def __init__(self, size: int) -> None:
-        import numpy as np
-
-        self.np = np.zeros(size, dtype=np.int32)
-        self.gpu = self.np
-
-    def copy_to_gpu(self, n: int | None = None) -> None:
-        """Nothing: whoever reads, reads `np`."""
-
-
-_seen: set[str] = set()
-"""Names of the modules that `without_pinned_memory` has looked at."""
-
-
-def without_pinned_memory() -> None:
-    """There is no GPU, so no memory to pin: some releases decide that when they are imported, and wrongly."""
-    if len(sys.modules) == len(_seen):  # every worker asks, and some modules take long to say what they have
-        return
-    fresh = sys.modules.keys() - _seen
-    _seen.update(fresh)
-    for name in fresh:
-        loaded = sys.modules[name]
-        if name.startswith("vllm.") and getattr(loaded, "PIN_MEMORY", False) is True:
-            loaded.PIN_MEMORY = False  # type: ignore[attr-defined]
 
 
 def _original(holder: Any, name: str) -> Any:
@@ -151,9 +73,9 @@ class WorkerV1:
         rows = config.requests
         self.mamba_state_idx: dict[str, int] = {}
         groups = list(engine.mamba_groups)
-        self._context = _Precopy(lambda: _Buffer(rows), groups) if config.num_spec else None
+        self._context = Precopy(lambda: Buffer(rows), groups) if config.num_spec else None
         specs = engine.kv_cache_config.kv_cache_groups
-        self._copy_buffers = _Standin(
+        self._copy_buffers = Standin(
             "preprocess_mamba", mamba_group_ids=groups, mamba_spec=specs[groups[0]].kv_cache_spec, offset=0
         )
         self._scalar: list[MoveRow] = []
@@ -198,7 +120,7 @@ class WorkerV1:
         config, engine = self.config, self.engine
         worker = self
 
-        class Runner(_Standin):
+        class Runner(Standin):
             def _zero_block_ids(self, blocks: list[int]) -> None:
                 worker.zeroed.extend(blocks)
 
@@ -216,7 +138,7 @@ class WorkerV1:
             requests={},
             input_batch=self.batch,
             num_prompt_logprobs={},
-            late_interaction_runner=_NOTHING,
+            late_interaction_runner=NOTHING,
             encoder_cache={},
             kv_caches=[],
             kv_cache_config=engine.kv_cache_config,
@@ -227,7 +149,7 @@ class WorkerV1:
             device="cpu",
             use_async_scheduling=config.asynchronous,
             use_async_spec_decode=config.asynchronous and config.num_spec > 0,
-            prev_num_draft_tokens=_Buffer(rows),
+            prev_num_draft_tokens=Buffer(rows),
             reorder_batch_threshold=1 + config.num_spec,
             model_config=engine.vllm_config.model_config,
             cache_config=engine.vllm_config.cache_config,

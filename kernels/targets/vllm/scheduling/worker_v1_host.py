@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.modelless_runner_v1 import Quiet, make_runner
 from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks
-from harness.kernels.targets.vllm.scheduling.worker_v1 import WorkerV1, _Buffer, _Precopy
+from harness.kernels.targets.vllm.scheduling.standins_v1 import Buffer, Precopy
+from harness.kernels.targets.vllm.scheduling.worker_v1 import WorkerV1
 from harness.oracles.meaning.plan import ForwardRow, PostprocessInput, StepPlan
 
 _UNKNOWN = -1000
@@ -310,14 +311,14 @@ class HostWorkerV1(WorkerV1):
             )
 
 
-class _Context(_Precopy):
+class _Context(Precopy):
     """The context of the fused kernels, which hands on what postprocess gets as well."""
 
     def __init__(self, worker: HostWorkerV1) -> None:
         import torch
 
         rows = worker.config.requests
-        super().__init__(lambda: _Buffer(rows), list(worker.engine.mamba_groups))
+        super().__init__(lambda: Buffer(rows), list(worker.engine.mamba_groups))
         self._worker = worker
         self.num_accepted_tokens_out = _UNKNOWN - torch.arange(rows, dtype=torch.int32)
 

@@ -1,0 +1,95 @@
+"""Stand-ins of V1 are what its host code finds in the place of a runner, of buffers and of the context of kernels.
+
+They hold what they were given and keep what they are handed; whatever else they are asked for, they say by name.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from harness.kernels.targets.base import UnknownTarget
+
+
+class Standin:
+    """An object that says by name what it was asked for and does not have."""
+
+    def __init__(self, what: str, **values: Any) -> None:
+        self.__dict__.update(values, _what=what)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise UnknownTarget(f"this release's {self._what} needs {name}, which the stand-in for it does not have")
+
+
+def _do_nothing(*_: Any, **__: Any) -> None:
+    """Whatever it is called with."""
+
+
+class _Nothing:
+    """Has every method, and each does nothing."""
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        self.__dict__[name] = _do_nothing
+        return _do_nothing
+
+
+NOTHING = _Nothing()
+
+
+class Precopy:
+    """Stands for the context of the fused kernels: keeps what `preprocess_mamba` hands over."""
+
+    is_initialized = True
+    mamba_state_idx_buf: Buffer
+    num_scheduled_tokens_buf: Buffer
+    num_computed_tokens_buf: Buffer
+    num_draft_tokens_buf: Buffer
+
+    def __init__(self, make: Callable[[], Any], groups: list[int]) -> None:
+        self.mamba_group_ids = groups
+        self.num_groups = len(groups)
+        for name in ("mamba_state_idx", "num_scheduled_tokens", "num_computed_tokens", "num_draft_tokens"):
+            setattr(self, f"{name}_buf", make())
+        self.precopy_src_col_buf = make()
+        self.precopy_token_bias_buf = make()
+        self.launched = 0
+
+    def run_fused_precopy(self, num_reqs: int, **_: Any) -> None:
+        self.launched = num_reqs
+
+    def handed_over(self, names: list[str]) -> Iterator[tuple[int, int, int]]:
+        """Source column, destination column and bias of each row of the batch."""
+        buffers = (self.precopy_src_col_buf, self.mamba_state_idx_buf, self.precopy_token_bias_buf)
+        return zip(*(buffer.np[: len(names)].tolist() for buffer in buffers), strict=True)
+
+
+class Buffer:
+    """Host side of a buffer of int32; there is no device side."""
+
+    def __init__(self, size: int) -> None:
+        import numpy as np
+
+        self.np = np.zeros(size, dtype=np.int32)
+        self.gpu = self.np
+
+    def copy_to_gpu(self, n: int | None = None) -> None:
+        """Nothing: whoever reads, reads `np`."""
+
+
+_seen: set[str] = set()
+"""Names of the modules that `without_pinned_memory` has looked at."""
+
+
+def without_pinned_memory() -> None:
+    """There is no GPU, so no memory to pin: some releases decide that when they are imported, and wrongly."""
+    if len(sys.modules) == len(_seen):  # every worker asks, and some modules take long to say what they have
+        return
+    fresh = sys.modules.keys() - _seen
+    _seen.update(fresh)
+    for name in fresh:
+        loaded = sys.modules[name]
+        if name.startswith("vllm.") and getattr(loaded, "PIN_MEMORY", False) is True:
+            loaded.PIN_MEMORY = False  # type: ignore[attr-defined]
