@@ -1,13 +1,21 @@
-"""An exit status is what a command came to, as README says: 0 nothing found, 1 findings, 2, 3, 4."""
+"""Exit statuses of the `harness` commands (README), and the one exception that carries what an interrupt leaves."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-WORST_FIRST = (4, 2, 1, 3, 0)
+NOTHING_FOUND, FINDINGS, BAD_INPUT, NOT_REACHED, HARNESS_FAILED = 0, 1, 2, 3, 4
+INTERRUPTED, UNREAD = 130, 141
+
+WORST_FIRST = (HARNESS_FAILED, BAD_INPUT, FINDINGS, NOT_REACHED, NOTHING_FOUND)
 """The harness failed; something is unusable or unsaved; findings; something required was not reached; nothing found."""
 
 
 def worst(statuses: Iterable[int]) -> int:
     """Of several parts of one command, the status that counts."""
     return min(statuses, key=WORST_FIRST.index)
+
+
+class Interrupted(Exception):
+    """Ctrl-C, and what a command has to say about it: what is left, and how to resume. No KeyboardInterrupt, which
+    typer takes for its own."""

@@ -7,23 +7,20 @@ from rich.text import Text
 
 from harness.campaign.several import Comparison
 from harness.reports.console import ReportConsole
-from harness.reports.words import counted
+from harness.text import counted
 
 
 def print_comparison(comparison: Comparison) -> None:
     """A line for each target, then one for each finding with the targets that have it."""
     console = ReportConsole()
-    console.print(Text(f"\n{counted(len(comparison.targets), 'target')}, the same cases", style="bold"))
+    noun = comparison.targets[0].noun
+    console.print(Text(f"\n{counted(len(comparison.targets), 'target')}, the same {noun}s", style="bold"))
     width = max(len(summary.target) for summary in comparison.targets)
     for summary in comparison.targets:
-        judged = sum(summary.judged.values())
-        skipped = ", ".join(f"{count} {reason}" for reason, count in summary.skipped.items())
-        line = Text(f"  {summary.target:{width}}  {counted(summary.cases, 'case')}, ")
-        line.append(f"{counted(judged, 'operation')} judged, ")
-        count = len(summary.findings)
+        line = Text(f"  {summary.target:{width}}  {counted(summary.count, noun)}, ")
+        count = len(summary.compared())
         line.append(counted(count, "finding"), style="bold red" if count else "bold green")
-        line.append(f"; skipped {skipped}" if skipped else "")
-        line.append(f"; has no {', '.join(summary.lacking)}" if summary.lacking else "")
+        line.append(f"; {summary.overview()}")
         console.print(line)
     for finding in comparison.findings:
         where = ", ".join(

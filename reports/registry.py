@@ -1,13 +1,15 @@
-"""The registry of reports: a report is a handler of campaign events, and one line here."""
+"""The registries of reports: handlers of campaign events, and what is printed of the files of each subject."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import cast
+from pathlib import Path
+from typing import Any, NamedTuple, cast
 
 from harness.campaign.events import Event
+from harness.subject.subject import Replayed
 
 Handler = Callable[[Event], None]
 
@@ -17,9 +19,36 @@ _REPORTS = {
     "json": "harness.reports.json_summary:json_report",
 }
 
+_FILES = {
+    "case": ("harness.reports.shown:print_repro", "harness.reports.replayed:print_replayed"),
+    "sequence": (
+        "harness.reports.shown_sequence:print_sequence",
+        "harness.reports.shown_sequence:print_replayed_sequence",
+    ),
+}
+"""By subject: what shows a file, and what prints the answer of a replay."""
+
+_PLAIN = ("harness.reports.plain_files:print_file", "harness.reports.plain_files:print_replayed")
+"""For subjects that have no words of their own."""
+
+
+class FileReport(NamedTuple):
+    """What is printed of a file, and of its replay."""
+
+    show: Callable[[Path, Any], None]
+    replayed: Callable[[Path, Any, Replayed], None]
+
 
 def reporter(name: str) -> AbstractContextManager[Handler]:
     """A report, to be entered for the length of a campaign."""
-    module, _, function = _REPORTS[name].partition(":")
-    make = getattr(importlib.import_module(module), function)
-    return cast(AbstractContextManager[Handler], make())
+    return cast(AbstractContextManager[Handler], _at(_REPORTS[name])())
+
+
+def file_report(subject: str) -> FileReport:
+    """The report of files of a subject."""
+    return FileReport(*map(_at, _FILES.get(subject, _PLAIN)))
+
+
+def _at(place: str) -> Callable[..., Any]:
+    module, _, function = place.partition(":")
+    return cast(Callable[..., Any], getattr(importlib.import_module(module), function))

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from rich.text import Text
 
+from harness.check.outcome import Outcome
 from harness.reports.console import ReportConsole
 from harness.reports.shown import print_evidence
 from harness.repro import Repro
-from harness.repro.replay import Replayed
+from harness.subject.subject import Replayed
 
 _STYLE = {"FAILED": "bold red", "FIXED": "bold green", "SKIPPED": "bold yellow"}
 
@@ -20,12 +21,13 @@ def print_replayed(file: Path, repro: Repro, result: Replayed) -> None:
     console.print(
         Text.assemble((result.answer, _STYLE[result.answer]), f" {file} on {result.target} ({result.executor})")
     )
-    for verdict in result.outcome.verdicts:
+    outcome: Outcome = result.result
+    for verdict in outcome.verdicts:
         if verdict.status == "skip":
             console.print(Text(f"{verdict.operation} skipped: {verdict.reason}: {verdict.detail}"))
-    failure = result.outcome.failure
-    if result.answer == "SKIPPED" and not any(verdict.status == "skip" for verdict in result.outcome.verdicts):
-        console.print(Text(f"{repro.signature.oracle} findings take an executor that watches for them, as native does"))
+    failure = outcome.failure
+    if result.answer == "SKIPPED" and not any(verdict.status == "skip" for verdict in outcome.verdicts):
+        console.print(Text(result.reason or ""))
     if failure is None or failure.evidence is None:
         return
     if not result.same:

@@ -32,8 +32,9 @@ from harness.oracles.copies import StateCopy
 from harness.oracles.decisions import decide
 from harness.oracles.memory import expect
 from harness.reports.console import ReportConsole
-from harness.reports.words import counted, difference_in_words, violation_in_words
+from harness.reports.words import difference_in_words, violation_in_words
 from harness.repro import Repro
+from harness.text import counted
 
 SHOWN_COPIES = 24
 SHOWN_STATES = 64

@@ -11,9 +11,10 @@ import msgspec
 
 from harness.case.sequence import CONTINUATION, Event, Segment
 from harness.reports.console import printable
-from harness.reports.words import counted
-from harness.repro.sequences import SequenceRepro
+from harness.repro import SequenceRepro
 from harness.sequences.known import described
+from harness.subject.subject import Replayed
+from harness.text import counted
 
 _ALWAYS = ("repeat", "mode")
 """Fields that are told even where they have their default."""
@@ -23,6 +24,12 @@ def print_sequence(file: Path, repro: SequenceRepro) -> None:
     """Print everything a reader of a bug report wants to know first."""
     for line in _lines(file, repro):
         print(printable(line))
+
+
+def print_replayed_sequence(file: Path, repro: SequenceRepro, result: Replayed) -> None:
+    """FAILED / FIXED / SKIPPED on the first line, then why."""
+    another = "" if result.same or result.answer != "FAILED" else " (another signature)"
+    print(printable(f"{result.answer}{another}: {file} on {result.target}\n  {result.summary}"))
 
 
 def _lines(file: Path, repro: SequenceRepro) -> list[str]:

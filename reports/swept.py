@@ -8,7 +8,8 @@ import msgspec
 from rich.text import Text
 
 from harness.reports.console import ReportConsole
-from harness.repro.sweep import NOT_AFFECTED, Swept, TargetAnswer, in_words
+from harness.sweep.affected import NOT_AFFECTED, TargetAnswer, in_words
+from harness.sweep.sweep import Swept
 
 _STYLE = {
     "FAILED": "bold red",

@@ -1,12 +1,6 @@
-"""Words that several reports need: a number with what it counts."""
+"""Words that reports have for violations and differences."""
 
 from __future__ import annotations
-
-
-def counted(number: int, one: str, more: str | None = None) -> str:
-    """`1 byte`, `2 bytes`; `more` where it is not `one` with an s."""
-    return f"{number} {one if number == 1 else more or one + 's'}"
-
 
 _VIOLATIONS = {
     "wrong-bytes": "bytes that had to be written hold something else",

@@ -29,8 +29,9 @@ from harness.case import (
     PrecopyRow,
     TemporalState,
 )
-from harness.check.worker_process import WorkerProcess, WorkerRefused
+from harness.kernel_cases.worker import CaseWorker
 from harness.kernels.cache_directory import ENVIRONMENT_VARIABLE, cache_directory
+from harness.worker.losses import WorkerRefused
 
 REQUESTS, LAYERS, COLUMNS = 4, 4, 4
 INTERPRETER_LAUNCHES, LAUNCHES = 3, 300
@@ -132,7 +133,7 @@ def measure(target: str) -> ExecutorTimes:
 
 def _seconds(target: str, executor: str, checks: tuple[str, ...], case: Case, launches: int) -> list[float]:
     """Seconds of each launch of the last operation, the first one included, in a process of its own."""
-    with WorkerProcess(target, executor, limit=600.0, checks=checks) as worker:
+    with CaseWorker(target, executor, limit=600.0, checks=checks) as worker:
         worker.wait_ready()
         return worker.time_operations(case, launches)[-1]
 

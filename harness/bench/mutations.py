@@ -15,10 +15,13 @@ from pathlib import Path
 
 import msgspec
 
-from harness.campaign.campaign import Campaign, Settings
-from harness.campaign.events import CampaignFinished, FindingFound, FindingShrunk
+from harness.campaign.campaign import Campaign
+from harness.campaign.events import CampaignFinished, FindingFound, FindingKept
+from harness.campaign.settings import Settings
 from harness.case import encode_case
 from harness.engines.random import Recipe
+from harness.kernel_cases.subject import KernelCases
+from harness.repro import Repro
 
 
 class MutationScore(msgspec.Struct):
@@ -46,8 +49,9 @@ def measure(recipe: Recipe, target: str, executor: str, seeds: int, cases: int) 
         for moment, event in _events(msgspec.structs.replace(recipe, seed=seed), target, executor, cases):
             if isinstance(event, FindingFound) and first is None:
                 first = moment
-            elif isinstance(event, FindingShrunk):
-                minimal.setdefault(str(event.signature), Counter())[encode_case(event.repro.case)] += 1
+            elif isinstance(event, FindingKept):
+                assert isinstance(event.repro, Repro)
+                minimal.setdefault(event.key.signature, Counter())[encode_case(event.repro.case)] += 1
                 if event.repro.shrink is not None:
                     executions.append(event.repro.shrink.executions)
         if first is not None:
@@ -67,10 +71,11 @@ def measure(recipe: Recipe, target: str, executor: str, seeds: int, cases: int) 
 
 def _events(
     recipe: Recipe, target: str, executor: str, cases: int
-) -> Iterator[tuple[float, FindingFound | FindingShrunk | CampaignFinished]]:
+) -> Iterator[tuple[float, FindingFound | FindingKept | CampaignFinished]]:
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as out:
-        settings = Settings(target=target, executor=executor, recipe=recipe, out=Path(out), cases=cases, fail_fast=True)
-        for event in Campaign(settings).run():
-            if isinstance(event, FindingFound | FindingShrunk | CampaignFinished):
+        subject = KernelCases(target=target, executor=executor, limit=120.0, recipe=recipe)
+        settings = Settings(out=Path(out), cases=cases, fail_fast=True)
+        for event in Campaign(subject, settings).run():
+            if isinstance(event, FindingFound | FindingKept | CampaignFinished):
                 yield time.perf_counter() - start, event

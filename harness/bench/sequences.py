@@ -1,7 +1,7 @@
 """The sequence benchmark: engine steps a second of one core, symbolically and with bytes.
 
 Each sequence is run once to warm up, which imports and compiles whatever it needs, then once in every round; arms take
-turns within a round. Time is processor time of the child that runs the sequences, building their engines included.
+turns within a round. Time is processor time of the worker that runs the sequences, building their engines included.
 """
 
 from __future__ import annotations
@@ -11,15 +11,16 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from harness.check.worker_process import WorkerError
 from harness.generators.sequences.configurations import Pins
-from harness.sequences.child import HOST_EVERY
 from harness.sequences.controls import Controls
+from harness.sequences.judge import HOST_EVERY
 from harness.sequences.kernels import Beside, KernelChoice
 from harness.sequences.known import DEFAULT_FIXES
-from harness.sequences.process import SequenceProcess
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RESULTS, RunResult
+from harness.sequences.worker import SequenceWorker, recipe_text
+from harness.worker.losses import WorkerError, WorkerLost
+from harness.worker.messages import CaseResult
 
 SEED = 900
 CONTROLS = Controls(fixes=DEFAULT_FIXES)
@@ -44,19 +45,19 @@ def measure(
     """Run the first `sequences` of each runner `rounds` times; with bytes, of both runners mixed, through the kernels
     of each of `byte_targets`. Raises WorkerRefused or WorkerError; ValueError if an arm has no step."""
     choices = [None, *(KernelChoice(name, executor) for name in byte_targets)]
-    children = [SequenceProcess(target, Beside(choice)) for choice in choices]
+    workerren = [SequenceWorker(target, Beside(choice)) for choice in choices]
     try:
-        for child in children:
-            child.wait_ready()
-        symbolic, *on_bytes = children
+        for worker in workerren:
+            worker.wait_ready()
+        symbolic, *on_bytes = workerren
         arms: dict[str, Callable[[], Results]] = {
             "V1": lambda: _range(symbolic, Pins(runner="V1"), sequences),
             "V2": lambda: _range(symbolic, Pins(runner="V2"), sequences),
             "V1, the release's host code beside all": lambda: _each(symbolic, Pins(runner="V1"), sequences),
             "V2, the release's host code beside all": lambda: _each(symbolic, Pins(runner="V2"), sequences),
         }
-        for name, child in zip(byte_targets, on_bytes, strict=True):
-            arms[f"bytes, {name}"] = lambda child=child: _range(child, Pins(), sequences)  # type: ignore[misc]
+        for name, worker in zip(byte_targets, on_bytes, strict=True):
+            arms[f"bytes, {name}"] = lambda worker=worker: _range(worker, Pins(), sequences)  # type: ignore[misc]
         found: dict[str, list[Results]] = {}
         for turn in range(rounds + 1):
             for name, run in arms.items():
@@ -64,31 +65,30 @@ def measure(
                 if turn:
                     found.setdefault(name, []).append(results)
     finally:
-        for child in children:
-            child.close()
+        for worker in workerren:
+            worker.close()
     for runner, every in HOST_EVERY.items():
         alone = [[pair for pair in results if pair[0] % every] for results in found[runner]]
         found[f"{runner}, our model of the host code alone"] = alone
     return [_speed(name, of_rounds) for name, of_rounds in found.items() if any(of_rounds)]
 
 
-def _range(child: SequenceProcess, pins: Pins, sequences: int) -> Results:
-    """As a campaign runs them: host code beside some. Raises WorkerError if the child is lost."""
-    child.send_range(SequenceRecipe(SEED, pins), 0, sequences, CONTROLS)
+def _range(worker: SequenceWorker, pins: Pins, sequences: int) -> Results:
+    """As a campaign runs them: host code beside some. Raises WorkerError if the worker is lost."""
     results: Results = []
-    while True:
-        kind, content = child.receive()
-        if kind == "done":
-            return results
-        if kind == "lost":
-            raise WorkerError(f"the child was lost: {content}", child.at)
-        results.append((content[0], RESULTS.decode(content[1])))
+    try:
+        worker.send_range(recipe_text(SequenceRecipe(SEED, pins), CONTROLS), 0, sequences)
+        while isinstance(heard := worker.receive(), CaseResult):
+            results.append((heard.index, RESULTS.decode(heard.result)))
+    except WorkerLost as lost:
+        raise WorkerError(f"the worker was lost: {lost.violation}", lost.index) from lost
+    return results
 
 
-def _each(child: SequenceProcess, pins: Pins, sequences: int) -> Results:
+def _each(worker: SequenceWorker, pins: Pins, sequences: int) -> Results:
     """One by one: host code beside all."""
     recipe = SequenceRecipe(SEED, pins)
-    return [(index, child.check(sequence_at(recipe, index), CONTROLS)) for index in range(sequences)]
+    return [(index, worker.check(sequence_at(recipe, index), CONTROLS)) for index in range(sequences)]
 
 
 def _speed(name: str, of_rounds: list[Results]) -> SequenceSpeed:

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import msgspec
 
-from harness.campaign.campaign import Campaign, Settings
+from harness.campaign.campaign import Campaign
 from harness.campaign.events import CampaignFinished, CaseJudged
+from harness.campaign.settings import Settings
 from harness.engines.random import CheckPolicy, Recipe
 from harness.generators.operations import OperationName
+from harness.kernel_cases.subject import KernelCases
+from harness.kernel_cases.summary import CaseSummary
 
 WARM_UP_CASES = 320
 
@@ -46,22 +49,17 @@ def measure(
             recipe = Recipe(
                 seed=seed, domains=("reachable", "total"), operations=operations, scale="full", checks=checks
             )
+            subject = KernelCases(target=target, executor=executor, limit=120.0, recipe=recipe)
             settings = Settings(
-                target=target,
-                executor=executor,
-                recipe=recipe,
-                out=Path(out),
-                cases=cases,
-                budget_seconds=None if cases else seconds,
-                workers=workers,
-                shrink=False,
+                out=Path(out), cases=cases, seconds=None if cases else seconds, workers=workers, shrink=False
             )
-            for event in Campaign(settings).run():
+            for event in Campaign(subject, settings).run():
                 if isinstance(event, CaseJudged):
                     spent["draw"] += event.drawn
-                    for phase, took in msgspec.structs.asdict(event.outcome.seconds).items():
+                    for phase, took in msgspec.structs.asdict(event.result.outcome.seconds).items():
                         spent[phase] += took
                 elif isinstance(event, CampaignFinished):
+                    assert isinstance(event.summary, CaseSummary)
                     summary = event.summary
     total = sum(spent.values())
     return Throughput(

@@ -1,1 +1,1 @@
-"""The loop: budget, workers, findings. Yields events; whoever wants to show something handles them."""
+"""Campaigns: what is drawn is judged in worker processes, and what fails is saved, shrunk and counted."""

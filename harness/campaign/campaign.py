@@ -1,173 +1,191 @@
 """A campaign is one `harness run`: cases handed to workers in blocks, findings saved, shrunk and counted.
 
-Which cases run depends on the seed and the number of cases alone; with a time budget, on how far it reaches. Findings
-are told apart by signature, and the case with the lowest index stands for each.
-"""
+Which cases run depends on the seed and the number of cases alone; with a time budget, on how far it reaches. A journal
+says which have run, so that a campaign that was stopped or killed can be resumed, and ends with the set of findings
+that it would have had."""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable, Generator, Iterator
 from multiprocessing.connection import wait
-from pathlib import Path
-from typing import Literal, cast
+from typing import Any
 
-import msgspec
-
-from harness.campaign.coverage import KernelLines
-from harness.campaign.events import (
-    CampaignFinished,
-    CampaignStarted,
-    CaseJudged,
-    Event,
-    Notice,
-    Summary,
-)
-from harness.campaign.findings import Findings
+from harness.campaign.events import CampaignFinished, CampaignStarted, CaseJudged, Event, Notice
+from harness.campaign.findings import AS_DRAWN, MET, Findings
 from harness.campaign.harness_failures import HarnessFailures
-from harness.campaign.saving import NotSaved
-from harness.case import Case, decode_case, encode_case
-from harness.check.outcome import Outcome, Seconds, Signature
-from harness.check.worker import OUTCOMES
-from harness.check.worker_process import WorkerError, WorkerLost, WorkerProcess, WorkerRefused
-from harness.engines.random import CASES_PER_LAYOUT, Recipe, case_at
-from harness.engines.relations import RelationPolicy
-from harness.regimes import REGIMES, regimes_of
-from harness.repro import require_writable
+from harness.campaign.journal import Journal
+from harness.campaign.settings import Settings, useful_workers
+from harness.files import NotSaved, require_writable
+from harness.subject.entry import Entry, Tally
+from harness.subject.subject import Ended, Key, Subject
+from harness.text import counted
+from harness.worker.losses import WorkerError, WorkerLost, WorkerRefused
+from harness.worker.messages import CaseResult, RangeDone
+from harness.worker.process import WorkerProcess
+from harness.worker.silence import LOOK_SECONDS
 
-WORKER_LOSSES_LIMIT = 200
-"""A campaign in which every case takes its worker down ends after so many losses, not after its budget."""
-
-EXPLORED_AT_ONCE = 1000
-"""Cases that Hypothesis draws at a time."""
-
-EngineName = Literal["random", "hypothesis"]
-
-
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a campaign is asked to do. One of `cases` and `budget_seconds` is set; `require` names regimes.
-
-    Operations `named` by the user have to be judged; of others, those that the target lacks are only told.
-    The hypothesis engine has one worker.
-    """
-
-    target: str
-    executor: str
-    recipe: Recipe
-    engine: EngineName = "random"
-    out: Path
-    cases: int | None = None
-    budget_seconds: float | None = None
-    workers: int = 1
-    case_seconds: float = 120.0
-    require: tuple[str, ...] = ()
-    named: bool = True
-    relations: RelationPolicy = RelationPolicy()
-    fail_fast: bool = False
-    shrink: bool = True
-    shrink_executions: int = 1000
+FAILURES = "harness-failures"
+"""The folder in that of a campaign for what the harness itself failed in."""
 
 
 class Campaign:
-    """Runs once. `run` yields events as they happen and ends with CampaignFinished."""
+    """Runs once. `run` yields events as they happen and ends with CampaignFinished.
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    Raises CannotResume, with nothing done, if there is no earlier part to resume.
+    """
+
+    def __init__(self, subject: Subject[Any, Any], settings: Settings) -> None:
+        self._subject, self._settings = subject, settings
+        self._journal = Journal(settings.out / subject.journal, subject.identity(), subject.noun)
+        self._earlier = self._journal.read() if settings.resume else []
+        self._done = {entry.index for entry in self._earlier}
+        """Cases of an earlier part, which are not run again."""
         self._notices: list[str] = []
-        self._findings = Findings(settings)
-        self._judged: Counter[str] = Counter()
-        self._skipped: Counter[str] = Counter()
-        self._lacking: dict[str, Counter[str]] = {}
-        self._refused: set[str] = set()
-        """Operations skipped for another reason than that the target lacks them."""
-        self._regimes: Counter[str] = Counter()
-        self._relations: Counter[str] = Counter()
-        self._launches = 0
-        self._done = 0
+        self._tally = Tally(subject.regimes)
+        self._failures = HarnessFailures(settings.out / FAILURES, subject.seed, subject.replay_options(), subject.noun)
+        self._findings = Findings(subject, settings, self._keep_candidate)
+        self._judged = 0
+        """By this part."""
         self._losses = 0
-        self._failures = HarnessFailures(
-            settings.out / "harness-failures", settings.recipe.seed, ("-t", settings.target, "-e", settings.executor)
-        )
         self._next = 0
-        self._ends_early = False
-        self._lines = KernelLines()
+        self._early: str | None = None
+        """Why it ends early, if it does: no more cases are handed out."""
+        self._start = time.monotonic()
 
     def run(self) -> Iterator[Event]:
         """Raises WorkerRefused if the target or executor cannot be had, WorkerError if the harness fails outside any
-        case, OSError if a finding cannot be saved: at once if that shows before the first case, else after the
+        case, OSError if something cannot be written: at once if that shows before the first case, else after the
         summary."""
-        settings = self._settings
+        settings, subject = self._settings, self._subject
         require_writable(settings.out)
-        workers = [self._new_worker() for _ in range(useful_workers(settings))]
+        most = subject.most_workers or settings.workers
+        number = min(most, useful_workers(settings, subject.block))
+        workers = [subject.new_worker(self._notices.append) for _ in range(number)]
+        failed: OSError | WorkerRefused | None = None
+        seconds: float | None = None
         try:
             for worker in workers:
                 worker.wait_ready()
-            yield CampaignStarted(
-                settings.target,
-                settings.executor,
-                settings.recipe,
-                settings.cases,
-                settings.budget_seconds,
-                len(workers),
-            )
+            subject.prepare(workers[0], self._notices.append)
+            title = subject.title(settings.limit(subject.noun), counted(number, "worker"))
+            yield CampaignStarted(title, number)
             self._start = time.monotonic()
-            failed: OSError | WorkerRefused | None = None
-            seconds = 0.0
             try:
+                self._open_journal()
+                yield from self._take_over(workers[0])
                 yield from self._judge_all(workers)
                 seconds = time.monotonic() - self._start
-                if self._lines.collect(workers) or self._losses:
-                    self._notices.append("line coverage leaves out what workers ran that were lost")
-                if settings.shrink:
-                    yield from self._findings.shrink(partial(self._candidate_judge, workers[0]))
+                subject.finish(workers, self._notices.append)
+                yield from self._pass_on_notices()
+                yield from self._findings.finish(workers[0])
             except NotSaved as not_saved:
-                failed, seconds = not_saved.error, seconds or time.monotonic() - self._start
+                failed = not_saved.error
             except WorkerRefused as refused:
-                if not self._done:  # nothing to sum up
+                if not self._judged:  # nothing to sum up
                     raise
-                failed, seconds = refused, seconds or time.monotonic() - self._start
+                failed = refused
             yield from self._pass_on_notices()
         finally:
+            self._journal.close()
             for worker in workers:
                 worker.close()
-        summary = self._summary(seconds)
-        if failed is None:
-            yield CampaignFinished(summary)
-        else:
-            yield CampaignFinished(msgspec.structs.replace(summary, exit_status=2))
+        whole = time.monotonic() - self._start
+        ended = Ended(
+            self._judged, whole if seconds is None else seconds, whole, self._failures.count, self._early, bool(failed)
+        )
+        yield CampaignFinished(subject.summary(self._tally, self._findings.summary(), ended))
+        if failed is not None:
             raise failed
 
-    def _new_worker(self) -> WorkerProcess:
-        settings = self._settings
-        return WorkerProcess(
-            settings.target,
-            settings.executor,
-            limit=settings.case_seconds,
-            on_notice=self._notices.append,
-        )
-
-    def _candidate_judge(self, worker: WorkerProcess, signature: Signature, index: int) -> Callable[[Case], Outcome]:
-        """Judges candidates for a smaller case; one that the harness fails in is kept, and no candidate."""
-        judge = shrinking_judge(worker, signature)
-
-        def judged(case: Case) -> Outcome:
-            if not self._failures.too_many:
-                try:
-                    return judge(case)
-                except WorkerError as error:
-                    self._keep_harness_failure(worker, index, error, case)
-                    worker.restart()
-            return Outcome((), Seconds())
-
-        return judged
+    @property
+    def so_far(self) -> str:
+        """What an interrupted campaign leaves, and how to resume it; nothing before its first case was judged."""
+        if not self._tally.cases:
+            return ""
+        noun, violations = self._subject.noun, self._tally.violations
+        where = f", as drawn in {self._settings.out / AS_DRAWN}"
+        what = f"{counted(violations, 'violation')}{where}" if violations else "no violation"
+        how = "" if self._settings.resume else " and --resume"
+        after = f"{what}, after {counted(self._tally.cases, noun)}"
+        return f"{after}; resume with the same command{how}" if self._subject.resumable else after
 
     def _pass_on_notices(self) -> Iterator[Event]:
         for text in dict.fromkeys(self._notices):
             yield Notice(text)
         self._notices.clear()
+
+    # An earlier part.
+
+    def _open_journal(self) -> None:
+        """Raises NotSaved."""
+        settings, subject = self._settings, self._subject
+        patterns = [f"{folder}{name}" for folder in ("", f"{AS_DRAWN}/", f"{MET}/") for name in subject.file_patterns]
+        patterns.append(f"{FAILURES}/*-{subject.noun}-*")
+        aside = self._journal.open(resume=settings.resume, patterns=patterns)
+        if aside is not None:
+            self._notices.append(f"what an earlier campaign left in {settings.out} is in {aside} from now on")
+
+    def _take_over(self, worker: WorkerProcess) -> Iterator[Event]:
+        """Take in the entries of an earlier part. Of findings that look alike, the first is judged again."""
+        if not self._settings.resume:
+            return
+        self._notices.append(_where_it_resumes(self._earlier, self._subject.noun))
+        alike: dict[Key, list[tuple[tuple[int, int], Entry]]] = {}
+        for entry in self._earlier:
+            self._tally.add(entry)
+            if entry.signature is not None:
+                rank = self._subject.rank(self._subject.draw(entry.index), entry.index)
+                alike.setdefault(Key(entry.signature, entry.issue), []).append((rank, entry))
+        self._earlier = []
+        for key, ranked in alike.items():
+            entries = [entry for _, entry in sorted(ranked, key=lambda pair: pair[0])]
+            while entries:
+                now = yield from self._judge_again(worker, entries.pop(0))
+                if now == key:
+                    self._findings.count(key, len(entries))
+                    break
+        self._end_if_hopeless()
+        yield from self._pass_on_notices()
+
+    def _judge_again(self, worker: WorkerProcess, entry: Entry) -> Generator[Event, None, Key | None]:
+        """Judge a case that failed in an earlier part; its key now. It follows from its index, as all else does, unless
+        its worker was lost with it."""
+        subject, index, before = self._subject, entry.index, entry.signature
+        assert before is not None
+        case = subject.draw(index)
+        result = subject.lost_before(before)
+        if result is None:
+            try:
+                result = self._result_at(worker, index)
+            except WorkerError as error:
+                self._notices.append(self._keep_failure(index, error))
+                worker.restart()
+                return None
+        key = subject.key(case, result)
+        if key is None or key.signature != before:
+            self._notices.append(
+                f"{subject.noun} {index} gave {before} before, and {key.signature if key else 'no violation'} now"
+            )
+        if key is not None:
+            event = self._findings.record(index, case, result, key)
+            if event is not None:
+                yield event
+        return key
+
+    def _result_at(self, worker: WorkerProcess, index: int) -> Any:
+        """What a case gives as part of a campaign, such as with every so many of them judged more closely."""
+        result = None
+        try:
+            worker.send_range(self._subject.recipe_text(), index, index + 1)
+            while isinstance(heard := worker.receive(), CaseResult):
+                result = self._subject.read(heard.result)
+        except WorkerLost as lost:
+            if result is None:
+                return self._subject.lost(lost)
+        assert result is not None, "a range of one case gives one result"
+        return result
 
     # Judging: each worker has a block of cases, or the rest of one after a loss.
 
@@ -176,7 +194,7 @@ class Campaign:
         for worker in workers:
             self._hand_out(worker, busy)
         while busy:
-            ready = wait([worker.connection for worker in busy], timeout=1.0)
+            ready = wait([worker.connection for worker in busy], timeout=LOOK_SECONDS)
             for worker in list(busy):
                 try:
                     try:
@@ -187,185 +205,154 @@ class Campaign:
                     except WorkerLost as lost:
                         yield from self._record_loss(worker, lost, busy)
                 except WorkerError as error:
-                    self._record_harness_failure(worker, error, busy)
-            yield from self._pass_on_notices()
+                    self._record_failure(worker, error, busy)
+            if self._notices:
+                yield from self._pass_on_notices()
 
     def _hand_out(self, worker: WorkerProcess, busy: dict[WorkerProcess, int], start: int | None = None) -> None:
         """Give a worker the next block, or the rest of the one it lost; nothing if the campaign is over."""
         end = busy.pop(worker, 0)
         if start is None or start >= end:
-            start = self._next
-            block = CASES_PER_LAYOUT if self._settings.engine == "random" else EXPLORED_AT_ONCE
-            end = self._next = min(start + block, self._settings.cases or start + block)
-        enough = self._ends_early or (self._settings.fail_fast and len(self._findings) > 0)
-        if enough or start >= end or time.monotonic() >= self._deadline:
+            start, end = self._next_block()
+        if start >= end or self._is_over:
             return
         busy[worker] = end
-        recipe, policy = self._settings.recipe, self._settings.relations
-        with contextlib.suppress(WorkerLost):  # that it is gone is heard of like any other loss
-            if self._settings.engine == "random":
-                worker.send_range(recipe, policy, start, end, self._deadline)
-            else:
-                fail_fast = self._settings.fail_fast
-                worker.send_explore(recipe, policy, start, end, self._deadline, fail_fast=fail_fast)
+        with contextlib.suppress(WorkerLost):  # that it is gone is heard like any other loss
+            recipe, fail_fast = self._subject.recipe_text(), self._settings.fail_fast
+            worker.send_range(recipe, start, end, self._deadline, fail_fast=fail_fast)
+
+    def _next_block(self) -> tuple[int, int]:
+        """The next cases that no worker has, and no earlier part had."""
+        while self._next in self._done:
+            self._next += 1
+        start = self._next
+        end = min(start + self._subject.block, self._settings.cases or start + self._subject.block)
+        if self._done:
+            end = next((index for index in range(start, end) if index in self._done), end)
+        self._next = max(start, end)
+        return start, end
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether no more cases are to be judged, however many there are."""
+        found = self._settings.fail_fast and len(self._findings) > 0
+        return found or self._early is not None or time.monotonic() >= self._deadline
 
     @property
     def _deadline(self) -> float:
-        budget = self._settings.budget_seconds
+        budget = self._settings.seconds
         return float("inf") if budget is None else self._start + budget
 
     def _hear(self, worker: WorkerProcess, busy: dict[WorkerProcess, int]) -> Iterator[Event]:
         answer = worker.hear()
-        if answer is None:
-            return
-        kind, content = answer
-        if kind == "done":
+        if isinstance(answer, RangeDone):
             self._hand_out(worker, busy)
-            return
-        index, outcome_bytes, regimes, drawn, text = content
-        outcome = OUTCOMES.decode(outcome_bytes)
-        yield from self._record(index, outcome, regimes, None if text is None else decode_case(text), drawn)
+        elif isinstance(answer, CaseResult):
+            subject = self._subject
+            case = None if answer.case is None else subject.decode(answer.case)
+            yield from self._record(answer.index, case, subject.read(answer.result), answer.drawn)
 
     def _record_loss(self, worker: WorkerProcess, lost: WorkerLost, busy: dict[WorkerProcess, int]) -> Iterator[Event]:
-        outside_any_case = lost.operation in ("draw", "start")
-        if outside_any_case and not lost.from_outside:
+        """A lost worker is what its case gave, and the campaign goes on after it with another worker.
+
+        Somebody else may have ended it: then the case is judged once more before that counts.
+        """
+        if lost.outside_any_case and not lost.from_outside:
             raise WorkerError(f"a worker was lost outside any case ({lost.violation}): {lost.detail}")
         self._losses += 1
-        following = lost.index if outside_any_case else lost.index + 1
         if lost.from_outside:
             self._notices.append(lost.notice)
-        if not (lost.from_outside and (outside_any_case or lost.answered)):
+        if not (lost.outside_any_case or (lost.answered and lost.from_outside)):
             yield from self._record_lost_case(worker, lost)
-        if self._losses >= WORKER_LOSSES_LIMIT:
+        following = lost.index + (not lost.outside_any_case)
+        if self._losses >= self._subject.losses_limit:
             self._end_early(f"{self._losses} times a worker was lost")
-        if not worker.alive:
-            worker.restart()
         self._hand_out(worker, busy, following)
 
-    def _record_harness_failure(
-        self, worker: WorkerProcess, error: WorkerError, busy: dict[WorkerProcess, int]
-    ) -> None:
-        """Keep the case, and go on after it: a worker in which something broke is replaced."""
-        if error.index is None:
-            raise error
-        self._keep_harness_failure(worker, error.index, error)
-        worker.restart()
-        self._hand_out(worker, busy, error.index + 1)
+    def _record_lost_case(self, worker: WorkerProcess, lost: WorkerLost) -> Iterator[Event]:
+        """The result of the case that a worker was at: lost with it, unless a new one can say more."""
+        subject, index = self._subject, lost.index
+        case = self._drawn(worker, index)
+        result = subject.lost(lost)
+        if lost.from_outside:
+            result = self._result_at(worker, index) if subject.resumable else subject.judge(worker, case, index=index)
+        yield from self._record(index, case, result, counted_before=lost.answered)
 
-    def _keep_harness_failure(
-        self, worker: WorkerProcess, index: int, error: WorkerError, candidate: Case | None = None
-    ) -> None:
-        """Save the case that the harness failed in: that with an index, or a candidate for a smaller one."""
-        told = self._failures.record(
-            index, str(error), lambda: encode_case(candidate or self._drawn(worker, index)), shrinking=bool(candidate)
-        )
-        self._notices.append(told)
-        if self._failures.too_many:
-            self._end_early(f"the harness failed {self._failures.count} times")
+    def _drawn(self, worker: WorkerProcess, index: int) -> Any:
+        """The case that a worker was at."""
+        return self._subject.draw(index) if self._subject.resumable else self._subject.decode(worker.drawn)
+
+    def _record(
+        self, index: int, case: Any, result: Any, drawn: float = 0.0, *, counted_before: bool = False
+    ) -> Iterator[Event]:
+        """Take a result; `case` is None if it did not fail. Whatever it says of a finding is in a file first."""
+        key = None if case is None else self._subject.key(case, result)
+        found = None if key is None else self._findings.record(index, case, result, key)
+        entry = self._subject.entry(index, case, result, key)
+        self._journal.append(entry)
+        if not counted_before:
+            self._judged += 1
+            self._tally.add(entry)
+        self._end_if_hopeless()
+        elapsed = time.monotonic() - self._start
+        yield CaseJudged(self._subject.noun, index, result, self._tally.cases, elapsed, drawn)
+        if found is not None:
+            yield found
+
+    # Ends.
 
     def _end_early(self, why: str) -> None:
         """Hand out no more cases."""
-        if not self._ends_early:
+        if self._early is None:
+            self._early = why
             self._notices.append(f"the campaign ends early: {why}")
-        self._ends_early = True
 
-    def _drawn(self, worker: WorkerProcess, index: int) -> Case:
-        """The case that a worker was at."""
-        return case_at(self._settings.recipe, index) if self._settings.engine == "random" else decode_case(worker.drawn)
+    def _end_if_hopeless(self) -> None:
+        """End if more cases would give nothing but what these gave: all of them took their worker down in one way."""
+        outcomes, first = self._tally.outcomes, self._subject.first_losses
+        if first is None or len(outcomes) != 1:
+            return
+        ((signature, count),) = outcomes.items()
+        ending = self._subject.ending_in(signature)
+        if ending is not None and count >= first:
+            noun = self._subject.noun
+            self._end_early(f"each of the first {count} {noun}s took its process down ({ending})")
 
-    def _record_lost_case(self, worker: WorkerProcess, lost: WorkerLost) -> Iterator[Event]:
-        """The verdict on the case that a worker was at: lost with it, unless a new one can tell more."""
-        recipe, policy = self._settings.recipe, self._settings.relations
-        case = self._drawn(worker, lost.index)
-        outcome = lost.outcome()
-        if lost.from_outside:
+    def _record_failure(self, worker: WorkerProcess, error: WorkerError, busy: dict[WorkerProcess, int]) -> None:
+        """Keep the case, and go on after it: a worker in which something broke is replaced.
+
+        It gets no entry, so that a campaign that is resumed later, with the harness mended, judges it.
+        """
+        if error.index is None:
+            raise error
+        self._notices.append(self._keep_failure(error.index, error, worker))
+        if not self._is_over:
             worker.restart()
-            asked = policy.at(recipe.seed, lost.index)
-            outcome = worker.check(case, asked, policy.most, again=False, index=lost.index)
-        yield from self._record(lost.index, outcome, tuple(regimes_of(case)), case if outcome.failure else None)
+        self._hand_out(worker, busy, error.index + 1)
 
-    def _record(
-        self, index: int, outcome: Outcome, regimes: tuple[str, ...], failed: Case | None, drawn: float = 0.0
-    ) -> Iterator[Event]:
-        self._done += 1
-        self._regimes.update(regimes)
-        for verdict in outcome.verdicts:
-            self._launches += verdict.launches
-            if verdict.status == "skip":
-                self._skipped[cast(str, verdict.reason)] += 1
-                if verdict.reason == "lacks-operation":
-                    self._lacking.setdefault(verdict.operation, Counter())[verdict.detail] += 1
-                else:
-                    self._refused.add(verdict.operation)
-            elif verdict.refused:
-                self._skipped["refused"] += 1
-            else:
-                self._judged[verdict.operation] += 1
-        for verdict in outcome.relations:
-            self._launches += verdict.launches
-            self._relations[verdict.relation] += verdict.status != "skip"
-        yield CaseJudged(index, outcome, self._done, time.monotonic() - self._start, drawn)
-        if failed is not None:
-            event = self._findings.record(index, failed, outcome)
-            if event is not None:
-                yield event
+    def _keep_failure(self, index: int, error: WorkerError, worker: WorkerProcess | None = None) -> str:
+        """Save the case with an index that the harness failed in; a line that reports it."""
+        subject = self._subject
 
-    def _summary(self, seconds: float) -> Summary:
-        settings = self._settings
-        findings = self._findings.summary()
-        missing = [f"regime {name}" for name in settings.require if not self._regimes[name]]
-        unjudged = [name for name in settings.recipe.operations if not self._judged[name]]
-        lacking: dict[str, str] = {
-            name: self._lacking[name].most_common(1)[0][0]
-            for name in unjudged
-            if name in self._lacking.keys() - self._refused
-        }
-        excused = {} if settings.named or not +self._judged else lacking
-        missing += [f"operation {name}" for name in unjudged if name not in excused]
-        if settings.relations.required:
-            missing += [f"relation {name}" for name in settings.relations.names if not self._relations[name]]
-        domains = settings.recipe.domains
-        return Summary(
-            seed=settings.recipe.seed,
-            target=settings.target,
-            executor=settings.executor,
-            engine=settings.engine,
-            domain=domains[0] if len(domains) == 1 else "both",
-            cases=self._done,
-            judged={name: self._judged[name] for name in settings.recipe.operations},
-            skipped=dict(sorted(self._skipped.items())),
-            launches=self._launches,
-            seconds=round(seconds, 3),
-            cases_per_second=round(self._done / seconds, 2) if seconds > 0 else 0.0,
-            findings=findings,
-            regimes={
-                name: self._regimes[name]
-                for name, regime in sorted(REGIMES.items())
-                if ("total" in domains or regime.reachable) and regime.operation in (None, *settings.recipe.operations)
-            },
-            kernel_lines=self._lines.coverage(),
-            exit_status=4 if self._failures.count else 1 if findings else 3 if missing else 0,
-            missing=missing,
-            harness_failures=self._failures.count,
-            lacking=lacking,
-            relations={name: self._relations[name] for name in settings.relations.names},
-        )
+        def text() -> bytes:
+            return subject.encode(subject.draw(index) if worker is None else self._drawn(worker, index))
+
+        return self._keep(index, error, text, shrinking=False)
+
+    def _keep_candidate(self, index: int, error: WorkerError, case: Any, shrinking: bool) -> str | None:
+        """See harness.campaign.findings.Fail."""
+        if self._failures.too_many:
+            return None
+        return self._keep(index, error, lambda: self._subject.encode(case), shrinking=shrinking)
+
+    def _keep(self, index: int, error: WorkerError, text: Callable[[], bytes], *, shrinking: bool) -> str:
+        said = self._failures.record(index, str(error), text, shrinking=shrinking)
+        if self._failures.too_many:
+            self._end_early(f"the harness failed {self._failures.count} times")
+        return said
 
 
-def useful_workers(settings: Settings) -> int:
-    """Workers that get a block of cases: starting one takes seconds of processor time, so no others are started."""
-    if settings.cases is None:
-        return settings.workers
-    return min(settings.workers, -(-settings.cases // CASES_PER_LAYOUT))
-
-
-def shrinking_judge(worker: WorkerProcess, signature: Signature) -> Callable[[Case], Outcome]:
-    """Judges candidates for a smaller case of the same finding: if a relation saw it, that one is asked."""
-    asked = () if signature.relation is None else (signature.relation,)
-
-    def judge(case: Case) -> Outcome:
-        if not worker.alive:
-            worker.restart()
-        return worker.check(case, asked, sighted=signature.sighted)
-
-    return judge
+def _where_it_resumes(earlier: list[Entry], noun: str) -> str:
+    if not earlier:
+        return f"resuming from the start: no {noun} was run before"
+    return f"resuming after {noun} {max(entry.index for entry in earlier)}: {len(earlier)} were run before"

@@ -1,57 +1,61 @@
-"""An event is something that happened in a campaign. Reports know events and nothing else."""
+"""An event is something that happened in a campaign. Reports are handlers of events."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from harness import __version__
-from harness.check.outcome import Outcome, Signature
-from harness.engines.random import Recipe
-from harness.repro import Repro
+from harness.repro.format import AnyRepro
+from harness.subject.subject import Key
+from harness.subject.summary import Summary
 
 
 class CampaignStarted(msgspec.Struct, frozen=True):
-    """Workers are up: the target is loaded."""
+    """Workers are up: the target is loaded. `title` says what is going to happen, in a line."""
 
-    target: str
-    executor: str
-    recipe: Recipe
-    cases: int | None
-    budget_seconds: float | None
+    title: str
     workers: int
 
 
 class CaseJudged(msgspec.Struct, frozen=True):
-    """One more case has a verdict; `done` of them so far, `elapsed` seconds since the start.
+    """One more case has a result, which is the subject's; `done` of them so far, `elapsed` seconds since the start.
 
-    `drawn` is the seconds that drawing it took.
+    `noun` is what the subject calls a case; `drawn` is the seconds that drawing it took.
     """
 
+    noun: str
     index: int
-    outcome: Outcome
+    result: Any
     done: int
     elapsed: float
     drawn: float
 
 
 class FindingFound(msgspec.Struct, frozen=True):
-    """A new signature; the case as drawn is already saved at `path`."""
+    """Something new was found; the case as drawn is already saved at `path`. `index` is that of the case, None if only
+    a smaller variant of another finding's case showed it."""
 
-    signature: Signature
-    repro: Repro
+    noun: str
+    key: Key
+    repro: AnyRepro
     path: Path
+    index: int | None
 
 
-class FindingShrunk(msgspec.Struct, frozen=True):
-    """A finding has its minimal form, saved at `path`. It was `found_as` another, if a plainer kind of state shows it
-    too: findings that end alike are one."""
+class FindingKept(msgspec.Struct, frozen=True):
+    """A finding has its final form, saved at `path`, minimal unless `repro.shrink` says otherwise. `count` cases are
+    like it so far; lines `about` it say what is known. It was `found_as` another, if it shrank to this one: findings
+    that end alike are one."""
 
-    signature: Signature
-    repro: Repro
+    noun: str
+    key: Key
+    repro: AnyRepro
     path: Path
-    found_as: Signature | None = None
+    count: int
+    about: tuple[str, ...] = ()
+    found_as: Key | None = None
 
 
 class Notice(msgspec.Struct, frozen=True):
@@ -60,62 +64,10 @@ class Notice(msgspec.Struct, frozen=True):
     text: str
 
 
-class Finding(msgspec.Struct, frozen=True):
-    """One finding in the summary. `cases` is how many cases failed with this signature."""
-
-    signature: str
-    summary: str
-    domain: str
-    first_case: int
-    cases: int
-    repro: str
-    shrink: dict[str, float | int | bool] | None
-
-
-class LineCoverage(msgspec.Struct, frozen=True):
-    """How many lines of one kernel function ran, out of those that its compiled variants have; which did not."""
-
-    file: str
-    function: str
-    executed: int
-    lines: int
-    missed: list[int]
-
-
-class Summary(msgspec.Struct, frozen=True):
-    """What a campaign comes to; the object that `harness run --json` prints (docs/json.md).
-
-    `missing` was required and never reached. `lacking` are operations of which every case was skipped
-    because the target lacks something, with its words; asked for by name, they are missing as well.
-    `harness_failures` counts cases that the harness itself failed in; notices said where they are kept.
-    """
-
-    seed: int
-    target: str
-    executor: str
-    engine: str
-    domain: str
-    cases: int
-    judged: dict[str, int]
-    skipped: dict[str, int]
-    launches: int
-    seconds: float
-    cases_per_second: float
-    regimes: dict[str, int]
-    kernel_lines: list[LineCoverage]
-    findings: list[Finding]
-    exit_status: int
-    missing: list[str]
-    harness_failures: int
-    lacking: dict[str, str]
-    relations: dict[str, int]
-    harness_version: str = __version__
-
-
 class CampaignFinished(msgspec.Struct, frozen=True):
     """The end; `summary.exit_status` is the answer."""
 
     summary: Summary
 
 
-Event = CampaignStarted | CaseJudged | FindingFound | FindingShrunk | Notice | CampaignFinished
+Event = CampaignStarted | CaseJudged | FindingFound | FindingKept | Notice | CampaignFinished

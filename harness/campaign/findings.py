@@ -1,171 +1,245 @@
-"""The findings of a campaign: one for each signature, with the case that stands for it, saved before anything else.
+"""The findings of a campaign: one for each key, with the case that represents it, saved before anything else.
 
-A reachable case stands before one of the total domain, and the lower index before the higher. Findings whose minimal
-forms have one signature are one.
-"""
+Which case that is says the rank of the subject, such as the lowest index. When all cases are judged findings are sorted
+out: each is classified by the known issue behind it, if the subject has such, and shrunk. Findings that come down to
+one key are one."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Generator, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
-from harness import __version__
-from harness.campaign.events import Finding, FindingFound, FindingShrunk
-from harness.campaign.saving import save
-from harness.case import Case
-from harness.check.outcome import Outcome, Signature
-from harness.engines.random import GENERATOR_VERSION
-from harness.repro import Origin, Repro, ShrinkRecord, repro_name
-from harness.shrink.shrinker import shrink
+from harness.campaign.events import Event, FindingFound, FindingKept, Notice
+from harness.campaign.settings import Settings
+from harness.repro import ShrinkRecord, save
+from harness.shrink.driver import Judged, Plan, Shrunk, shrink
+from harness.shrink.proposals import Pass
+from harness.subject.subject import Kept, Key, Subject
+from harness.text import counted
+from harness.worker.losses import WorkerError
+from harness.worker.process import WorkerProcess
 
-if TYPE_CHECKING:
-    from harness.campaign.campaign import Settings
+AS_DRAWN = "as-drawn"
+"""The folder in that of a campaign for findings as they were first seen."""
 
-Judge = Callable[[Case], Outcome]
+MET = "met-while-shrinking"
+"""The folder for those that only smaller variants of others showed."""
 
+Failing = tuple[Any, Any]
+"""A case, and what it gave."""
 
-class _Found(msgspec.Struct):
-    """The case that stands for a signature so far; `cases` failed with it."""
-
-    index: int
-    case: Case
-    path: Path
-    repro: Repro
-    outcome: Outcome
-    cases: int
-
-    def precedes(self, other: _Found) -> bool:
-        """Whether this one stands for a signature that both have."""
-        return _rank(self.case, self.index) < _rank(other.case, other.index)
-
-
-def _rank(case: Case, index: int) -> tuple[bool, int]:
-    return case.domain != "reachable", index
+Fail = Callable[[int, WorkerError, Any, bool], str | None]
+"""Keeps a case that the harness itself failed in, given its index and whether it is a smaller variant: a line that
+reports it, None if there were too many already."""
 
 
 class Findings:
     """Those of one campaign."""
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._found: dict[Signature, _Found] = {}
+    def __init__(self, subject: Subject[Any, Any], settings: Settings, fail: Fail) -> None:
+        self._subject, self._settings, self._fail = subject, settings, fail
+        self._found: dict[Key, Kept] = {}
+        self._kept: dict[Key, Kept] = {}
+        """In their final form, and those that could not get one."""
 
     def __len__(self) -> int:
         return len(self._found)
 
-    def record(self, index: int, case: Case, outcome: Outcome) -> FindingFound | None:
-        """Count a failed case, and save it if it stands for its signature; the event if that is new.
+    @property
+    def cases(self) -> int:
+        """How many cases failed."""
+        return sum(found.count for found in self._found.values())
+
+    def record(self, index: int, case: Any, result: Any, key: Key) -> FindingFound | None:
+        """Count a failed case, and save it as drawn if it represents its key; the event if that is new.
 
         Raises NotSaved.
         """
-        signature = outcome.signature
-        assert signature is not None
-        known = self._found.get(signature)
-        if known is not None and _rank(known.case, known.index) < _rank(case, index):
-            known.cases += 1
+        subject = self._subject
+        known = self._found.get(key)
+        if known is not None and self._rank(known) <= subject.rank(case, index):
+            known.count += 1
             return None
-        found = self._saved("as-drawn", index, case, outcome, None)
-        self._found[signature] = found
+        repro = subject.repro(case, result, index, None, None)
+        path = self._settings.out / AS_DRAWN / repro.file_name
         if known is None:
-            return FindingFound(signature, found.repro, found.path)
-        found.cases += known.cases
-        if known.path != found.path:
+            known = self._found[key] = Kept(index, case, result, 0, None, repro)  # in the summary even if not saved
+        save(path, repro)
+        event = FindingFound(subject.noun, key, repro, path, index) if known.path is None else None
+        if known.path not in (None, path):
             known.path.unlink(missing_ok=True)
-        return None
+        self._found[key] = Kept(index, case, result, known.count + 1, path, repro)
+        return event
 
-    def shrink(self, judge_of: Callable[[Signature, int], Judge]) -> Iterator[FindingFound | FindingShrunk]:
-        """Shrink each finding, save its minimal form, and go by that form's signature. Raises NotSaved.
+    def count(self, key: Key, more: int) -> None:
+        """So many more cases, none of a lower rank, have a key that is there."""
+        self._found[key].count += more
 
-        `judge_of` gives the judge for the candidates of a signature, first seen in the case with an index.
-        """
-        drawn, self._found = self._found, {}
-        waiting = dict(drawn)  # what is not saved in its minimal form stays in the summary as it was drawn
-        met: dict[Signature, tuple[int, Case, Outcome]] = {}
+    def _rank(self, found: Kept) -> tuple[int, int]:
+        return self._subject.rank(found.case, found.index)
+
+    # Sorting out.
+
+    def finish(self, worker: WorkerProcess) -> Iterator[Event]:
+        """Classify findings, shrink them, and save their final forms. Raises NotSaved."""
+        found = sorted(self._found.items(), key=lambda item: item[1].index)
+        if self._subject.classifies:
+            found = yield from self._classified(worker, found)
+        elif not self._settings.shrink:
+            return
+        waiting = dict(found)  # what does not get its final form stays in the summary as it was drawn
+        met: dict[Key, tuple[int, Failing]] = {}
         try:
-            for signature, found in sorted(drawn.items(), key=lambda item: item[1].index):
-                shrunk = shrink(
-                    found.case, found.outcome, judge_of(signature, found.index), self._settings.shrink_executions
-                )
-                record = ShrinkRecord(
-                    executions=shrunk.executions, seconds=round(shrunk.seconds, 3), complete=shrunk.complete
-                )
-                minimal = self._saved("", found.index, shrunk.case, shrunk.outcome, record, found.cases)
-                del waiting[signature]
-                final = minimal.repro.signature
-                stands = self._keep(final, minimal)
-                yield FindingShrunk(final, stands.repro, stands.path, None if signature == final else signature)
-                for case, outcome in shrunk.others:
-                    if outcome.signature is not None and outcome.signature not in drawn:
-                        met.setdefault(outcome.signature, (found.index, case, outcome))
+            for number, (key, one) in enumerate(found, 1):
+                others = yield from self._finish_one(worker, key, one, f"{number} of {len(found)}")
+                del waiting[key]
+                for case, result in others:
+                    other = self._subject.key(case, result)
+                    if other is not None and other not in self._found:
+                        met.setdefault(other, (one.index, (case, result)))
         finally:
-            for signature, found in waiting.items():
-                self._keep(signature, found)
-        for signature, (index, case, outcome) in met.items():
-            if signature not in self._found:
-                found = self._saved("met-while-shrinking", None, case, outcome, None, 0)
-                found.index = index
-                self._found[signature] = found
-                yield FindingFound(signature, found.repro, found.path)
+            for key, one in waiting.items():
+                self._keep(key, one)
+        for key, (index, (case, result)) in met.items():
+            if key not in self._kept:
+                repro = self._subject.repro(case, result, None, None, None)
+                path = self._settings.out / MET / repro.file_name
+                save(path, repro)
+                self._kept[key] = Kept(index, case, result, 0, path, repro)
+                yield FindingFound(self._subject.noun, key, repro, path, None)
 
-    def _keep(self, signature: Signature, found: _Found) -> _Found:
-        """Of findings that are one, keep the case that stands for them, and its file; which that is."""
-        known = self._found.get(signature)
-        if known is None:
-            self._found[signature] = found
+    def _classified(
+        self, worker: WorkerProcess, found: list[tuple[Key, Kept]]
+    ) -> Generator[Event, None, list[tuple[Key, Kept]]]:
+        """Look for the known issue behind each finding; those with one signature and issue are one."""
+        if found:
+            yield Notice(f"looking for the known issues behind {counted(self.cases, 'violation')} ...")
+        sorted_out: dict[Key, Kept] = {}
+        for (signature, _), one in found:
+            issue = None
+            try:
+                if not self._subject.is_loss(one.result):
+                    issue = self._subject.classify(worker, one.case, signature)
+            except WorkerError as error:
+                said = self._fail(one.index, error, one.case, False)
+                yield Notice(f"{signature} stays unclassified, and as drawn: {said}")
+                worker.restart()
+                one.classified = False
+            earlier = sorted_out.setdefault(Key(signature, issue), one)
+            if earlier is not one:
+                earlier.count += one.count
+        self._found = sorted_out
+        return list(sorted_out.items())
+
+    def _finish_one(
+        self, worker: WorkerProcess, key: Key, found: Kept, number: str
+    ) -> Generator[Event, None, Sequence[Failing]]:
+        """Shrink and save one finding, unless it is one with another that has its final form. Returns failing cases of
+        other findings that were met on the way."""
+        if self._is_counted(key, found):
+            yield self._more(key, found)
+            return ()
+        subject, final = self._subject, key
+        others: Sequence[Failing] = ()
+        stays = subject.stays_as_drawn(found.result)
+        if self._settings.shrink and found.classified and not stays:
+            yield Notice(f"shrinking {number}: {key} ...")
+            shrunk, notices = self._shrunk(worker, key, found)
+            others = shrunk.others
+            yield from map(Notice, notices)
+            try:
+                concluded = subject.conclude(worker, key, shrunk)
+            except WorkerError as error:
+                yield Notice(f"{key.signature} stays as drawn: {self._fail(found.index, error, shrunk.case, True)}")
+                worker.restart()
+            else:
+                if concluded is None:
+                    yield Notice(f"{key.signature} stays as drawn: its smallest form did not give it a second time")
+                else:
+                    result, final = concluded
+                    repro = subject.repro(shrunk.case, result, found.index, final.issue, record_of(shrunk))
+                    found = msgspec.structs.replace(found, case=shrunk.case, result=result, repro=repro)
+        if found.repro.shrink is None and final.issue is not None:
+            repro = subject.repro(found.case, found.result, found.index, final.issue, None)
+            found = msgspec.structs.replace(found, repro=repro)
+        if final.issue != key.issue:
+            yield Notice(f"{key} came down to {final.issue}")
+        if self._is_counted(final, found):
+            yield self._more(final, found)
+            return others
+        path = self._settings.out / found.repro.file_name
+        if self._settings.shrink and stays:
+            yield Notice(f"{key} stays as drawn, for each run costs a process: harness shrink {path} continues")
+        save(path, found.repro)
+        kept = self._keep(final, msgspec.structs.replace(found, path=path))
+        was = None if final.signature == key.signature else key
+        yield FindingKept(subject.noun, final, kept.repro, path, kept.count, tuple(subject.described(final.issue)), was)
+        return others
+
+    def _shrunk(self, worker: WorkerProcess, key: Key, found: Kept) -> tuple[Shrunk[Any, Any], list[str]]:
+        """The smallest form, and notices about candidates that the harness failed in."""
+        subject, executions = self._subject, self._settings.shrink_executions
+        plan = _Guarded(subject.plan(worker, key, found.result), found.index, self._fail, worker)
+        budget = subject.shrink_budget if executions is None else executions
+        return shrink(found.case, found.result, plan, budget), plan.notices
+
+    def _is_counted(self, key: Key, found: Kept) -> bool:
+        """Whether another case represents the key already: then it stands for this one as well."""
+        known = self._kept.get(key)
+        if known is None or self._rank(known) > self._rank(found):
+            return False
+        known.count += found.count
+        return True
+
+    def _more(self, key: Key, found: Kept) -> Notice:
+        more = counted(found.count, f"more {self._subject.noun}")
+        return Notice(f"{key} was found in {more}: see {self._kept[key].path}")
+
+    def _keep(self, key: Key, found: Kept) -> Kept:
+        """Of findings that are one, keep the case that represents them, and its file; which that is."""
+        known = self._kept.setdefault(key, found)
+        if known is found:
             return found
-        first, second = (found, known) if found.precedes(known) else (known, found)
-        first.cases += second.cases
-        if second.path != first.path and second.path.parent == first.path.parent:
+        first, second = (found, known) if self._rank(found) < self._rank(known) else (known, found)
+        first.count += second.count
+        if first.path and second.path and first.path != second.path and first.path.parent == second.path.parent:
             second.path.unlink(missing_ok=True)
-        self._found[signature] = first
+        self._kept[key] = first
         return first
 
-    def summary(self) -> list[Finding]:
-        return [
-            Finding(
-                str(signature),
-                found.repro.evidence.summary,
-                found.case.domain,
-                found.index,
-                found.cases,
-                str(found.path),
-                None if found.repro.shrink is None else msgspec.structs.asdict(found.repro.shrink),
-            )
-            for signature, found in sorted(self._found.items(), key=lambda item: (item[1].index, str(item[0])))
-        ]
+    def summary(self) -> list[tuple[Key, Kept]]:
+        """What was kept, else what was found, in the order of first cases."""
+        found = self._kept or self._found
+        return sorted(found.items(), key=lambda item: (item[1].index, item[0].signature))
 
-    def _saved(
-        self,
-        folder: str,
-        index: int | None,
-        case: Case,
-        outcome: Outcome,
-        record: ShrinkRecord | None,
-        cases: int = 1,
-    ) -> _Found:
-        failure = outcome.failure
-        assert failure is not None
-        assert failure.signature is not None
-        assert failure.evidence is not None
-        settings = self._settings
-        repro = Repro(
-            signature=failure.signature,
-            evidence=failure.evidence,
-            origin=Origin(
-                target=settings.target,
-                executor=settings.executor,
-                harness_version=__version__,
-                generator_version=GENERATOR_VERSION,
-                engine=settings.engine,
-                seed=settings.recipe.seed,
-                index=index,
-            ),
-            shrink=record,
-            case=case,
-        )
-        path = settings.out / folder / repro_name(repro)
-        save(path, repro)
-        return _Found(-1 if index is None else index, case, path, repro, outcome, cases)
+
+class _Guarded:
+    """A plan in which a candidate that the harness fails in is kept, and no candidate."""
+
+    def __init__(self, plan: Plan[Any, Any], index: int, fail: Fail, worker: WorkerProcess) -> None:
+        self._plan, self._index, self._fail, self._worker = plan, index, fail, worker
+        self._broken = False
+        self.passes = plan.passes
+        self.encode, self.require_valid = plan.encode, plan.require_valid
+        self.notices: list[str] = []
+
+    def judge(self, case: Any, proposed_by: Pass[Any]) -> Judged[Any] | None:
+        if self._broken:
+            return None
+        try:
+            return self._plan.judge(case, proposed_by)
+        except WorkerError as error:
+            said = self._fail(self._index, error, case, True)
+            if said is None:
+                self._broken = True
+            else:
+                self.notices.append(said)
+                self._worker.restart()
+        return None
+
+
+def record_of(shrunk: Shrunk[Any, Any]) -> ShrinkRecord:
+    """What a repro file says of how it was shrunk."""
+    return ShrinkRecord(executions=shrunk.executions, seconds=round(shrunk.seconds, 3), complete=shrunk.complete)

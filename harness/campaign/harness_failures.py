@@ -1,7 +1,7 @@
-"""A harness failure is a case that the harness itself could not judge: a mistake of ours, told, kept, and no finding.
+"""A harness failure is a case that the harness itself could not judge: a mistake of ours, reported, kept, no finding.
 
-One such case must not cost a campaign the thousands around it. So the case is saved with the traceback beside it, the
-campaign goes on with a new worker, and its exit status is 4 whatever else was found.
+One such case must not cost a campaign the thousands around it. So the case is saved with its traceback, the campaign
+continues with a new worker, and its exit status is 4 whatever else was found.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from harness.campaign.saving import NotSaved
-from harness.repro.store import write_whole
+from harness.files import NotSaved, write_whole
 
 LIMIT = 5
-"""A harness that fails this often has a fault that more cases do not tell more about."""
+"""A harness that fails this often has a fault that more cases say no more about."""
 
 
 class HarnessFailures:
@@ -33,8 +32,8 @@ class HarnessFailures:
         return self.count >= LIMIT
 
     def record(self, index: int, traceback: str, draw: Callable[[], bytes], *, shrinking: bool = False) -> str:
-        """Save what there is, `draw` giving the case as JSON; a line that tells it. `shrinking`: it was a candidate for
-        a smaller form of the case with this index. Raises NotSaved."""
+        """Save what there is, `draw` giving the case as JSON; a line that reports it. `shrinking`: it was a candidate
+        for a smaller form of the case with this index. Raises NotSaved."""
         self.count += 1
         name = f"seed-{self._seed}-{self._noun}-{index}" + (f"-candidate-{self.count}" if shrinking else "")
         trace, case = self._folder / f"{name}.txt", self._folder / f"{name}.json"

@@ -9,12 +9,16 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from harness.campaign.campaign import Campaign, Settings
-from harness.campaign.events import CampaignFinished, Event, Summary
+from harness.campaign.campaign import Campaign
+from harness.campaign.events import CampaignFinished, Event
+from harness.campaign.settings import Settings
 from harness.exit_status import worst
+from harness.subject.registry import AnySubject
+from harness.subject.summary import Summary
 
 
 class SharedFinding(msgspec.Struct, frozen=True):
@@ -23,38 +27,39 @@ class SharedFinding(msgspec.Struct, frozen=True):
     signature: str
     domain: str
     cases: dict[str, int]
-    repros: dict[str, str]
+    repros: dict[str, str | None]
 
 
 class Comparison(msgspec.Struct, frozen=True):
     """The campaigns of all targets, in order, and their findings side by side."""
 
-    targets: list[Summary]
+    targets: list[Any]
+    """A summary each."""
     findings: list[SharedFinding]
     exit_status: int
 
 
-def run_several(settings: Settings, targets: Sequence[str], handle: Callable[[Event], None]) -> Comparison:
-    """Run a campaign on every target; `settings.target` is ignored, `settings.out` gets a folder for each.
+def run_several(
+    subject_of: Callable[[str], AnySubject], settings: Settings, targets: Sequence[str], handle: Callable[[Event], None]
+) -> Comparison:
+    """Run a campaign on every target; `settings.out` gets a folder for each.
 
-    Raises what Campaign.run raises, for the first target that cannot be had.
+    Raises what Campaign and its `run` raise, for the first target that cannot be had.
     """
     summaries: list[Summary] = []
-    cases, budget = settings.cases, settings.budget_seconds
-    if budget is not None:
-        budget /= len(targets)
+    cases, seconds = settings.cases, settings.seconds
+    if seconds is not None:
+        seconds /= len(targets)
     for target in targets:
-        own = msgspec.structs.replace(
-            settings, target=target, out=settings.out / folder_name(target), cases=cases, budget_seconds=budget
-        )
-        summary = _run(own, handle)
+        own = msgspec.structs.replace(settings, out=settings.out / folder_name(target), cases=cases, seconds=seconds)
+        summary = _run(subject_of(target), own, handle)
         summaries.append(summary)
-        cases, budget = summary.cases if cases is None else cases, None
+        cases, seconds = summary.count if cases is None else cases, None
     return Comparison(summaries, compare(summaries), worst(summary.exit_status for summary in summaries))
 
 
-def _run(settings: Settings, handle: Callable[[Event], None]) -> Summary:
-    for event in Campaign(settings).run():
+def _run(subject: AnySubject, settings: Settings, handle: Callable[[Event], None]) -> Summary:
+    for event in Campaign(subject, settings).run():
         handle(event)
         if isinstance(event, CampaignFinished):
             return event.summary
@@ -65,7 +70,7 @@ def compare(summaries: Sequence[Summary]) -> list[SharedFinding]:
     """Findings by signature and domain, those of the first target first."""
     found: dict[tuple[str, str], SharedFinding] = {}
     for summary in summaries:
-        for finding in summary.findings:
+        for finding in summary.compared():
             key = (finding.signature, finding.domain)
             shared = found.setdefault(key, SharedFinding(*key, {}, {}))
             shared.cases[summary.target] = finding.cases

@@ -17,16 +17,14 @@ import typer
 
 from harness import __version__
 from harness.case import InvalidCase
-from harness.check.worker_process import WorkerError, WorkerRefused
 from harness.cli import bench, cache, demo, doctor, names, replay, show, shrink, sweep, targets
 from harness.cli import run as running
-from harness.cli.main import INTERRUPTED, Interrupted
-from harness.kernels.executors.registry import UnavailableExecutor
-from harness.kernels.targets.base import UnknownTarget
+from harness.cli.groups import GroupedCommand
+from harness.exit_status import BAD_INPUT, HARNESS_FAILED, INTERRUPTED, UNREAD, Interrupted
 from harness.kernels.targets.releases import OFFLINE_VARIABLE
+from harness.refusal import Refusal
 from harness.reports.console import printable
-
-BAD_INPUT, HARNESS_FAILED, UNREAD = 2, 4, 141
+from harness.worker.losses import WorkerError
 
 _UsageProblem = cast(
     type[Exception], next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -62,14 +60,14 @@ def _version(
 
 
 # Each has a line of its own in the list of commands: the first sentence of its help may be longer than a line.
-app.command("run", short_help="Draw, run, compare, save and shrink.")(running.run)
+app.command("run", cls=GroupedCommand, short_help="Draw, run, compare, save and shrink.")(running.run)
 app.command("replay", short_help="Run a repro file: FAILED, FIXED or SKIPPED.")(replay.replay)
 app.command("shrink", short_help="Make a repro file smaller.")(shrink.shrink)
 app.command("sweep", short_help="Replay repro files on many releases.")(sweep.sweep)
-app.command("show", short_help="Tell a repro file in human words.")(show.show)
+app.command("show", short_help="Print a repro file for people.")(show.show)
 app.command("targets", short_help="List what can be tested, and faults to plant.")(targets.targets)
 app.command("names", short_help="List operations, regimes, relations and fixes.")(names.names)
-app.command("doctor", short_help="Say what this machine can do.")(doctor.doctor)
+app.command("doctor", short_help="Report what this machine can do.")(doctor.doctor)
 app.command("demo", short_help="Find a planted bug, then fuzz a release.")(demo.demo)
 app.add_typer(bench.app, name="bench", short_help="Measure executors, campaigns and planted faults.")
 app.add_typer(cache.app, name="cache", short_help="List, fetch or remove cached releases.")
@@ -92,7 +90,7 @@ def run() -> None:
         sys.exit(_complain(f"interrupted: {told}" if str(told) else "interrupted", INTERRUPTED))
     except typer.Abort:
         sys.exit(_complain("interrupted", INTERRUPTED))
-    except (InvalidCase, UnknownTarget, UnavailableExecutor, WorkerRefused) as error:
+    except (InvalidCase, Refusal) as error:
         sys.exit(_complain(str(error), BAD_INPUT))
     except BrokenPipeError:
         # What is still buffered has nowhere to go: Python would complain of it at exit.

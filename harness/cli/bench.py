@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -11,11 +11,20 @@ from rich.table import Table
 
 from harness.case import DEFAULT_CHECKS
 from harness.cli import options
-from harness.cli.options import ExecutorOption, JsonOption, TargetOption
-from harness.reports.words import counted
+from harness.cli.case_options import DEFAULT_OPERATIONS, kernel_operations, parse_domain
+from harness.cli.options import ExecutorOption, JsonOption, TargetOption, option, split
+from harness.text import counted
 
 if TYPE_CHECKING:
     from harness.engines.random import CheckPolicy
+
+
+def parse_operations(text: str) -> Any:
+    """Kernel operations of a comma-separated list. Raises typer.BadParameter."""
+    return kernel_operations(split(text))
+
+
+_DEFAULT = ",".join(DEFAULT_OPERATIONS)
 
 app = typer.Typer(help="Measure executors and campaigns, side by side in one run.", no_args_is_help=True)
 
@@ -55,9 +64,8 @@ def throughput(
     workers: Annotated[int, typer.Option("--workers", "-j", help="Worker processes.", min=1, max=256)] = 2,
     seconds: Annotated[float, typer.Option("--seconds", help="How long each campaign runs.", min=1.0)] = 15.0,
     ops: Annotated[
-        str,
-        typer.Option("--ops", help="Operations, comma-separated.", callback=options.callback(options.parse_operations)),
-    ] = ",".join(options.DEFAULT_OPERATIONS),
+        Any, option("--ops", parser=parse_operations, metavar="NAMES", help="Operations, comma-separated.")
+    ] = _DEFAULT,
     json: JsonOption = False,
 ) -> None:
     """Whole cases a second, by what is watched, and where a worker's time goes."""
@@ -66,7 +74,6 @@ def throughput(
 
     prepare(target, options.announce)
     chosen = options.executor_or_default(executor)
-    names = options.parse_operations(ops)
     policies: tuple[tuple[str, CheckPolicy], ...] = (
         ("vary, the default", "vary"),
         ("all", DEFAULT_CHECKS),
@@ -74,7 +81,7 @@ def throughput(
         ("none", ()),
     )
     rows = [
-        (name, measure(target, chosen, checks=checks, workers=workers, seconds=seconds, operations=names))
+        (name, measure(target, chosen, checks=checks, workers=workers, seconds=seconds, operations=ops))
         for name, checks in policies
     ]
     if json:
@@ -97,16 +104,16 @@ def sequences(
         str | None, typer.Option("--target", "-t", help="The release whose scheduler runs. Default: the newest.")
     ] = None,
     cases: Annotated[int, typer.Option("--cases", help="Sequences of each arm.", min=1)] = 40,
-    rounds: Annotated[int, typer.Option("--rounds", help="Rounds that count, after one to warm up.", min=1)] = 3,
+    rounds: Annotated[int, typer.Option("--rounds", help="Measured rounds, after one warm-up.", min=1)] = 3,
     json: JsonOption = False,
 ) -> None:
     """Engine steps a second of one core: symbolically by runner, and with bytes through builtin and the release."""
     from harness.bench.sequences import measure
-    from harness.cli.sequences import require, sequence_target
     from harness.kernels.targets.registry import prepare
+    from harness.sequences.subject import require_driven, sequence_target
 
     chosen = sequence_target(target or "")
-    require(chosen)
+    require_driven(chosen, options.announce)
     prepare(chosen, options.announce)
     speeds = measure(chosen, ("builtin", chosen), "native", cases, rounds)
     if json:
@@ -129,10 +136,15 @@ def mutations(
     ] = None,
     executor: ExecutorOption = None,
     seeds: Annotated[int, typer.Option("--seeds", help="Seeds 0 to SEEDS - 1.", min=1)] = 10,
-    cases: Annotated[int, typer.Option("--cases", help="Most cases for each seed.", min=1)] = 300,
+    cases: Annotated[int, typer.Option("--cases", help="Maximum number of cases per seed.", min=1)] = 300,
     domain: Annotated[
-        str | None,
-        typer.Option("--domain", help="reachable, total or both. Default: where the mutation shows."),
+        Any,
+        option(
+            "--domain",
+            parser=parse_domain,
+            metavar="DOMAIN",
+            help="reachable, total or both. Default: where the mutation shows.",
+        ),
     ] = None,
     json: JsonOption = False,
 ) -> None:
@@ -143,7 +155,6 @@ def mutations(
     from harness.kernels.targets.registry import prepare
 
     chosen = options.executor_or_default(executor)
-    asked = options.parse_domain(domain) if domain is not None else None
     scores = []
     for target in targets or [f"builtin+{name}" for name in mutation_names()]:
         planted = split_target(target)[1]
@@ -153,8 +164,8 @@ def mutations(
         domains = {name for mutation in planted for name in mutation.domains}
         recipe = Recipe(
             seed=0,
-            domains=asked or options.parse_domain("both" if len(domains) > 1 else "".join(domains)),
-            operations=options.parse_operations(",".join(names)),
+            domains=domain or parse_domain("both" if len(domains) > 1 else "".join(domains)),
+            operations=kernel_operations(sorted(names)),
             scale="small" if chosen == "interpreter" else "full",
         )
         prepare(target, options.announce)

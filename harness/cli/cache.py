@@ -15,7 +15,7 @@ from harness.cli.options import JsonOption
 from harness.kernels.cache_directory import cache_directory
 from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.releases import entries, remove
-from harness.reports.words import counted
+from harness.text import counted
 
 app = typer.Typer(help="List, fetch or remove what the harness keeps on this machine.", no_args_is_help=True)
 
@@ -65,11 +65,12 @@ def list_entries(json: JsonOption = False) -> None:
 @app.command()
 def fetch(releases: Releases) -> None:
     """Download the sources of releases, unless they are there already. Nothing but Python files is kept."""
+    from harness.kernels.targets.download_size import announce_downloads
     from harness.kernels.targets.registry import prepare
     from harness.kernels.targets.selection import select
 
     chosen = select(",".join(_named(text) for text in releases))
-    options.announce_downloads(chosen)
+    announce_downloads(chosen, options.announce)
     for target in chosen:
         prepare(target, options.announce)
         print(f"{target} is in the cache")

@@ -1,8 +1,7 @@
 """Replaying plain kernel cases, as sequences leave them: is there anything wrong with them on a target?
 
-Beside repro files there are files that hold nothing but a case, because nothing was found in it. A folder of them is
-judged in one go.
-"""
+In addition to repro files there are files that hold nothing but a case, because nothing was found in it. A folder of
+them is judged in one go."""
 
 from __future__ import annotations
 
@@ -11,14 +10,15 @@ from pathlib import Path
 import msgspec
 
 from harness.case import Case, InvalidCase, decode_case
-from harness.check.outcome import Outcome
-from harness.check.worker_process import WorkerProcess
+from harness.cli import options
 from harness.exit_status import worst
-from harness.reports.words import counted
+from harness.files import text_of
+from harness.kernel_cases.subject import case_seconds
+from harness.kernel_cases.worker import CaseWorker
+from harness.kernels.targets.registry import prepare
 from harness.repro import MAX_BYTES, naming
-from harness.repro.store import text_of
-
-Judged = tuple[Path, str, Outcome]
+from harness.subject.subject import Setting
+from harness.text import counted
 
 
 class _Kind(msgspec.Struct):
@@ -50,16 +50,17 @@ def _read(path: Path) -> Case:
         raise InvalidCase(f"{path}: not a valid case: {error}") from error
 
 
-def replay_cases(files: list[Path], target: str, executor: str, limit: float, json: bool) -> int:
+def replay_cases(files: list[Path], setting: Setting, json: bool) -> int:
     """Judge plain cases: 1 if one fails, else 3 if one is skipped, else 0. Raises InvalidCase, and what workers do."""
     statuses = []
     operations = 0
-    with WorkerProcess(target, executor, limit=limit) as worker:
+    target, executor = options.target_or_default(setting.target), options.executor_or_default(setting.executor)
+    prepare(target, options.announce)
+    limit = case_seconds(executor) if setting.limit is None else setting.limit
+    with CaseWorker(target, executor, limit=limit) as worker:
         worker.wait_ready()
         for file in files:
             case = _read(file)
-            if not worker.alive:
-                worker.restart()
             with naming(file):
                 outcome = worker.check(case, ())
             skips = [verdict for verdict in outcome.verdicts if verdict.status == "skip"]

@@ -9,8 +9,10 @@ from typing import Annotated
 import typer
 
 from harness.cli import options
+from harness.cli.case_options import DEFAULT_OPERATIONS
 from harness.cli.options import ExecutorOption
 from harness.cli.run import follow
+from harness.exit_status import FINDINGS
 
 PLANTED = "builtin+wrong-group"
 
@@ -26,14 +28,15 @@ def demo(
     Exit status: 0 if the planted bug was found and replays and the release's kernels gave no finding, 1 if they gave
     one, 4 if the planted bug was missed.
     """
-    from harness.campaign.campaign import Settings
-    from harness.check.worker_process import WorkerError
+    from harness.campaign.settings import Settings
     from harness.engines.random import Recipe
+    from harness.files import require_writable
+    from harness.kernel_cases.subject import KernelCases, case_seconds
     from harness.kernels.targets.registry import prepare
     from harness.reports.replayed import print_replayed
     from harness.reports.shown import print_repro
-    from harness.repro import read_repro, require_writable
-    from harness.repro import replay as replaying
+    from harness.repro import read_repro
+    from harness.worker.losses import WorkerError
 
     require_writable(out)
     prepare(target, options.announce)
@@ -41,22 +44,25 @@ def demo(
     recipe = Recipe(
         seed=0,
         domains=("reachable",),
-        operations=options.DEFAULT_OPERATIONS,
+        operations=DEFAULT_OPERATIONS,
         scale="small" if how == "interpreter" else "full",
     )
     print(f"1. A fault is planted in our own kernels ({PLANTED}: every group reads group 0's table): find it.\n")
-    planted = Settings(target=PLANTED, executor=how, recipe=recipe, out=out, cases=300, fail_fast=True)
-    if follow(planted, "terminal") != 1:
+    planted = KernelCases(target=PLANTED, executor=how, limit=case_seconds(how), recipe=recipe)
+    folder = out / "planted"
+    if follow(planted, Settings(out=folder, cases=300, fail_fast=True), "terminal") != FINDINGS:
         raise WorkerError(f"the planted fault of {PLANTED} was not found")
-    file = max(out.glob("*.json"), key=lambda path: path.stat().st_mtime)
+    file = max(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
     repro = read_repro(file)
     print(f"\n2. What the minimal repro says (harness show {file}):\n")
     print_repro(file, repro)
     print(f"\n3. Replay it in a fresh process (harness replay {file}):\n")
-    result = replaying.replay(repro, PLANTED, how, 120.0)
-    print_replayed(file, repro, result)
-    if result.answer != "FAILED" or not result.same:
-        raise WorkerError(f"{file} does not replay as the finding that it was written for: {result.answer}")
+    with planted.new_worker() as worker:
+        worker.wait_ready()
+        replayed = planted.replayed(repro, planted.judge_file(worker, repro))
+    print_replayed(file, repro, replayed)
+    if replayed.answer != "FAILED" or not replayed.same:
+        raise WorkerError(f"{file} does not replay as the finding that it was written for: {replayed.answer}")
     print(f"\n4. Fuzz the real kernels of {target} for {seconds} s.\n")
-    real = Settings(target=target, executor=how, recipe=recipe, out=out, budget_seconds=float(seconds))
-    sys.exit(follow(real, "terminal"))
+    real = KernelCases(target=target, executor=how, limit=case_seconds(how), recipe=recipe)
+    sys.exit(follow(real, Settings(out=out / "release", seconds=float(seconds)), "terminal"))

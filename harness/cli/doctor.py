@@ -12,7 +12,7 @@ import typer
 
 from harness import __version__
 from harness.cli.options import JsonOption
-from harness.reports.words import counted
+from harness.text import counted
 
 PACKAGES = ("torch", "triton", "llvmlite", "numpy", "msgspec", "hypothesis", "vllm")
 

@@ -1,4 +1,4 @@
-"""The entry point of the `harness` command: it heeds Ctrl-C from its first moment on, while the rest is being loaded.
+"""The entry point of the `harness` command: it handles Ctrl-C from its first moment on, while the rest is being loaded.
 
 Loading takes the better part of a second, and more on a busy machine: an interrupt in it is no traceback either.
 """
@@ -8,22 +8,17 @@ from __future__ import annotations
 import os
 import signal
 
-INTERRUPTED = 130
-
-
-class Interrupted(Exception):
-    """Ctrl-C, and what a command has to say about it: what is left, and how to go on. No KeyboardInterrupt, which typer
-    takes for its own."""
+from harness.exit_status import INTERRUPTED
 
 
 def main() -> None:
     """Run the command that was asked for, and exit with its status."""
-    heeds = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where it is ignored, as by nohup
-    if heeds:
+    handles = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # not where it is ignored, as by nohup
+    if handles:
         signal.signal(signal.SIGINT, _end_at_once)
     from harness.cli.application import run
 
-    if heeds:
+    if handles:
         signal.signal(signal.SIGINT, _interrupt)
     run()
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, get_args
 import msgspec
 import typer
 
-from harness.cli import options, sequences
+from harness.cli.case_options import DEFAULT_OPERATIONS, SEQUENCES
 from harness.cli.options import JsonOption
 from harness.suggestions import unknown
 
@@ -53,11 +53,10 @@ def _all() -> dict[Kind, dict[str, str]]:
     from harness.sequences.controls import FIXES
     from harness.sequences.known import KNOWN
 
-    defaults = options.DEFAULT_OPERATIONS
     operations: dict[str, str] = {
-        name: f"{text}{' (default)' * (name in defaults)}" for name, text in SUMMARIES.items()
+        name: f"{text}{' (default)' * (name in DEFAULT_OPERATIONS)}" for name, text in SUMMARIES.items()
     }
-    operations[sequences.SEQUENCES] = "step sequences driven by a release's own scheduler"
+    operations[SEQUENCES] = "step sequences driven by a release's own scheduler"
     return {
         "operations": operations,
         "regimes": {

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from harness.case.problem import InvalidCase
+from harness.case import InvalidCase
 from harness.cli import options
 from harness.cli.options import ExecutorOption, JsonOption
 from harness.exit_status import worst
@@ -26,22 +26,17 @@ def replay(
     """Run a repro file's case again: FAILED (status 1), FIXED (0; a case without a finding: PASSED), or SKIPPED with
     its reason (3)."""
     from harness.cli.cases import plain_cases, replay_cases
-    from harness.kernels.targets.registry import prepare
+    from harness.subject.subject import Setting
 
     cases = plain_cases(file)
-    statuses = []
-    if cases is not None:
-        chosen = options.target_or_default(target)
-        prepare(chosen, options.announce)
-        how = options.executor_or_default(executor)
-        statuses.append(replay_cases(cases, chosen, how, options.case_seconds(case_limit, how), json))
-    for repro in _repros(file, cases or []):
-        statuses.append(_replay_repro(repro, target, executor, case_limit, checks, json))
+    setting = Setting(target=target, executor=executor, limit=case_limit, checks=checks, announce=options.announce)
+    statuses = [] if cases is None else [replay_cases(cases, setting, json)]
+    statuses += [_replay_file(repro, setting, json) for repro in _repros(file, cases or [])]
     sys.exit(worst(statuses))
 
 
 def _repros(path: Path, cases: list[Path]) -> list[Path]:
-    """What a path names beside plain cases: itself, or the files in a folder."""
+    """What a path names in addition to plain cases: itself, or the files in a folder."""
     if not path.is_dir():
         return [] if cases else [path]
     files = [file for file in sorted(path.glob("*.json")) if file not in cases]
@@ -50,30 +45,22 @@ def _repros(path: Path, cases: list[Path]) -> list[Path]:
     return files
 
 
-def _replay_repro(
-    file: Path, target: str | None, executor: str | None, case_limit: str | None, checks: str | None, json: bool
-) -> int:
+def _replay_file(file: Path, setting: object, json: bool) -> int:
     """Replay one repro file; the exit status. Raises InvalidCase, and what workers do."""
-    from harness.cli.sequences import replay_sequence
-    from harness.kernels.targets.registry import prepare
-    from harness.reports.replayed import print_replayed
-    from harness.repro import naming, read_repro
-    from harness.repro import replay as replaying
-    from harness.repro.sequences import read_sequence_repro
+    from harness.reports.registry import file_report
+    from harness.repro import naming
+    from harness.subject.registry import read_file
+    from harness.subject.subject import Setting
 
-    sequence = read_sequence_repro(file)
-    if sequence is not None:
-        limit = None if case_limit is None else options.parse_seconds(case_limit)
-        return replay_sequence(file, sequence, target, json, executor, limit)
-    repro = options.with_checks(read_repro(file), checks)
+    assert isinstance(setting, Setting)
+    kind, repro = read_file(file)
     with naming(file):
-        chosen = target if target is not None else replaying.recorded_target(repro)
-    prepare(chosen, options.announce)
-    how = options.executor_or_default(executor)
-    with naming(file):
-        result = replaying.replay(repro, chosen, how, options.case_seconds(case_limit, how))
+        subject, repro = kind.of_file(repro, setting)
+        with subject.new_worker() as worker:
+            worker.wait_ready()
+            replayed = subject.replayed(repro, subject.judge_file(worker, repro))
     if json:
-        print(msgspec.json.encode({"file": str(file), **msgspec.to_builtins(result)}).decode())
+        print(msgspec.json.encode({"file": str(file), **subject.answer_fields(replayed)}).decode())
     else:
-        print_replayed(file, repro, result)
-    return result.exit_status
+        file_report(kind.name).replayed(file, repro, replayed)
+    return replayed.exit_status

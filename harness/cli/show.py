@@ -1,4 +1,4 @@
-"""`harness show`: a repro in human words."""
+"""`harness show`: a repro file, readable."""
 
 from __future__ import annotations
 
@@ -9,15 +9,11 @@ import typer
 
 
 def show(file: Annotated[Path, typer.Argument(help="A repro file.")]) -> None:
-    """Tell a repro file in human words: tables, requests, what moves where, expected against found."""
-    from harness.reports.shown import print_repro
-    from harness.reports.shown_sequence import print_sequence
-    from harness.repro import naming, read_repro
-    from harness.repro.sequences import read_sequence_repro
+    """Print a repro file for people: tables, requests, what moves where, expected against found."""
+    from harness.reports.registry import file_report
+    from harness.repro import naming
+    from harness.subject.registry import read_file
 
-    sequence = read_sequence_repro(file)
-    if sequence is not None:
-        print_sequence(file, sequence)
-        return
+    subject, repro = read_file(file)
     with naming(file):
-        print_repro(file, read_repro(file))
+        file_report(subject.name).show(file, repro)

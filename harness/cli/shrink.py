@@ -24,6 +24,7 @@ def shrink(
         ),
     ] = None,
     checks: options.ReplayChecksOption = None,
+    case_limit: options.CaseLimitOption = None,
     executions: Annotated[int, typer.Option("--executions", help="Budget of executions.", min=1)] = 1000,
     json: JsonOption = False,
 ) -> None:
@@ -31,62 +32,58 @@ def shrink(
 
     Exit status: 1 for success, as the finding is still there; 0 if it is FIXED, 3 if it was skipped.
     """
-    from harness.campaign.campaign import shrinking_judge
-    from harness.check.worker_process import WorkerProcess
-    from harness.cli.sequences import shrink_sequence_file
-    from harness.kernels.targets.registry import prepare
-    from harness.reports.words import counted
-    from harness.repro import ShrinkRecord, naming, read_repro, require_writable_file, write_repro
-    from harness.repro.replay import recorded_target, relations_to_ask
-    from harness.repro.sequences import read_sequence_repro
-    from harness.shrink.shrinker import shrink as run_shrinker
+    from harness.campaign.findings import record_of
+    from harness.files import require_writable_file
+    from harness.repro import naming, write_repro
+    from harness.shrink.driver import shrink as run_shrinker
+    from harness.subject.registry import read_file
+    from harness.subject.subject import Key, Setting
+    from harness.text import counted
 
-    sequence = read_sequence_repro(file)
-    repro = None if sequence is not None else read_repro(file)
+    kind, recorded = read_file(file)
     path = out if out is not None else file.with_suffix(".min.json")
     require_writable_file(path)  # before the work, not after it
-    if sequence is not None:
-        sys.exit(shrink_sequence_file(file, sequence, target, out, executions, json))
-    assert repro is not None
-    repro = options.with_checks(repro, checks)
+    # A kernel compiles while the first case runs, whatever the executor: the usual limit is for campaigns.
+    limit = 120.0 if case_limit is None else case_limit
+    setting = Setting(target=target, executor=executor, limit=limit, checks=checks, announce=options.announce)
     with naming(file):
-        chosen = target if target is not None else recorded_target(repro)
-    prepare(chosen, options.announce)
-    how = options.executor_or_default(executor)
-    with naming(file), WorkerProcess(chosen, how, limit=120.0) as worker:
-        worker.wait_ready()
-        outcome = worker.check(repro.case, relations_to_ask(repro), sighted=repro.signature.sighted)
-        failure = outcome.failure
-        if failure is None:
-            skipped = any(verdict.status == "skip" for verdict in (*outcome.verdicts, *outcome.relations))
-            print(f"{'SKIPPED' if skipped else 'FIXED'}: {file} does not fail on {chosen}", file=sys.stderr)
-            sys.exit(3 if skipped else 0)
-        assert failure.signature is not None
-        judge = shrinking_judge(worker, failure.signature)
-        shrunk = run_shrinker(repro.case, outcome, judge, executions)
-    final = shrunk.outcome.failure
-    assert final is not None
-    assert final.signature is not None
-    assert final.evidence is not None
-    record = ShrinkRecord(executions=shrunk.executions, seconds=round(shrunk.seconds, 3), complete=shrunk.complete)
-    smaller = msgspec.structs.replace(
-        repro, case=shrunk.case, signature=final.signature, evidence=final.evidence, shrink=record
-    )
-    if out is None and (smaller.case, smaller.signature) == (repro.case, repro.signature):
+        subject, repro = kind.of_file(recorded, setting)
+        with subject.new_worker() as worker:
+            worker.wait_ready()
+            case, result = subject.case_of(repro), subject.judge_file(worker, repro)
+            replayed = subject.replayed(repro, result)
+            if replayed.answer != "FAILED":
+                reason = f": {replayed.reason}" if replayed.answer == "SKIPPED" and replayed.reason else ""
+                print(
+                    f"{replayed.answer}: {file} does not fail on {subject.target}{reason}",
+                    file=sys.stderr,
+                )
+                sys.exit(replayed.exit_status)
+            signature = str(replayed.signature)
+            key = Key(signature, subject.classify(worker, case, signature))
+            shrunk = run_shrinker(case, result, subject.plan(worker, key, result), executions)
+            concluded = subject.conclude(worker, key, shrunk)
+    if concluded is None:
+        print(f"{file}: its smallest form does not show the finding a second time", file=sys.stderr)
+        sys.exit(3)
+    final, found = concluded
+    smaller = subject.smaller(repro, shrunk.case, final, found.issue, record_of(shrunk))
+    same = subject.encode(subject.case_of(smaller)) == subject.encode(kind.case_of(recorded))
+    if out is None and same and (smaller.signature, smaller.issue) == (recorded.signature, recorded.issue):
         path = file  # it holds the minimal case already
     else:
         write_repro(path, smaller)
     if json:
         summary = {
             "repro": str(path),
-            "signature": str(final.signature),
-            "shrink": msgspec.to_builtins(record),
+            "signature": found.signature,
+            "shrink": msgspec.to_builtins(smaller.shrink),
             "passes": msgspec.to_builtins(shrunk.passes),
         }
         print(msgspec.json.encode(summary).decode())
     else:
         print(
-            f"{path}: {'nothing to take away, ' if path == file else ''}{final.signature}, "
+            f"{path}: {'nothing to take away, ' if path == file else ''}{found}, "
             f"{counted(shrunk.executions, 'execution')} in {shrunk.seconds:.1f} s"
             f"{'' if shrunk.complete else ' (budget used up)'}"
         )

@@ -5,18 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from harness.case import InvalidCase
 from harness.cli import options
-from harness.cli.main import Interrupted
-from harness.cli.options import ExecutorOption, JsonOption
-
-if TYPE_CHECKING:
-    from harness.repro import Repro
-    from harness.repro.sequences import SequenceRepro
+from harness.cli.options import ExecutorOption, JsonOption, option, parse_seconds
+from harness.exit_status import Interrupted
+from harness.refusal import Refusal
+from harness.subject.registry import AnySubject
 
 
 def sweep(
@@ -24,19 +22,20 @@ def sweep(
     targets: Annotated[
         str,
         typer.Option(
-            "--targets", "-t", help="Targets, comma-separated; 'vllm>=0.28' stands for the releases it names."
+            "--targets", "-t", help="Targets, comma-separated; 'vllm>=0.28' represents the releases that it names."
         ),
     ] = "vllm>=0.22",
     executor: ExecutorOption = None,
     workers: Annotated[int, typer.Option("--workers", "-j", help="Targets at a time.", min=1, max=64)] = 1,
     case_limit: Annotated[
-        str,
-        typer.Option(
+        float,
+        option(
             "--case-limit",
+            parser=parse_seconds,
+            metavar="TIME",
             help="Longest time for one operation, or one step sequence, before it counts as a hang.",
-            callback=options.callback(options.parse_seconds),
         ),
-    ] = "120s",
+    ] = 120.0,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -47,7 +46,7 @@ def sweep(
     Tables say NOT AFFECTED instead of FIXED where no older release fails; --json has the four words alone.
     Each release that is not in the cache is downloaded first (several 100 MB), of which a few MB are kept.
 
-    Each answer is told as soon as it is known, and Ctrl-C prints the table of those.
+    Each answer is reported as soon as it is known, and Ctrl-C prints the table of those.
 
     Exit status: 1 if any failed, else 4 or 2 if a target could not be asked, 3 if nothing applied, else 0.
     """
@@ -55,18 +54,18 @@ def sweep(
         raise typer.BadParameter("--markdown and --json exclude each other")
     from harness.kernels.targets.selection import select
     from harness.reports import swept as reporting
-    from harness.repro import sweep as sweeping
+    from harness.subject.registry import read_file
+    from harness.sweep import sweep as sweeping
 
     chosen = select(targets)
-    repros = [(file, _read(file)) for file in _files(files)]
-    _check_packages(chosen, [repro for _, repro in repros])
-    _announce_downloads(chosen, [repro for _, repro in repros])
+    swept = [(file, *read_file(file)) for file in _files(files)]
+    _prepare(list(dict.fromkeys(kind for _, kind, _ in swept)), chosen)
     try:
         results = sweeping.sweep(
-            repros,
+            swept,
             chosen,
             options.executor_or_default(executor),
-            limit=options.parse_seconds(case_limit),
+            limit=case_limit,
             workers=workers,
             announce=options.announce,
         )
@@ -86,44 +85,19 @@ def sweep(
     sys.exit(status)
 
 
-def _check_packages(targets: Sequence[str], repros: Sequence[Repro | SequenceRepro]) -> None:
-    """Tell once, not for each release, what step sequences lack here. Raises UnknownTarget if nothing else was asked
-    for."""
-    from harness.kernels.targets.base import UnknownTarget
-    from harness.kernels.targets.vllm.scheduling.sources import require_packages
-    from harness.repro import Repro
-    from harness.sequences.sweeping import cannot_be_driven
-
-    kernels = [isinstance(repro, Repro) for repro in repros]
-    if all(kernels) or all(cannot_be_driven(target) is not None for target in targets):
-        return
-    try:
-        require_packages()
-    except UnknownTarget as missing:
-        if not any(kernels):
-            raise
-        options.announce(str(missing))
-
-
-def _announce_downloads(targets: Sequence[str], repros: Sequence[Repro | SequenceRepro]) -> None:
-    """Kernels and schedulers of a release are kept apart: say how much is to be downloaded of which."""
-    from harness.kernels.targets.vllm.scheduling.sources import VLLM_WHOLE
-    from harness.repro import Repro
-    from harness.sequences.sweeping import cannot_be_driven
-
-    sequences = [repro for repro in repros if not isinstance(repro, Repro)]
-    if len(sequences) < len(repros):
-        options.announce_downloads(targets)
-    if sequences:
-        options.announce_downloads([target for target in targets if cannot_be_driven(target) is None], VLLM_WHOLE)
-
-
-def _read(file: Path) -> Repro | SequenceRepro:
-    """Raises InvalidCase."""
-    from harness.repro import read_repro
-    from harness.repro.sequences import read_sequence_repro
-
-    return read_sequence_repro(file) or read_repro(file)
+def _prepare(kinds: list[type[AnySubject]], targets: Sequence[str]) -> None:
+    """Say once, not for each target, what cannot be judged here, and how much is downloaded. Raises Refusal if nothing
+    can be judged."""
+    refused = 0
+    for kind in kinds:
+        try:
+            kind.require_installed(targets)
+        except Refusal as missing:
+            refused += 1
+            if refused == len(kinds):
+                raise
+            options.announce(str(missing))
+        kind.announce_downloads(targets, options.announce)
 
 
 def _files(paths: list[Path]) -> list[Path]:

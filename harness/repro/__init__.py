@@ -1,26 +1,19 @@
-"""The file that carries a finding: its format, and reading and writing it safely."""
+"""The file that carries a finding: its formats, and reading and writing it safely."""
 
-from harness.repro.format import REPRO_VERSION, Origin, Repro, ShrinkRecord
-from harness.repro.store import (
-    MAX_BYTES,
-    naming,
-    read_repro,
-    repro_name,
-    require_writable,
-    require_writable_file,
-    write_repro,
-)
+from harness.repro.format import REPRO_VERSION, AnyRepro, Origin, Repro, SequenceRepro, ShrinkRecord
+from harness.repro.store import MAX_BYTES, naming, read_any, read_repro, save, write_repro
 
 __all__ = [
     "MAX_BYTES",
     "REPRO_VERSION",
+    "AnyRepro",
     "Origin",
     "Repro",
+    "SequenceRepro",
     "ShrinkRecord",
     "naming",
+    "read_any",
     "read_repro",
-    "repro_name",
-    "require_writable",
-    "require_writable_file",
+    "save",
     "write_repro",
 ]

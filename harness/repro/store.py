@@ -2,88 +2,79 @@
 
 from __future__ import annotations
 
-import codecs
 import contextlib
-import errno
-import hashlib
-import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from harness.case import InvalidCase, encode_case
-from harness.repro.format import REPRO_VERSION, Repro
-
-if TYPE_CHECKING:
-    from harness.repro.sequences import SequenceRepro
+from harness.case import InvalidCase
+from harness.files import NotSaved, text_of, write_whole
+from harness.repro.format import REPRO_TYPES, REPRO_VERSION, AnyRepro, Repro
 
 MAX_BYTES = 64 << 20
 """Most bytes of a repro file; the largest case the schema allows is smaller."""
 
 
-def repro_name(repro: Repro) -> str:
-    """A file name that says what was found; the digits tell findings of one signature apart."""
-    signature = repro.signature
-    parts = [signature.operation, signature.relation or "", signature.violation, signature.object]
-    if signature.conv_layout != "-":
-        parts.append(signature.conv_layout)
-    digest = hashlib.sha256(encode_case(repro.case)).hexdigest()[:8]
-    name = "-".join(filter(None, parts)).lower()
-    return "".join(c if c.isalnum() or c == "-" else "_" for c in name) + f"-{digest}.json"
-
-
-def write_repro(path: Path, repro: Repro | SequenceRepro) -> None:
+def write_repro(path: Path, repro: AnyRepro) -> None:
     """Write a repro file as `write_whole` does."""
     write_whole(path, msgspec.json.format(msgspec.json.encode(repro), indent=1))
 
 
-def write_whole(path: Path, text: bytes) -> None:
-    """Write atomically: a killed process leaves the old file or the new one. Raises OSError that names `path`."""
+def save(path: Path, repro: AnyRepro) -> None:
+    """Write a repro file while a campaign runs. Raises NotSaved, which says what was found."""
     try:
-        _replace(path, text)
-    except OSError as error:  # of a full disk the error itself names no file, of others the temporary one
-        raise OSError(error.errno, os.strerror(error.errno or errno.EIO), str(path)) from error
+        write_repro(path, repro)
+    except OSError as error:
+        origin = repro.origin
+        case = "" if origin.index is None else f", seed {origin.seed}, case {origin.index}"
+        raise NotSaved(f"{repro.signature}{case}", error) from error
 
 
-def _replace(path: Path, text: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".partial")
+def read_any(path: Path) -> tuple[str, AnyRepro]:
+    """Read a repro file of any kind: the kind, and what it holds.
+
+    Raises InvalidCase, with one line, for whatever is wrong with it.
+    """
+    text = _read(path)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(text + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o644)
-        os.replace(name, path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
-
-
-def text_of(path: Path) -> bytes:
-    """The text of a file, without the byte order mark that some editors put in front of it. Raises OSError."""
-    return path.read_bytes().removeprefix(codecs.BOM_UTF8)
+        header = msgspec.json.decode(text, type=_Header)
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise InvalidCase(f"{path}: not a repro file: {error}") from error
+    if header.harness_repro != REPRO_VERSION:
+        raise InvalidCase(
+            f"{path}: repro format {header.harness_repro}; this version of harness reads format {REPRO_VERSION}"
+        )
+    try:
+        # A kind that is not known is refused as a field that the format of kernel cases has not.
+        return header.kind, msgspec.json.decode(text, type=REPRO_TYPES.get(header.kind, Repro))
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise InvalidCase(f"{path}: not a valid repro file: {error}") from error
 
 
 def read_repro(path: Path) -> Repro:
-    """Read a repro file. Raises InvalidCase, with one line, for whatever is wrong with it."""
+    """Read a repro file that holds a kernel case. Raises InvalidCase."""
+    _, repro = read_any(path)
+    if not isinstance(repro, Repro):
+        raise InvalidCase(f"{path}: not a kernel case")
+    return repro
+
+
+class _Header(msgspec.Struct):
+    harness_repro: int
+    kind: str = "case"
+
+
+def _read(path: Path) -> bytes:
     try:
         if not path.is_file():
             raise InvalidCase(f"{path}: no such file" if not path.exists() else f"{path}: not a file")
         size = path.stat().st_size
         if size > MAX_BYTES:
             raise InvalidCase(f"{path}: {size} bytes, more than a repro file may have ({MAX_BYTES})")
-        text = text_of(path)
+        return text_of(path)
     except OSError as error:
         raise InvalidCase(f"{path}: cannot be read: {error.strerror or error}") from error
-    _check_version(path, text)
-    try:
-        return msgspec.json.decode(text, type=Repro)
-    except (msgspec.DecodeError, RecursionError, ValueError) as error:
-        raise InvalidCase(f"{path}: not a valid repro file: {error}") from error
 
 
 @contextlib.contextmanager
@@ -95,47 +86,3 @@ def naming(path: Path) -> Iterator[None]:
         if str(error).startswith(f"{path}: "):
             raise
         raise InvalidCase(f"{path}: {error}") from error
-
-
-class _Header(msgspec.Struct):
-    harness_repro: int
-
-
-def _check_version(path: Path, text: bytes) -> None:
-    try:
-        header = msgspec.json.decode(text, type=_Header)
-    except (msgspec.DecodeError, RecursionError, ValueError) as error:
-        raise InvalidCase(f"{path}: not a repro file: {error}") from error
-    if header.harness_repro != REPRO_VERSION:
-        raise InvalidCase(
-            f"{path}: repro format {header.harness_repro}; this version of harness reads format {REPRO_VERSION}"
-        )
-
-
-def require_writable_file(path: Path) -> None:
-    """Raise OSError if no repro file could be written as `path`, whose folder need not exist.
-
-    Nor if it is a device or a pipe: writing puts a new file in its place, so that a superuser's machine would lose it.
-    """
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "not a regular file, and would be replaced by one", str(path))
-    require_writable(path.parent)
-
-
-def require_writable(folder: Path) -> None:
-    """Raise OSError if no repro file could be written to `folder`, which need not exist: a campaign asks before its
-    first case, not at its first finding."""
-    nearest = folder.absolute()
-    while not nearest.exists():
-        nearest = nearest.parent
-    if not nearest.is_dir():
-        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(nearest))
-    # Only trying tells: permissions say nothing to a superuser, nor of /proc, a read-only or a full disk.
-    try:
-        with tempfile.TemporaryFile(dir=nearest, prefix=".") as file:
-            file.write(b"\n")
-    except OSError as error:
-        what = f"no file can be written here: {error.strerror or error}"
-        raise OSError(error.errno, what, str(nearest)) from error

@@ -6,16 +6,21 @@ same fix takes it away. Of what no fix takes away the same has to be true.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 
 import msgspec
 
-from harness.case.sequence import SequenceCase
+from harness.case.sequence import SequenceCase, encode_sequence
 from harness.oracles.meaning.violation import HOST_CODE_DIFFERS
 from harness.sequences.controls import Controls
 from harness.sequences.known import DEFAULT_FIXES, KNOWN, TOGETHER, KnownIssue, fixes_of
-from harness.sequences.process import SequenceProcess
+from harness.sequences.result import RunResult
 from harness.sequences.verdicts import signature_of
+from harness.sequences.worker import LOST, check
+from harness.shrink.driver import Judged
+from harness.shrink.proposals import Pass
+from harness.shrink.sequences import PASSES
+from harness.worker.process import WorkerProcess
 
 
 def _may_be_known(signature: str) -> bool:
@@ -24,7 +29,7 @@ def _may_be_known(signature: str) -> bool:
     return f"/{HOST_CODE_DIFFERS}/" not in signature
 
 
-def classify(child: SequenceProcess, case: SequenceCase, controls: Controls, signature: str) -> str | None:
+def classify(worker: WorkerProcess, case: SequenceCase, controls: Controls, signature: str) -> str | None:
     """The known issue whose fix alone takes the violation away, or the fewest that do together; None if none do."""
     if not _may_be_known(signature):
         return None
@@ -32,7 +37,7 @@ def classify(child: SequenceProcess, case: SequenceCase, controls: Controls, sig
 
     def clear(issues: list[KnownIssue]) -> bool:
         fixes = (*controls.fixes, *(issue.fix for issue in issues))
-        return child.check(case, msgspec.structs.replace(controls, fixes=fixes)).violation is None
+        return check(worker, case, msgspec.structs.replace(controls, fixes=fixes)).violation is None
 
     for issue in off:
         if clear([issue]):
@@ -47,28 +52,44 @@ def classify(child: SequenceProcess, case: SequenceCase, controls: Controls, sig
 
 
 def classify_again(
-    child: SequenceProcess, case: SequenceCase, controls: Controls, signature: str, issue: str | None
+    worker: WorkerProcess, case: SequenceCase, controls: Controls, signature: str, issue: str | None
 ) -> str | None:
     """The known issue of a smaller case whose first form was `issue`: of several that explained that one together, one
     may be enough."""
     if issue is None or TOGETHER not in issue:
         return issue
-    return classify(child, case, controls, signature) or issue
+    return classify(worker, case, controls, signature) or issue
 
 
-def same_finding(
-    child: SequenceProcess, signature: str, issue: str | None, controls: Controls
-) -> Callable[[SequenceCase], bool]:
-    """Whether a case shows the same: the signature, for a known issue that its fix takes it away, and for a new one
-    that all fixes together do not: else a new issue could shrink into a known one."""
-    wanted = fixes_of(issue) if issue is not None else DEFAULT_FIXES if _may_be_known(signature) else ()
-    more = tuple(fix for fix in wanted if fix not in controls.fixes)
-    fixed = msgspec.structs.replace(controls, fixes=(*controls.fixes, *more)) if more else None
+class SequencePlan:
+    """Shrinks sequences that show a finding: the same is the signature, for a known issue that its fix takes it away,
+    and for a new one that all fixes together do not, or a new issue could shrink into a known one."""
 
-    def holds(case: SequenceCase) -> bool:
-        violation = child.check(case, controls).violation
-        if violation is None or str(signature_of(violation)) != signature:
-            return False
-        return fixed is None or (child.check(case, fixed).violation is None) == (issue is not None)
+    passes: Sequence[Pass[SequenceCase]] = PASSES
 
-    return holds
+    def __init__(self, worker: WorkerProcess, signature: str, issue: str | None, controls: Controls) -> None:
+        self._worker, self._signature, self._is_known, self._controls = worker, signature, issue is not None, controls
+        wanted = fixes_of(issue) if issue is not None else DEFAULT_FIXES if _may_be_known(signature) else ()
+        more = tuple(fix for fix in wanted if fix not in controls.fixes)
+        self._fixed = msgspec.structs.replace(controls, fixes=(*controls.fixes, *more)) if more else None
+
+    def encode(self, case: SequenceCase) -> bytes:
+        return encode_sequence(case)
+
+    def require_valid(self, case: SequenceCase) -> None:
+        """Nothing: a sequence that can be made is one."""
+
+    def judge(self, case: SequenceCase, proposed_by: Pass[SequenceCase]) -> Judged[RunResult]:
+        result = check(self._worker, case, self._controls)
+        violation = result.violation
+        if violation is None or str(signature_of(violation)) != self._signature:
+            return Judged(result, same=False, hung=_hung(result))
+        if self._fixed is None:
+            return Judged(result, same=True, hung=_hung(result))
+        fixed = check(self._worker, case, self._fixed)
+        same = (fixed.violation is None) == self._is_known
+        return Judged(result, same=same, hung=_hung(result) or _hung(fixed))
+
+
+def _hung(result: RunResult) -> bool:
+    return result.violation is not None and result.violation.kind == f"{LOST}hang"

@@ -1,17 +1,20 @@
-"""A summary is what a sequence campaign comes to."""
+"""The summary of a campaign of step sequences."""
 
 from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from harness import __version__
-from harness.reports.words import counted
-from harness.sequences.known import described
 from harness.sequences.result import NOT_RUN
+from harness.subject.summary import ComparedFinding, Line
+from harness.text import counted
 
 
 class SequenceFinding(msgspec.Struct):
-    """What was found; the sequence with the lowest index stands for all that look alike. `repro` is None for what
+    """What was found; the sequence with the lowest index represents all that look alike. `repro` is None for what
     could not be saved. `minimal`: it was shrunk, and no budget ended that."""
 
     signature: str
@@ -24,19 +27,21 @@ class SequenceFinding(msgspec.Struct):
     minimal: bool = False
 
     @property
-    def lines(self) -> list[str]:
-        """It in words, for people."""
-        issue = f" [{self.issue}]" if self.issue else ""
+    def name(self) -> str:
+        """Its signature and its issue."""
+        return f"{self.signature} [{self.issue}]" if self.issue else self.signature
+
+    @property
+    def in_words(self) -> str:
+        """It in a line."""
         more = "" if self.minimal or self.repro is None else f", not minimal: harness shrink {self.repro}"
-        return [
-            f"FOUND {self.signature}{issue} in {counted(self.sequences, 'sequence')}: {self.summary}",
-            *(f"  {line}" for line in described(self.issue)),
-            f"  {self.repro or 'not saved'} ({counted(self.events, 'event')}{more})",
-        ]
+        file = self.repro or "not saved"
+        size = f"{counted(self.events, 'event')}{more}"
+        return f"{self.name} in {counted(self.sequences, 'sequence')}: {file} ({size})"
 
 
 class SequenceSummary(msgspec.Struct):
-    """What a campaign comes to; the object that `harness run --ops sequences --json` prints (docs/json.md)."""
+    """The result of a campaign; the object that `harness run --ops sequences --json` prints (docs/json.md)."""
 
     target: str
     seed: int
@@ -63,16 +68,72 @@ class SequenceSummary(msgspec.Struct):
         return [name for name in self.counters if f" {NOT_RUN}: " in name and name.split()[0] not in ran]
 
     @property
-    def answer(self) -> str:
-        """What it comes to in one line, for people."""
+    def count(self) -> int:
+        return self.sequences
+
+    @property
+    def noun(self) -> str:
+        return "sequence"
+
+    def compared(self) -> Sequence[ComparedFinding]:
+        return [
+            ComparedFinding(
+                f"{one.signature} [{one.issue}]" if one.issue else one.signature, "reachable", one.sequences, one.repro
+            )
+            for one in self.findings
+        ]
+
+    def overview(self) -> str:
+        skipped = sum(self.skipped.values())
+        return f"{counted(self.steps, 'step')}{f'; skipped {skipped}' if skipped else ''}"
+
+    def lines(self, *, verbose: bool) -> Sequence[Line]:
+        return list(self._lines())
+
+    def _lines(self) -> Iterator[Line]:
+        skipped = sum(self.skipped.values())
+        more = f" ({skipped} more skipped)" if skipped else ""
+        yield Line(
+            "",
+            f"{self.target}: {counted(self.sequences - skipped, 'sequence')}{more}, {counted(self.steps, 'step')} in "
+            f"{self.seconds:.0f} s ({self.steps_per_second:.0f} steps a second of processor time)",
+        )
+        for name, count in self.counters.items():
+            if name not in self.not_run:
+                yield Line("", f"  {name:28} {count:10}")
+        for reason, count in self.skipped.items():
+            yield Line("", f"  skipped: {reason} ({counted(count, 'sequence')})")
+        for finding in self.findings:
+            yield Line("finding", finding.in_words, "bad")
+        if self.harness_failures:
+            text = f"the harness itself failed in {counted(self.harness_failures, 'sequence')}: please report them"
+            yield Line("", text, "bad")
+        if self.ended_early is not None:
+            yield Line("", f"ended early: {self.ended_early}", "warning")
+        for line in self.missing:
+            yield Line("MISSING", line, "bad")
+        for line in self.not_run:
+            yield Line("NOT RUN", f"{line} ({counted(self.counters[line], 'sequence')})", "bad")
+        fixes = [fix for fix in self.fixes if fix not in self.fixes_without_effect]
+        if fixes:
+            yield Line(
+                "", "kept clear of known issues by fixes (docs/findings.md; --include-known leaves the issues in):"
+            )
+            for line in textwrap.wrap(", ".join(fixes), 98, break_on_hyphens=False):
+                yield Line("", f"  {line}")
+
+    def answer(self) -> Line:
         if self.findings:
             known = sum(finding.issue is not None for finding in self.findings)
             kinds = (
                 (counted(known, "known issue"), known),
                 (f"{len(self.findings) - known} new", known < len(self.findings)),
             )
-            return f"{counted(len(self.findings), 'finding')}: {', '.join(text for text, some in kinds if some)}"
+            named = ", ".join(text for text, some in kinds if some)
+            return Line("", f"{counted(len(self.findings), 'finding')}: {named}", "bad")
         if self.missing:
-            return "nothing found, in less than a campaign has to meet (MISSING, above)"
+            return Line("", "nothing found, in less than a campaign has to meet (MISSING, above)", "bad")
         nothing = "nothing found beside known issues" if self.fixes else "nothing found"
-        return f"{nothing}, and host code could not be run (NOT RUN, above)" if self.not_run else nothing
+        if self.not_run:
+            return Line("", f"{nothing}, and host code could not be run (NOT RUN, above)", "warning")
+        return Line("", nothing, "good")

@@ -6,14 +6,20 @@ Proposals are pure functions of the case, so shrinking is deterministic.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Protocol, TypeVar
 
-from harness.case import Case
+Case = TypeVar("Case")
 
 Proposal = Callable[[], Case]
-"""Makes a candidate; raises InvalidCase if there is none after all."""
+"""Makes a candidate; raises ValueError, such as InvalidCase, if there is none after all."""
 
 
-Pass = Callable[[Case], Iterator[Proposal]]
+class Pass(Protocol[Case]):
+    """A function of a case, with the name that reports give it."""
+
+    __name__: str
+
+    def __call__(self, case: Case, /) -> Iterator[Proposal[Case]]: ...
 
 
 def toward(value: int, least: int) -> Iterator[int]:

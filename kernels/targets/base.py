@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from harness.refusal import Refusal
+
 if TYPE_CHECKING:
     import torch
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     )
 
 
-class UnknownTarget(ValueError):
+class UnknownTarget(Refusal, ValueError):
     """A target that does not exist or cannot be loaded. Its message is one line a user can act on."""
 
 

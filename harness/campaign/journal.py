@@ -1,0 +1,149 @@
+"""The journal of a campaign says which cases were judged and what each gave, a line as soon as it is known.
+
+A campaign that was stopped, or killed, resumes where its journal ends. Each line is written whole before the next
+result is taken; what a kill tore off is dropped, so that the line after it stays a line of its own."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import itertools
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from harness.files import NotSaved
+from harness.subject.entry import Entry
+
+EARLIER = "earlier"
+"""How folders of earlier campaigns are called, with a number behind it."""
+
+
+class CannotResume(Exception):
+    """There is no earlier part of this campaign: one line that says why."""
+
+
+class Journal:
+    """The file at `path`, for a campaign that `identity` tells from others."""
+
+    def __init__(self, path: Path, identity: dict[str, object], noun: str) -> None:
+        self._path, self._head, self._noun = path, msgspec.json.encode(identity), noun
+        self._stream: BinaryIO | None = None
+
+    def read(self) -> list[Entry]:
+        """Entries of an earlier part of the same campaign. Raises CannotResume if there is none, or it was another
+        campaign's."""
+        if not self._path.is_file():
+            raise CannotResume(f"there is no {self._path} to resume from")
+        lines = self._path.read_bytes().split(b"\n")
+        if lines[0] != self._head:
+            raise CannotResume(f"{self._path} is another campaign's: {self._difference(lines[0])}")
+        if len(lines) == 1:  # a kill may have torn off the end of the first line, too
+            raise CannotResume(f"{self._path} holds nothing to resume from")
+        entries = {}
+        for line in lines[1:]:
+            try:
+                entry = msgspec.json.decode(line, type=Entry)
+            except (msgspec.DecodeError, RecursionError):
+                continue
+            entries[entry.index] = entry
+        return list(entries.values())
+
+    def _difference(self, head: bytes) -> str:
+        """What another campaign's journal says of itself that this one would not."""
+        try:
+            there = _flat(msgspec.json.decode(head, type=dict[str, object]))
+        except msgspec.DecodeError:
+            return "its first line does not say which"
+        here = _flat(msgspec.json.decode(self._head, type=dict[str, object]))
+        different = [name for name in {**here, **there} if here.get(name) != there.get(name)]
+        return "; ".join(f"{name} {_in_words(there.get(name))}, not {_in_words(here.get(name))}" for name in different)
+
+    def open(self, *, resume: bool, patterns: Sequence[str] = ()) -> Path | None:
+        """Start writing: after what is there, or anew. Then what was there is moved to a folder of its own, which is
+        returned: the journal, and all files near it that match the patterns.
+
+        Raises NotSaved, also while another campaign writes there.
+        """
+        aside = None
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            if not resume and self._path.exists():
+                with self._locked():
+                    aside = self._move_aside(patterns)
+            self._stream = self._locked()
+            self._stream.truncate(self._path.read_bytes().rfind(b"\n") + 1)
+        except OSError as error:
+            raise self._not_saved(error, "the journal of this campaign") from error
+        if not resume:
+            self._write(self._head, "the journal of this campaign")
+        return aside
+
+    def _locked(self) -> BinaryIO:
+        """The file, for writing at its end by this campaign alone. Raises NotSaved if another one has it."""
+        stream = self._path.open("ab", buffering=0)
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with the process, however that ends
+        except BlockingIOError:
+            stream.close()
+            what = "the journal of this campaign"
+            taken = OSError(errno.EWOULDBLOCK, "another campaign is writing here: give another --out", str(self._path))
+            raise NotSaved(what, taken) from None
+        return stream
+
+    def _move_aside(self, patterns: Sequence[str]) -> Path:
+        """The journal goes last: a kill in between leaves a campaign that can be resumed, or moved again."""
+        home = self._path.parent
+        numbered = (home / f"{EARLIER}.{number}" for number in itertools.count(1))
+        folder = next(path for path in numbered if not os.path.lexists(path))  # a dangling link is taken, too
+        folder.mkdir()
+        for path in [path for pattern in patterns for path in sorted(home.glob(pattern))] + [self._path]:
+            there = folder / path.relative_to(home)
+            there.parent.mkdir(exist_ok=True)
+            path.rename(there)
+        return folder
+
+    def append(self, entry: Entry) -> None:
+        """Raises NotSaved."""
+        what = f"what {self._noun} {entry.index} gave" + (f", {entry.signature}," if entry.signature else "")
+        self._write(msgspec.json.encode(entry), what)
+
+    def _write(self, line: bytes, what: str) -> None:
+        assert self._stream is not None
+        left = line + b"\n"
+        try:
+            while left:
+                written = self._stream.write(left)  # a disk that is nearly full takes a part
+                if not written:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                left = left[written:]
+        except OSError as error:
+            raise self._not_saved(error, what) from error
+
+    def _not_saved(self, error: OSError, what: str) -> NotSaved:
+        return NotSaved(what, OSError(error.errno, os.strerror(error.errno or errno.EIO), str(self._path)))
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+
+def _flat(identity: dict[str, object], prefix: str = "") -> dict[str, object]:
+    """Settings by name, also those inside others: nesting is an implementation detail."""
+    flat: dict[str, object] = {}
+    for name, value in identity.items():
+        if isinstance(value, dict):
+            flat.update(_flat(value, f"{name} " if name in ("pins", "kernels", "relations") else ""))
+        else:
+            flat[prefix + name] = value
+    return flat
+
+
+def _in_words(value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
+    return "none" if value is None else str(value)

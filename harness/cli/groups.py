@@ -1,0 +1,83 @@
+"""Groups of options: a data class is a group of a command's options, and a heading in its help.
+
+A command says what it takes by annotating parameters with such classes; the command line sees their fields.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Annotated, Any, get_type_hints
+
+import typer
+from typer.core import TyperCommand
+
+HEADING = "Options"
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose help lists options under the headings of their groups (`rich_help_panel`)."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                groups.setdefault(getattr(parameter, "rich_help_panel", None) or HEADING, []).append(record)
+        for heading, records in groups.items():
+            with formatter.section(heading):
+                formatter.write_dl(records)
+
+
+def with_groups(command: Callable[..., Any]) -> Callable[..., Any]:
+    """A command with each parameter that is annotated with a data class replaced by the fields of that class.
+
+    The class may have a `HEADING`, under which the help lists them.
+    """
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(command).parameters.values():
+        group = groups.get(parameter.name)
+        if group is None:
+            parameters.append(parameter.replace(annotation=hints[parameter.name]))
+        else:
+            parameters += _parameters(group)
+
+    @functools.wraps(command)
+    def flat(**given: Any) -> Any:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        return command(**given)
+
+    flat.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return flat
+
+
+def _parameters(group: Any) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    found = []
+    for field in fields(group):
+        kind, option = hints[field.name].__origin__, hints[field.name].__metadata__[0]
+        option.rich_help_panel = getattr(group, "HEADING", HEADING)
+        default = inspect.Parameter.empty if field.default is MISSING else field.default
+        found.append(
+            inspect.Parameter(
+                field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option]
+            )
+        )
+    return found
+
+
+def given(context: typer.Context, group: object) -> list[str]:
+    """The options of a group that the user wrote, as they are written on the command line."""
+    return [
+        parameter.opts[0]
+        for parameter in context.command.params
+        if parameter.name in {field.name for field in fields(group)}  # type: ignore[arg-type]
+        and (source := context.get_parameter_source(parameter.name)) is not None
+        and source.name == "COMMANDLINE"
+    ]

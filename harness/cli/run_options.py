@@ -1,0 +1,99 @@
+"""The options of `harness run` that hold for every subject, and what a subject has to add to be one of its choices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Protocol
+
+import typer
+
+from harness.cli.options import ALL, CaseLimitOption, JsonOption, option, parse_seconds, split
+from harness.subject.registry import AnySubject
+
+DEFAULT_SECONDS = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """What is tested, for how long, and where findings go."""
+
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target",
+            "-t",
+            help="System under test: builtin, vllm==X, vllm, path:DIR; +NAME plants a fault. [default: the installed "
+            "vllm, else builtin]",
+        ),
+    ] = None
+    ops: Annotated[
+        Any,
+        option(
+            "--ops",
+            parser=split,
+            metavar="NAMES",
+            help="Operations (`harness names`), comma-separated; all: those that the target has; sequences: step "
+            "sequences driven by a release's scheduler. [default: postprocess,precopy]",
+        ),
+    ] = None
+    budget: Annotated[
+        float | None,
+        option(
+            "--budget",
+            parser=parse_seconds,
+            metavar="TIME",
+            help="How long to draw and judge: 60s, 5m, 2h. Shrinking comes on top. [default: 60s]",
+        ),
+    ] = None
+    cases: Annotated[int | None, typer.Option("--cases", help="How many cases, instead of a time.", min=1)] = None
+    seed: Annotated[int, typer.Option("--seed", help="Same seed, same cases.", min=0, max=2**63 - 1)] = 0
+    workers: Annotated[int, typer.Option("--workers", "-j", help="Worker processes.", min=1, max=256)] = 1
+    fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop judging at the first finding.")] = False
+    out: Annotated[Path, typer.Option("--out", help="Folder for repro files and the journal.")] = Path("findings")
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", "--resume-sequences", help="Resume the campaign whose journal is in --out."),
+    ] = False
+    json: JsonOption = False
+    no_shrink: Annotated[bool, typer.Option("--no-shrink", help="Keep findings as they were drawn.")] = False
+    targets: Annotated[
+        str | None,
+        typer.Option("--targets", help="Several targets, comma-separated, on the same cases: 'vllm>=0.31,builtin'."),
+    ] = None
+    executor: Annotated[
+        str | None,
+        typer.Option("--executor", "-e", help="How kernels run: cuda, native, interpreter. Default: the fastest."),
+    ] = None
+    case_limit: CaseLimitOption = None
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Name regimes and kernel lines that were not reached, as --json does.")
+    ] = False
+
+    @property
+    def seconds(self) -> float | None:
+        """The budget; None if a number of cases is asked for."""
+        if self.cases is not None:
+            return None
+        return DEFAULT_SECONDS if self.budget is None else self.budget
+
+    @property
+    def named(self) -> bool:
+        """Whether the user named operations."""
+        return self.ops is not None and self.ops != [ALL]
+
+
+class SubjectOptions(Protocol):
+    """A group of options for one subject; a data class."""
+
+    HEADING: ClassVar[str]
+    ONLY: ClassVar[str]
+    """Why its options are refused where the subject is not wanted."""
+
+    def wanted(self, run: RunOptions) -> bool:
+        """Whether the options ask for this subject. Raises typer.BadParameter for what makes no sense."""
+
+    def subjects(self, run: RunOptions, targets: Sequence[str] | None) -> tuple[list[str], Callable[[str], AnySubject]]:
+        """Targets, and the subject set up for each of them, with what has to be downloaded. `targets` are those that
+        the user named; None: one, or the default. Raises typer.BadParameter or Refusal."""

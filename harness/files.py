@@ -1,0 +1,76 @@
+"""Files are written whole or not at all, and whether they can be written is asked before the work, not after it."""
+
+from __future__ import annotations
+
+import codecs
+import errno
+import os
+import tempfile
+from pathlib import Path
+
+
+class NotSaved(Exception):
+    """Something that could not be written, on a full disk for example: what it was is part of the message."""
+
+    def __init__(self, what: str, error: OSError) -> None:
+        number = error.errno or errno.EIO
+        self.parts = (what, number, error.strerror or os.strerror(number), str(error.filename or ""))
+        """What it was; the number, message and file of the error."""
+        self.error = OSError(number, f"{self.parts[2]}; {what} is not saved, and the campaign ends", error.filename)
+
+
+def write_whole(path: Path, text: bytes) -> None:
+    """Write atomically: a killed process leaves the old file or the new one. Raises OSError that names `path`."""
+    try:
+        _replace(path, text)
+    except OSError as error:  # of a full disk the error itself names no file, of others the temporary one
+        raise OSError(error.errno, os.strerror(error.errno or errno.EIO), str(path)) from error
+
+
+def _replace(path: Path, text: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".partial")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(text + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def text_of(path: Path) -> bytes:
+    """The text of a file, without the byte order mark that some editors put in front of it. Raises OSError."""
+    return path.read_bytes().removeprefix(codecs.BOM_UTF8)
+
+
+def require_writable_file(path: Path) -> None:
+    """Raise OSError if no file could be written as `path`, whose folder need not exist.
+
+    Nor if it is a device or a pipe: writing puts a new file in its place, so that a superuser's machine would lose it.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EINVAL, "not a regular file, and would be replaced by one", str(path))
+    require_writable(path.parent)
+
+
+def require_writable(folder: Path) -> None:
+    """Raise OSError if no file could be written to `folder`, which need not exist: a campaign asks before its first
+    case, not at its first finding."""
+    nearest = folder.absolute()
+    while not nearest.exists():
+        nearest = nearest.parent
+    if not nearest.is_dir():
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(nearest))
+    # Only trying tells: permissions say nothing to a superuser, nor of /proc, a read-only or a full disk.
+    try:
+        with tempfile.TemporaryFile(dir=nearest, prefix=".") as file:
+            file.write(b"\n")
+    except OSError as error:
+        what = f"no file can be written here: {error.strerror or error}"
+        raise OSError(error.errno, what, str(nearest)) from error

@@ -1,0 +1,101 @@
+"""The judge of kernel cases: one target on one executor, in a worker process."""
+
+from __future__ import annotations
+
+import functools
+import os
+import time
+from collections.abc import Iterable
+
+import msgspec
+
+from harness.case import Case, InvalidCase, decode_case, encode_case
+from harness.kernel_cases.recipe import ENCODER, QUESTIONS, RECIPES, CaseAssignment, CaseRecipe, JudgedCase
+from harness.kernels.cache_directory import cache_directory
+from harness.worker import whereabouts
+from harness.worker.judge import Channel, Judge
+from harness.worker.messages import JudgeRange
+
+
+def make(text: str, channel: Channel) -> Judge:
+    """Load a target on an executor. Raises Refusal if either cannot be had."""
+    assignment = msgspec.json.decode(text, type=CaseAssignment)
+    if assignment.executor == "interpreter":
+        os.environ["TRITON_INTERPRET"] = "1"  # read when triton is imported, so before anything else
+    return CaseJudge(assignment, channel)
+
+
+class CaseJudge(Judge):
+    """Judges with a session of its own."""
+
+    def __init__(self, assignment: CaseAssignment, channel: Channel) -> None:
+        super().__init__(channel)
+        from harness.kernels.executors.registry import create_executor
+        from harness.kernels.targets.registry import load_target
+
+        executor = create_executor(assignment.executor, assignment.checks)
+        from harness.check.session import Session
+
+        target = load_target(assignment.target, executor)
+        self._session = Session(target, executor, channel.at)
+        whereabouts.answer(executor, target.owns)
+
+    def judge(self, case: bytes, how: bytes) -> bytes:
+        asked = QUESTIONS.decode(how)
+        outcome = self._session.check(decode_case(case), asked.relations, asked.most, sighted=asked.sighted)
+        return ENCODER.encode(JudgedCase(outcome))
+
+    def judge_drawn(self, recipe: bytes, index: int) -> tuple[bytes, bytes | None, float]:
+        from harness.engines.random import case_at
+        from harness.regimes import regimes_of
+
+        began = time.perf_counter()
+        read = _recipe(recipe)
+        case = case_at(read.recipe, index)
+        regimes = regimes_of(case)
+        drawn = time.perf_counter() - began
+        return *self._judge(read, index, case, regimes), drawn
+
+    def range(self, request: JudgeRange) -> int:
+        """With cases that Hypothesis draws, each is sent first, as it cannot be drawn again."""
+        read = _recipe(request.recipe)
+        if read.engine == "random":
+            return super().range(request)
+        # Hypothesis keeps a folder, by default in the current one.
+        os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(cache_directory() / "hypothesis"))
+        from harness.engines.hypothesis import explore
+        from harness.regimes import regimes_of
+
+        def judge(index: int, case: Case, drawn: float) -> bool:
+            self.channel.index = index
+            self.channel.drawn(encode_case(case))
+            result, failed = self._judge(read, index, case, regimes_of(case))
+            self.channel.result(result, failed, drawn)
+            return failed is None or not request.fail_fast
+
+        return explore(read.recipe, request.start, request.stop, request.deadline, judge)
+
+    def _judge(self, read: CaseRecipe, index: int, case: Case, regimes: Iterable[str]) -> tuple[bytes, bytes | None]:
+        """The result of a case of a campaign, and the case if it failed."""
+        policy = read.policy
+        try:
+            outcome = self._session.check(case, policy.at(read.recipe.seed, index), policy.most)
+        except InvalidCase as error:
+            raise RuntimeError(f"the generators drew an invalid case, number {index}: {error}") from error
+        result = ENCODER.encode(JudgedCase(outcome, tuple(sorted(regimes))))
+        return result, encode_case(case) if outcome.failure else None
+
+    def ask(self, question: str, content: bytes) -> bytes:
+        """`lines`: kernel lines executed, and those known. `time`: seconds of each call of each operation of a case."""
+        if question == "lines":
+            executor = self._session.executor
+            return ENCODER.encode((sorted(executor.executed_lines()), sorted(executor.known_lines())))
+        if question == "time":
+            case, launches = msgspec.msgpack.decode(content, type=tuple[bytes, int])
+            return ENCODER.encode(self._session.time_operations(decode_case(case), launches))
+        return super().ask(question, content)
+
+
+@functools.lru_cache(maxsize=4)
+def _recipe(text: bytes) -> CaseRecipe:
+    return RECIPES.decode(text)

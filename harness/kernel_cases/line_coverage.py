@@ -1,0 +1,50 @@
+"""Line coverage: which lines of each kernel function ran, out of those that its compiled variants have.
+
+The best proof that a campaign reached something. Variants are compiled for what the cases need, so how many lines a
+function has differs from run to run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from harness.kernel_cases.summary import LineCoverage
+from harness.kernel_cases.worker import KernelLine, kernel_lines
+from harness.worker.losses import WorkerLost
+from harness.worker.process import WorkerProcess
+
+
+class KernelLines:
+    """Lines collected from the workers of one campaign."""
+
+    def __init__(self) -> None:
+        self._executed: set[KernelLine] = set()
+        self._known: set[KernelLine] = set()
+
+    def collect(self, workers: Iterable[WorkerProcess]) -> int:
+        """Ask the workers; how many gave no answer: their cases have been judged, but what they ran is not known."""
+        silent = 0
+        for worker in workers:
+            if not worker.alive:  # asking would start another one, which has run nothing
+                silent += 1
+                continue
+            try:
+                executed, known = kernel_lines(worker)
+            except WorkerLost:
+                silent += 1
+                continue
+            self._executed.update(executed)
+            self._known.update(known)
+        return silent
+
+    def coverage(self) -> list[LineCoverage]:
+        """By file and function."""
+        functions: dict[tuple[str, str], set[int]] = {}
+        for file, function, line in self._known:
+            functions.setdefault((file, function), set()).add(line)
+        found = []
+        for (file, function), lines in sorted(functions.items()):
+            missed = sorted(line for line in lines if (file, function, line) not in self._executed)
+            found.append(LineCoverage(Path(file).name, function, len(lines) - len(missed), len(lines), missed))
+        return found

@@ -1,0 +1,64 @@
+"""How a finding of a kernel case is shrunk: what counts as the same finding.
+
+"The same" is the same signature and, for a reachable finding, a case that is still reachable. Which kind of state a
+race is seen in is often a matter of which was there: where the same operation races in the same way with a simpler kind
+in the state's place, the finding goes by that one, so that one race is one finding. A race that only one kind shows
+keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from harness.case import Case, decode_case, encode_case
+from harness.check.outcome import Signature
+from harness.generators.reachability import require_reachable
+from harness.kernel_cases.recipe import CaseQuestion, JudgedCase
+from harness.kernel_cases.worker import check
+from harness.shrink.cases.passes import PASSES, REPLACING
+from harness.shrink.driver import Judged
+from harness.shrink.proposals import Pass
+from harness.worker.process import WorkerProcess
+
+RACING_STATES = (("temporal", "-"), ("conv", "SD"), ("conv", "DS"))
+"""What signatures of races call states, the simplest first."""
+
+
+def is_simpler(race: Signature, other: Signature) -> bool:
+    """Whether two signatures are the same race, of which the first is in a simpler kind of state."""
+    states = [(signature.object, signature.conv_layout) for signature in (race, other)]
+    if race.oracle != "race" or not all(state in RACING_STATES for state in states):
+        return False
+    same = msgspec.structs.replace(race, object=other.object, conv_layout=other.conv_layout) == other
+    return same and RACING_STATES.index(states[0]) < RACING_STATES.index(states[1])
+
+
+class CasePlan:
+    """Shrinks cases that fail with a signature; if a relation saw the failure, that one is asked."""
+
+    passes: Sequence[Pass[Case]] = PASSES
+
+    def __init__(self, worker: WorkerProcess, signature: Signature) -> None:
+        self._worker, self._signature = worker, signature
+        asked = () if signature.relation is None else (signature.relation,)
+        self._question = CaseQuestion(asked, sighted=signature.sighted)
+
+    def encode(self, case: Case) -> bytes:
+        return encode_case(case)
+
+    def require_valid(self, case: Case) -> None:
+        if case.domain == "reachable":
+            require_reachable(case)
+        decode_case(encode_case(case))  # bounds of numbers are checked on the way in alone
+
+    def judge(self, case: Case, proposed_by: Pass[Case]) -> Judged[JudgedCase]:
+        result = JudgedCase(check(self._worker, case, self._question))
+        found = result.outcome.signature
+        if found is None:
+            return Judged(result, same=False)
+        if found == self._signature or (proposed_by in REPLACING and is_simpler(found, self._signature)):
+            self._signature = found
+            return Judged(result, same=True, hung=found.violation == "hang")
+        other = None if is_simpler(self._signature, found) else str(found)
+        return Judged(result, same=False, other=other, hung=found.violation == "hang")

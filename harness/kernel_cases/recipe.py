@@ -1,0 +1,50 @@
+"""A case recipe is what a worker draws kernel cases from, and asks relations by; and what it answers."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from harness.check.outcome import Outcome
+from harness.engines.random import Recipe
+from harness.engines.relations import RelationPolicy
+
+EngineName = Literal["random", "hypothesis"]
+
+
+class CaseRecipe(msgspec.Struct, frozen=True):
+    """Everything that case `index` depends on, beside the generators themselves, and the relations asked of it."""
+
+    recipe: Recipe
+    policy: RelationPolicy
+    engine: EngineName = "random"
+
+
+class CaseQuestion(msgspec.Struct, frozen=True):
+    """How one case is judged; see harness.check.session.Session.check."""
+
+    relations: tuple[str, ...] = ()
+    most: int | None = None
+    sighted: bool = True
+
+
+class JudgedCase(msgspec.Struct, frozen=True):
+    """The outcome of a case, and the named situations (regimes) that it was in if a campaign drew it."""
+
+    outcome: Outcome
+    regimes: tuple[str, ...] = ()
+
+
+class CaseAssignment(msgspec.Struct, frozen=True):
+    """What a worker is started with. Of `checks`, each case says which it wants."""
+
+    target: str
+    executor: str
+    checks: tuple[str, ...]
+
+
+ENCODER = msgspec.msgpack.Encoder()
+JUDGED = msgspec.msgpack.Decoder(JudgedCase)
+RECIPES = msgspec.msgpack.Decoder(CaseRecipe)
+QUESTIONS = msgspec.msgpack.Decoder(CaseQuestion)

@@ -1,0 +1,360 @@
+"""Kernel cases as a subject: one target on one executor, cases of a recipe or of a file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, get_args
+
+import msgspec
+
+from harness import __version__
+from harness.case import Case, Check, InvalidCase, decode_case, encode_case
+from harness.check.outcome import Evidence, Outcome, Signature
+from harness.engines.random import CASES_PER_LAYOUT, GENERATOR_VERSION, Recipe, case_at
+from harness.engines.relations import RelationPolicy
+from harness.generators.operations import OperationName
+from harness.kernel_cases.line_coverage import KernelLines
+from harness.kernel_cases.plan import CasePlan
+from harness.kernel_cases.recipe import ENCODER, JUDGED, CaseQuestion, CaseRecipe, EngineName, JudgedCase
+from harness.kernel_cases.summary import CaseSummary, Finding
+from harness.kernel_cases.worker import CaseWorker, assignment, check, lost_outcome
+from harness.kernels.executors.registry import default_executor_name, executor_class
+from harness.kernels.targets.download_size import announce_downloads
+from harness.kernels.targets.registry import prepare
+from harness.oracles.relations.registry import UnknownRelation, relation
+from harness.regimes import REGIMES, regimes_of
+from harness.repro import Origin, Repro, ShrinkRecord
+from harness.repro.format import DIGITS
+from harness.subject.entry import Entry, Tally, bits_of
+from harness.subject.subject import Answer, Ended, Kept, Key, Replayed, Setting, Subject
+from harness.subject.trust import may_choose, unnamed_target
+from harness.worker.losses import WorkerLost
+from harness.worker.process import Assignment, WorkerProcess
+
+EXPLORED_AT_ONCE = 1000
+"""Cases that Hypothesis draws at a time."""
+
+_REGIMES = tuple(sorted(REGIMES))
+
+
+def case_seconds(executor: str) -> float:
+    """The longest time for one operation: natively a second is an eternity, elsewhere compiling takes several."""
+    return 20.0 if executor == "native" else 120.0
+
+
+@dataclass(kw_only=True)
+class KernelCases(Subject[Case, JudgedCase]):
+    """`limit` is the longest time for one operation. `require` names regimes that have to be reached. Operations
+    `named` by the user have to be judged; of others, those that the target lacks are only reported. `checks` are
+    watched in cases of files, None: those that the file says."""
+
+    name: ClassVar[str] = "case"
+    noun: ClassVar[str] = "case"
+    journal: ClassVar[str] = "cases.journal"
+    repro_type: ClassVar[type[Repro]] = Repro
+    file_patterns: ClassVar[tuple[str, ...]] = tuple(f"{name}-*-{DIGITS}.json" for name in get_args(OperationName))
+
+    target: str
+    executor: str
+    limit: float
+    recipe: Recipe | None = None
+    engine: EngineName = "random"
+    require: tuple[str, ...] = ()
+    named: bool = True
+    relations: RelationPolicy = field(default_factory=RelationPolicy)
+    checks: tuple[Check, ...] | None = None
+    _lines: KernelLines = field(default_factory=KernelLines, init=False)
+
+    regimes = _REGIMES
+
+    def __post_init__(self) -> None:
+        self.seed = 0 if self.recipe is None else self.recipe.seed
+        self.block = CASES_PER_LAYOUT if self.engine == "random" else EXPLORED_AT_ONCE
+        self.most_workers = None if self.engine == "random" else 1  # it learns from what it has tried
+        self.resumable = self.engine == "random"
+
+    @property
+    def _recipe(self) -> Recipe:
+        assert self.recipe is not None, "set up for a file"
+        return self.recipe
+
+    def title(self, limit: str, workers: str) -> str:
+        recipe = self._recipe
+        return (
+            f"{self.target} on {self.executor}: seed {recipe.seed}, {' and '.join(recipe.domains)} domain, "
+            f"{', '.join(recipe.operations)}, {limit}, {workers}"
+        )
+
+    def identity(self) -> dict[str, object]:
+        return {
+            "target": self.target,
+            "executor": self.executor,
+            "recipe": msgspec.to_builtins(self._recipe),
+            "relations": msgspec.to_builtins(self.relations),
+            "engine": self.engine,
+            "generator": GENERATOR_VERSION,
+            "regimes": hashlib.sha256(" ".join(_REGIMES).encode()).hexdigest()[:16],  # entries have them as bits
+        }
+
+    def assignment(self) -> Assignment:
+        return assignment(self.target, self.executor)
+
+    def new_worker(self, on_notice: Callable[[str], None] = lambda text: None) -> CaseWorker:
+        return CaseWorker(self.target, self.executor, limit=self.limit, on_notice=on_notice)
+
+    def finish(self, workers: Sequence[WorkerProcess], notice: Callable[[str], None]) -> None:
+        if self._lines.collect(workers):
+            notice("line coverage leaves out what workers ran that were lost")
+
+    def replay_options(self) -> Sequence[str]:
+        return ("-t", self.target, "-e", self.executor)
+
+    # Cases.
+
+    def recipe_text(self) -> bytes:
+        return ENCODER.encode(CaseRecipe(self._recipe, self.relations, self.engine))
+
+    def draw(self, index: int) -> Case:
+        return case_at(self._recipe, index)
+
+    def encode(self, case: Case) -> bytes:
+        return encode_case(case)
+
+    def decode(self, text: bytes) -> Case:
+        return decode_case(text)
+
+    def rank(self, case: Case, index: int) -> tuple[int, int]:
+        """A reachable case stands before one of the total domain."""
+        return (case.domain != "reachable", index)
+
+    # Results.
+
+    def read(self, result: bytes) -> JudgedCase:
+        return JUDGED.decode(result)
+
+    def lost(self, loss: WorkerLost) -> JudgedCase:
+        return JudgedCase(lost_outcome(loss))
+
+    def judge(self, worker: WorkerProcess, case: Case, *, index: int = -1, again: bool = True) -> JudgedCase:
+        policy = self.relations
+        question = CaseQuestion(policy.at(self.seed, index) if index >= 0 else (), policy.most)
+        return JudgedCase(check(worker, case, question, again=again, index=index))
+
+    def key(self, case: Case, result: JudgedCase) -> Key | None:
+        signature = result.outcome.signature
+        return None if signature is None else Key(str(signature))
+
+    def is_loss(self, result: JudgedCase) -> bool:
+        signature = result.outcome.signature
+        return signature is not None and signature.object == "process"
+
+    def entry(self, index: int, case: Case | None, result: JudgedCase, key: Key | None) -> Entry:
+        counters: dict[str, int] = {}
+
+        def count(name: str, more: int = 1) -> None:
+            counters[name] = counters.get(name, 0) + more
+
+        outcome = result.outcome
+        for verdict in outcome.verdicts:
+            count("launches", verdict.launches)
+            if verdict.status == "skip":
+                count(f"skipped {verdict.reason}")
+                lacks = verdict.reason == "lacks-operation"
+                count(f"lacks {verdict.operation}: {verdict.detail}" if lacks else f"declined {verdict.operation}")
+            elif verdict.refused:
+                count("skipped refused")
+            else:
+                count(f"judged {verdict.operation}")
+        for verdict in outcome.relations:
+            count("launches", verdict.launches)
+            if verdict.status != "skip":
+                count(f"relation {verdict.relation}")
+        regimes = result.regimes if case is None or result.regimes else tuple(regimes_of(case))
+        return Entry(
+            index,
+            counters={name: number for name, number in counters.items() if number},
+            signature=None if key is None else key.signature,
+            reached=bits_of(regimes, _REGIMES),
+        )
+
+    # Findings.
+
+    def repro(
+        self, case: Case, result: JudgedCase, index: int | None, issue: str | None, record: ShrinkRecord | None
+    ) -> Repro:
+        signature, evidence = _found(result.outcome)
+        return Repro(
+            signature=signature,
+            evidence=evidence,
+            origin=Origin(
+                target=self.target,
+                executor=self.executor,
+                harness_version=__version__,
+                generator_version=GENERATOR_VERSION,
+                engine=self.engine,
+                seed=self._recipe.seed,
+                index=index,
+            ),
+            shrink=record,
+            case=case,
+        )
+
+    def plan(self, worker: WorkerProcess, key: Key, result: JudgedCase) -> CasePlan:
+        signature, _ = _found(result.outcome)
+        return CasePlan(worker, signature)
+
+    # Answers.
+
+    def summary(self, tally: Tally, findings: Sequence[tuple[Key, Kept]], ended: Ended) -> CaseSummary:
+        recipe, counters = self._recipe, tally.counters
+        judged: dict[str, int] = {name: counters[f"judged {name}"] for name in recipe.operations}
+        unjudged = [name for name, count in judged.items() if not count]
+        lacking: dict[str, str] = {
+            name: words for name in unjudged if not counters[f"declined {name}"] and (words := _lacks(tally, name))
+        }
+        excused = {} if self.named or not any(judged.values()) else lacking
+        missing = [f"regime {name}" for name in self.require if not tally.reached[name]]
+        missing += [f"operation {name}" for name in unjudged if name not in excused]
+        relations = {name: counters[f"relation {name}"] for name in self.relations.names}
+        if self.relations.required:
+            missing += [f"relation {name}" for name, count in relations.items() if not count]
+        return CaseSummary(
+            seed=recipe.seed,
+            target=self.target,
+            executor=self.executor,
+            engine=self.engine,
+            domain=recipe.domains[0] if len(recipe.domains) == 1 else "both",
+            cases=tally.cases,
+            judged=judged,
+            skipped=dict(sorted(_after(tally, "skipped "))),
+            launches=counters["launches"],
+            seconds=round(ended.seconds, 3),
+            cases_per_second=round(ended.judged / ended.seconds, 2) if ended.seconds > 0 else 0.0,
+            findings=[_finding(key, kept) for key, kept in findings],
+            regimes={
+                name: tally.reached[name]
+                for name in _REGIMES
+                if ("total" in recipe.domains or REGIMES[name].reachable)
+                and REGIMES[name].operation in (None, *recipe.operations)
+            },
+            kernel_lines=self._lines.coverage(),
+            exit_status=ended.exit_status(bool(findings), bool(missing)),
+            missing=missing,
+            harness_failures=ended.harness_failures,
+            lacking=lacking,
+            relations=relations,
+        )
+
+    def replayed(self, repro: Repro, result: JudgedCase) -> Replayed:
+        outcome = result.outcome
+        failure, reason = outcome.failure, _not_judged(outcome)
+        if failure is not None:
+            same, summary = failure.signature == repro.signature, failure.evidence.summary if failure.evidence else ""
+            return Replayed("FAILED", self.target, self.executor, same, str(failure.signature), summary, outcome)
+        skipped = any(verdict.status == "skip" for verdict in (*outcome.verdicts, *outcome.relations))
+        if not skipped and repro.signature.sighted and not executor_class(self.executor).instrumented:
+            skipped = True
+            reason = f"{repro.signature.oracle} findings take an executor that watches for them, as native does"
+        answer: Answer = "SKIPPED" if skipped else "FIXED"
+        return Replayed(answer, self.target, self.executor, False, None, "", outcome, reason)
+
+    def answer_fields(self, replayed: Replayed) -> dict[str, object]:
+        return {
+            "answer": replayed.answer,
+            "target": replayed.target,
+            "executor": replayed.executor,
+            "same": replayed.same,
+            "outcome": msgspec.to_builtins(replayed.result),
+        }
+
+    # Files.
+
+    @classmethod
+    def of_file(cls, repro: Repro, setting: Setting) -> tuple[KernelCases, Repro]:
+        target = setting.target
+        if target is None:
+            target = repro.origin.target
+            if not may_choose(target):
+                raise unnamed_target(target)
+        relations_to_ask(repro.signature)
+        prepare(target, setting.announce)
+        executor = default_executor_name() if setting.executor is None else setting.executor
+        executor_class(executor)
+        limit = case_seconds(executor) if setting.limit is None else setting.limit
+        if setting.checks is not None:
+            execution = msgspec.structs.replace(repro.case.execution, checks=setting.checks)
+            repro = msgspec.structs.replace(repro, case=msgspec.structs.replace(repro.case, execution=execution))
+        return cls(target=target, executor=executor, limit=limit), repro
+
+    @classmethod
+    def case_of(cls, repro: Repro) -> Case:
+        return repro.case
+
+    @classmethod
+    def smaller(cls, repro: Repro, case: Case, result: JudgedCase, issue: str | None, record: ShrinkRecord) -> Repro:
+        signature, evidence = _found(result.outcome)
+        return msgspec.structs.replace(repro, case=case, signature=signature, evidence=evidence, shrink=record)
+
+    @classmethod
+    def announce_downloads(cls, targets: Sequence[str], announce: Callable[[str], None]) -> None:
+        announce_downloads(targets, announce)
+
+    def judge_file(self, worker: WorkerProcess, repro: Repro) -> JudgedCase:
+        question = CaseQuestion(relations_to_ask(repro.signature), sighted=repro.signature.sighted)
+        return JudgedCase(check(worker, repro.case, question))
+
+
+def relations_to_ask(signature: Signature) -> tuple[str, ...]:
+    """The relation that has to be asked for a file's finding to show, if one saw it. Raises InvalidCase if there is
+    none of that name."""
+    name = signature.relation
+    if name is None:
+        return ()
+    try:
+        return (relation(name).name,)
+    except UnknownRelation as error:
+        raise InvalidCase(f"the file's signature names an {error}") from error
+
+
+def _found(outcome: Outcome) -> tuple[Signature, Evidence]:
+    failure = outcome.failure
+    assert failure is not None
+    assert failure.signature is not None
+    assert failure.evidence is not None
+    return failure.signature, failure.evidence
+
+
+def _not_judged(outcome: Outcome) -> str | None:
+    """Why a passing outcome says nothing about a finding."""
+    for verdict in (*outcome.verdicts, *outcome.relations):
+        if verdict.status == "skip":
+            return f"{verdict.reason}: {verdict.detail}"
+        if verdict.refused:
+            return f"refused: {verdict.detail}"
+    return None
+
+
+def _after(tally: Tally, prefix: str) -> Iterator[tuple[str, int]]:
+    """Counters that begin with `prefix`, by the rest of their names."""
+    return ((name.removeprefix(prefix), count) for name, count in tally.counters.items() if name.startswith(prefix))
+
+
+def _lacks(tally: Tally, operation: str) -> str | None:
+    """What the target says most often when it lacks an operation."""
+    words = dict(_after(tally, f"lacks {operation}: "))
+    return max(words, key=lambda text: words[text]) if words else None
+
+
+def _finding(key: Key, kept: Kept) -> Finding:
+    repro = kept.repro
+    return Finding(
+        key.signature,
+        repro.evidence.summary,
+        repro.domain,
+        kept.index,
+        kept.count,
+        None if kept.path is None else str(kept.path),
+        None if repro.shrink is None else msgspec.structs.asdict(repro.shrink),
+    )

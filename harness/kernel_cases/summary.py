@@ -1,0 +1,149 @@
+"""The summary of a campaign of kernel cases."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from harness import __version__
+from harness.exit_status import NOT_REACHED, NOTHING_FOUND
+from harness.subject.summary import ComparedFinding, Line
+from harness.text import counted
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One finding in the summary. `cases` is how many cases failed with this signature."""
+
+    signature: str
+    summary: str
+    domain: str
+    first_case: int
+    cases: int
+    repro: str | None
+    shrink: dict[str, float | int | bool] | None
+
+
+class LineCoverage(msgspec.Struct, frozen=True):
+    """How many lines of one kernel function ran, out of those that its compiled variants have; which did not."""
+
+    file: str
+    function: str
+    executed: int
+    lines: int
+    missed: list[int]
+
+
+class CaseSummary(msgspec.Struct, frozen=True):
+    """The result of a campaign; the object that `harness run --json` prints (docs/json.md).
+
+    `missing` was required and never reached. `lacking` are operations of which every case was skipped
+    because the target lacks something, with its words; asked for by name, they are missing as well.
+    `harness_failures` counts cases that the harness itself failed in; notices said where they are kept.
+    """
+
+    seed: int
+    target: str
+    executor: str
+    engine: str
+    domain: str
+    cases: int
+    judged: dict[str, int]
+    skipped: dict[str, int]
+    launches: int
+    seconds: float
+    cases_per_second: float
+    regimes: dict[str, int]
+    kernel_lines: list[LineCoverage]
+    findings: list[Finding]
+    exit_status: int
+    missing: list[str]
+    harness_failures: int
+    lacking: dict[str, str]
+    relations: dict[str, int]
+    harness_version: str = __version__
+
+    @property
+    def count(self) -> int:
+        return self.cases
+
+    @property
+    def noun(self) -> str:
+        return "case"
+
+    def compared(self) -> Sequence[ComparedFinding]:
+        return [ComparedFinding(one.signature, one.domain, one.cases, one.repro) for one in self.findings]
+
+    def overview(self) -> str:
+        skipped = ", ".join(f"{count} {reason}" for reason, count in self.skipped.items())
+        more = f"; skipped {skipped}" if skipped else ""
+        more += f"; has no {', '.join(self.lacking)}" if self.lacking else ""
+        return f"{counted(sum(self.judged.values()), 'operation')} judged{more}"
+
+    def lines(self, *, verbose: bool) -> Sequence[Line]:
+        return list(self._lines(verbose))
+
+    def _lines(self, verbose: bool) -> Iterator[Line]:
+        judged = ", ".join(f"{count} {name}" for name, count in self.judged.items())
+        yield Line(
+            "",
+            f"{counted(self.cases, 'case')} in {self.seconds:.1f} s ({self.cases_per_second:g} a second): "
+            f"judged {judged}; {counted(self.launches, 'launch', 'launches')}",
+        )
+        if any(self.relations.values()):
+            asked = ", ".join(f"{count} {name}" for name, count in self.relations.items() if count)
+            yield Line("", f"relations judged: {asked}")
+        yield from self._coverage(verbose)
+        for reason, count in self.skipped.items():
+            yield Line("skipped", f"{count}: {reason}", "warning")
+        for finding in self.findings:
+            # Never seen as a drawn case, if only a smaller variant of another finding showed it.
+            seen = counted(finding.cases, "case") if finding.cases else "met while shrinking another"
+            yield Line("finding", f"{finding.signature} ({finding.domain} domain, {seen}): {finding.repro}", "bad")
+        for name, words in self.lacking.items():
+            yield Line("skipped", f"{name} altogether: {words}", "warning")
+        for name in self.missing:
+            yield Line("missing", f"{name}: no case", "bad")
+        if self.harness_failures:
+            text = f"the harness itself failed in {counted(self.harness_failures, 'case')}: please report them"
+            yield Line("not judged", text, "bad")
+
+    def _coverage(self, verbose: bool) -> Iterator[Line]:
+        """One line; verbose, what was not reached as well."""
+        missed = [name for name, count in self.regimes.items() if not count]
+        parts = [f"{len(self.regimes) - len(missed)} of {counted(len(self.regimes), 'regime')}"]
+        lines = sum(covered.lines for covered in self.kernel_lines)
+        if lines:
+            ran = sum(covered.executed for covered in self.kernel_lines)
+            parts.append(f"{ran} of {counted(lines, 'compiled kernel line')}")
+        hint = "" if verbose else " (--verbose names the others)"
+        yield Line("", f"reached {', '.join(parts)}{hint}")
+        if not verbose:
+            return
+        if missed:
+            yield Line("", f"  regimes not reached: {', '.join(missed)}", "dim")
+        for covered in self.kernel_lines:
+            rest = f"; not lines {', '.join(map(str, covered.missed))}" if covered.missed else ""
+            ran_here = f"{covered.executed} of {counted(covered.lines, 'line')} ran"
+            yield Line("", f"  kernel {covered.function} ({covered.file}): {ran_here}{rest}", "dim")
+
+    def answer(self) -> Line | None:
+        """A finding that could not be saved is not among the findings, yet no reason to say nothing."""
+        if self.findings:
+            by_operation = Counter(finding.signature.partition("/")[0] for finding in self.findings)
+            named = ", ".join(f"{count} of {name}" for name, count in by_operation.items())
+            text = f"{counted(len(self.findings), 'finding')}: {named}"
+            if len(self.findings) > 1:
+                text += "; several may be one fault seen from several sides: mend the first, then run again"
+            return Line("", text, "bad")
+        if self.exit_status == NOTHING_FOUND:
+            return Line("", "nothing found", "good")
+        if self.harness_failures:
+            return Line(
+                "", "nothing found in what could be judged; the harness itself failed in the rest (status 4)", "bad"
+            )
+        if self.missing and self.exit_status == NOT_REACHED:
+            text = "nothing found, but what is missing was required (status 3): a longer run may reach it"
+            return Line("", text, "bad")
+        return None

@@ -1,0 +1,168 @@
+"""The judge of step sequences: it drives one release's own scheduler, in a worker process with a fixed hash seed."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import gc
+import threading
+import time
+from pathlib import Path
+
+import msgspec
+
+from harness.case import Case, encode_case
+from harness.case.operations import Runner
+from harness.case.sequence import SequenceCase, decode_sequence, encode_sequence
+from harness.files import NotSaved, write_whole
+from harness.sequences.controls import Controls
+from harness.sequences.kernels import Beside, Kernels
+from harness.sequences.recipe import SequenceRecipe, sequence_at
+from harness.sequences.result import RESULTS, RunResult, not_run
+from harness.worker import whereabouts
+from harness.worker.judge import Channel, Judge
+
+HOST_EVERY: dict[Runner, int] = {"V1": 32, "V2": 8}
+"""Of sequences drawn in bulk, one in so many runs the release's host code beside our model of it. A single sequence
+always does. `harness bench sequences` measures the cost: of V1 2.5 ms a step with it and 0.6 ms without, so one in 32
+makes V1 steps a tenth dearer; of V2 1.56 ms and 0.49 ms, so one in eight makes V2 steps a quarter dearer. Much of V1
+is the release's own code in every sequence."""
+
+
+class SequenceAssignment(msgspec.Struct, frozen=True):
+    """What a worker is started with."""
+
+    target: str
+    beside: Beside
+
+
+class DrawnSequences(msgspec.Struct, frozen=True):
+    """What sequences of a campaign are drawn from, and the switches that they are run with."""
+
+    recipe: SequenceRecipe
+    controls: Controls
+
+
+ENCODER = msgspec.msgpack.Encoder()
+_DRAWN = msgspec.msgpack.Decoder(DrawnSequences)
+_CONTROLS = msgspec.msgpack.Decoder(Controls)
+
+
+def make(text: str, channel: Channel) -> Judge:
+    """Load the kernels and the release. Raises Refusal if either cannot be had."""
+    return SequenceJudge(msgspec.json.decode(text, type=SequenceAssignment), channel)
+
+
+class SequenceJudge(Judge):
+    """Drives a release."""
+
+    def __init__(self, assignment: SequenceAssignment, channel: Channel) -> None:
+        super().__init__(channel)
+        from harness.kernels.targets.vllm.scheduling.loading import load
+
+        beside = assignment.beside
+        self._kernels = None if beside.kernels is None else Kernels(beside.kernels)
+        self._folder = None if beside.cases is None else Path(beside.cases)
+        prefix = str(load(assignment.target).directory)
+        if threading.current_thread() is threading.main_thread():
+            executor = None if self._kernels is None else self._kernels.executor
+            whereabouts.answer(executor, lambda file: file.startswith(prefix))
+
+    def judge(self, case: bytes, how: bytes) -> bytes:
+        """A sequence without a step says nothing, and is no pass."""
+        self.channel.at("sequence")
+        result = run(decode_sequence(case), _CONTROLS.decode(how), self._kernels)
+        if result.violation is None and result.skipped is None and not result.steps:
+            result.skipped = "the engine had nothing to do: no step was run"
+        return RESULTS.encode(result)
+
+    def judge_drawn(self, recipe: bytes, index: int) -> tuple[bytes, bytes | None, float]:
+        """Its kernel cases go to the folder that the assignment names."""
+        self.channel.at("sequence")
+        began = time.perf_counter()
+        drawn = _drawn(recipe)
+        case = sequence_at(drawn.recipe, index)
+        seconds = time.perf_counter() - began
+        keep = None if self._folder is None else _Keeper(self._folder, drawn.recipe, index)
+        result = run(case, drawn.controls, self._kernels, keep, index % HOST_EVERY[case.config.runner] == 0)
+        return RESULTS.encode(result), encode_sequence(case) if result.violation is not None else None, seconds
+
+    def ask(self, question: str, content: bytes) -> bytes:
+        """`effects`: those of some fixes that change nothing in this release."""
+        if question != "effects":
+            return super().ask(question, content)
+        from harness.sequences.effects import without_effect
+
+        return ENCODER.encode(without_effect(msgspec.msgpack.decode(content, type=tuple[str, ...])))
+
+
+@functools.lru_cache(maxsize=4)
+def _drawn(text: bytes) -> DrawnSequences:
+    return _DRAWN.decode(text)
+
+
+def run(
+    case: SequenceCase,
+    controls: Controls,
+    kernels: Kernels | None,
+    keep: _Keeper | None = None,
+    host: bool = True,
+) -> RunResult:
+    """Run one sequence; on our model alone where the host code turns out to need more than is made for it."""
+    from harness.kernels.targets.vllm.scheduling.engine import ReleaseLacks
+    from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks
+    from harness.sequences.run import SequenceRun
+
+    _import_host_code(case.config.runner)
+    start = time.process_time()
+    try:
+        result = SequenceRun(case, controls, kernels, keep, host).run()
+    except ReleaseLacks as lacks:
+        return RunResult(None, str(lacks), -1, 0, 0.0, {})
+    except HostCodeLacks as lacks:
+        if keep is not None:
+            keep.begin()
+        result = SequenceRun(case, controls, kernels, keep, host=False).run()
+        result.host_code_lacks = str(lacks)
+        result.counters[not_run(case.config.runner, result.host_code_lacks)] = 1
+    result.seconds = time.process_time() - start
+    return result
+
+
+@functools.cache
+def _import_host_code(runner: Runner) -> None:
+    """Once: what takes seconds to import is no part of the time of the first sequence."""
+    from harness.kernels.targets.base import UnknownTarget
+    from harness.kernels.targets.vllm.scheduling.loading import module
+
+    with contextlib.suppress(UnknownTarget):  # the worker that needs it tells
+        module("vllm.v1.worker.gpu_model_runner" if runner == "V1" else "vllm.v1.worker.gpu.model_runner")
+    _spare_collector()
+
+
+def _spare_collector() -> None:
+    """What was imported lives as long as the process: the garbage collector need not look at it again and again. A
+    sequence leaves an engine of some ten thousand objects, so looking that often is enough."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+
+
+class _Keeper:
+    """Writes the kernel cases of one sequence to a folder."""
+
+    def __init__(self, folder: Path, recipe: SequenceRecipe, index: int) -> None:
+        self._folder, self._name = folder, f"sequence-{recipe.seed}-{index}"
+        self.begin()
+
+    def begin(self) -> None:
+        """From the first case on, over those that are there."""
+        self._count = 0
+
+    def __call__(self, case: Case) -> None:
+        path = self._folder / f"{self._name}-{self._count:03}.json"
+        try:  # a worker may be killed at any moment, and leaves no half case
+            write_whole(path, msgspec.json.format(encode_case(case), indent=1))
+        except OSError as error:
+            raise NotSaved("a kernel case of a sequence", error) from error
+        self._count += 1

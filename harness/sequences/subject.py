@@ -1,0 +1,362 @@
+"""Step sequences as a subject: one release's scheduler, sequences of a recipe or of a file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+import msgspec
+
+from harness import __version__
+from harness.case import InvalidCase
+from harness.case.sequence import SequenceCase, decode_sequence, encode_sequence
+from harness.generators.sequences.events import SEQUENCE_GENERATOR_VERSION
+from harness.kernels.executors.registry import default_executor_name, executor_class
+from harness.kernels.targets.base import UnknownTarget
+from harness.kernels.targets.download_size import announce_downloads
+from harness.kernels.targets.registry import prepare
+from harness.kernels.targets.vllm.family import RELEASES
+from harness.kernels.targets.vllm.scheduling.sources import VLLM_WHOLE, require_packages, whole_tree
+from harness.kernels.targets.vllm.scheduling.sources import check as check_target
+from harness.refusal import Refusal
+from harness.repro import Origin, SequenceRepro, ShrinkRecord
+from harness.repro.format import DIGITS
+from harness.sequences.classifying import SequencePlan, classify, classify_again
+from harness.sequences.controls import Controls
+from harness.sequences.counters import below_threshold
+from harness.sequences.kernels import Beside, KernelChoice
+from harness.sequences.known import KNOWN, TOGETHER, described
+from harness.sequences.recipe import SequenceRecipe, sequence_at
+from harness.sequences.result import RESULTS, RunResult
+from harness.sequences.summary import SequenceFinding, SequenceSummary
+from harness.sequences.verdicts import evidence_of, not_judged, signature_of
+from harness.sequences.worker import LIMIT_SECONDS, LOST, assignment, check, lost_result, reason_in, recipe_text
+from harness.shrink.driver import Shrunk
+from harness.subject.entry import Entry, Tally
+from harness.subject.subject import Answer, Ended, Kept, Key, NotApplicable, Replayed, Setting, Subject
+from harness.subject.trust import may_choose, unnamed_target
+from harness.text import counted, one_line
+from harness.worker.losses import WorkerLost
+from harness.worker.process import Assignment, WorkerProcess
+
+PACKAGES_MISSING = "step sequences cannot run here: packages are missing"
+
+
+@dataclass(kw_only=True)
+class StepSequences(Subject[SequenceCase, RunResult]):
+    """`beside` says where the kernel arguments go. `named_fixes`: fixes that the user asked for by name, and is told of
+    if they change nothing."""
+
+    name: ClassVar[str] = "sequence"
+    noun: ClassVar[str] = "sequence"
+    journal: ClassVar[str] = "sequences.journal"
+    repro_type: ClassVar[type[SequenceRepro]] = SequenceRepro
+    file_patterns: ClassVar[tuple[str, ...]] = (f"sequence-*-{DIGITS}.json",)
+    unloadable = "NOT APPLICABLE"
+
+    target: str
+    recipe: SequenceRecipe | None = None
+    controls: Controls = field(default_factory=Controls)
+    beside: Beside = field(default_factory=Beside)
+    limit: float = LIMIT_SECONDS
+    named_fixes: tuple[str, ...] = ()
+    _idle_fixes: list[str] = field(default_factory=list, init=False)
+
+    block = 8
+    losses_limit = 50  # each costs loading the release
+    # More of them would cost ten seconds each. A release that loses one sequence in ten has one chance in 100,000 to
+    # end like that, one that loses every second 3 in 100.
+    first_losses = 5
+    shrink_budget = 600
+    classifies = True
+
+    def __post_init__(self) -> None:
+        kernels = self.beside.kernels
+        self.executor = "symbolic" if kernels is None else kernels.executor
+        self.seed = 0 if self.recipe is None else self.recipe.seed
+
+    @property
+    def _recipe(self) -> SequenceRecipe:
+        assert self.recipe is not None, "set up for a file"
+        return self.recipe
+
+    def title(self, limit: str, workers: str) -> str:
+        recipe = self._recipe
+        pinned = {name: value for name, value in msgspec.structs.asdict(recipe.pins).items() if value is not None}
+        pins = "pins " + ",".join(f"{name}={_pin(value)}" for name, value in pinned.items()) if pinned else "no pins"
+        planted = "+".join([self.target, *self.controls.faults])
+        return f"{planted}: step sequences, seed {recipe.seed}, {pins}, {limit}, {workers}"
+
+    def identity(self) -> dict[str, object]:
+        return {
+            "target": self.target,
+            "recipe": msgspec.to_builtins(self._recipe),
+            "controls": msgspec.to_builtins(self.controls),
+            "kernels": msgspec.to_builtins(self.beside.kernels),
+            "generator": SEQUENCE_GENERATOR_VERSION,
+        }
+
+    def assignment(self) -> Assignment:
+        return assignment(self.target, self.beside)
+
+    def prepare(self, worker: WorkerProcess, notice: Callable[[str], None]) -> None:
+        fixes = self.controls.fixes
+        if not fixes:
+            return
+        try:
+            answer = worker.ask("effects", msgspec.msgpack.encode(fixes))
+        except WorkerLost as lost:
+            notice(f"a worker was lost while it built an engine ({lost.violation}): which fixes act here is not known")
+            return
+        self._idle_fixes = msgspec.msgpack.decode(answer, type=list[str])
+        idle = [fix for fix in self._idle_fixes if fix in self.named_fixes]
+        if idle:
+            notice(f"{self.target} has nothing that these fixes change: {', '.join(idle)}")
+
+    # Cases.
+
+    def recipe_text(self) -> bytes:
+        return recipe_text(self._recipe, self.controls)
+
+    def draw(self, index: int) -> SequenceCase:
+        return sequence_at(self._recipe, index)
+
+    def encode(self, case: SequenceCase) -> bytes:
+        return encode_sequence(case)
+
+    def decode(self, text: bytes) -> SequenceCase:
+        return decode_sequence(text)
+
+    # Results.
+
+    def read(self, result: bytes) -> RunResult:
+        return RESULTS.decode(result)
+
+    def lost(self, loss: WorkerLost) -> RunResult:
+        return lost_result(loss.violation, "\n".join(loss.last_words))
+
+    def lost_before(self, signature: str) -> RunResult | None:
+        """Running it again would cost another worker, and for a hang the time limit."""
+        reason = reason_in(signature)
+        return None if reason is None else lost_result(reason)
+
+    def judge(self, worker: WorkerProcess, case: SequenceCase, *, index: int = -1, again: bool = True) -> RunResult:
+        return check(worker, case, self.controls, index=index, again=again)
+
+    def key(self, case: SequenceCase, result: RunResult) -> Key | None:
+        """Its issues are those whose fix is off and that the case can reach at all: told apart when findings are sorted
+        out."""
+        if result.violation is None:
+            return None
+        signature = str(signature_of(result.violation))
+        if self.controls.faults or self.is_loss(result):
+            return Key(signature)
+        off = [issue.name for issue in KNOWN if issue.fix not in self.controls.fixes and issue.reaches(case)]
+        return Key(signature, TOGETHER.join(off) or None)
+
+    def is_loss(self, result: RunResult) -> bool:
+        return result.violation is not None and result.violation.kind.startswith(LOST)
+
+    def ending_in(self, signature: str) -> str | None:
+        return reason_in(signature)
+
+    def entry(self, index: int, case: SequenceCase | None, result: RunResult, key: Key | None) -> Entry:
+        signature, issue = (None, None) if key is None else key
+        return Entry(index, result.steps, result.seconds, result.counters, result.skipped, signature, issue)
+
+    # Findings.
+
+    def repro(
+        self, case: SequenceCase, result: RunResult, index: int | None, issue: str | None, record: ShrinkRecord | None
+    ) -> SequenceRepro:
+        assert result.violation is not None
+        kernels = self.beside.kernels
+        return SequenceRepro(
+            signature=signature_of(result.violation),
+            evidence=evidence_of(result.violation, result.trace),
+            origin=Origin(
+                target=self.target,
+                executor=self.executor,
+                harness_version=__version__,
+                generator_version=SEQUENCE_GENERATOR_VERSION,
+                seed=self._recipe.seed,
+                index=index,
+            ),
+            fixes=self.controls.fixes,
+            faults=self.controls.faults,
+            issue=issue,
+            kernels=None if kernels is None else kernels.target,
+            shrink=record,
+            sequence=case,
+        )
+
+    def classify(self, worker: WorkerProcess, case: SequenceCase, signature: str) -> str | None:
+        return classify(worker, case, self.controls, signature)
+
+    def described(self, issue: str | None) -> list[str]:
+        return described(issue)
+
+    def plan(self, worker: WorkerProcess, key: Key, result: RunResult) -> SequencePlan:
+        return SequencePlan(worker, key.signature, key.issue, self.controls)
+
+    def conclude(
+        self, worker: WorkerProcess, key: Key, shrunk: Shrunk[SequenceCase, RunResult]
+    ) -> tuple[RunResult, Key] | None:
+        """Run by itself once more: in a campaign the host code does not run beside every sequence."""
+        result = check(worker, shrunk.case, self.controls)
+        if result.violation is None or str(signature_of(result.violation)) != key.signature:
+            return None
+        issue = classify_again(worker, shrunk.case, self.controls, key.signature, key.issue)
+        return result, Key(key.signature, issue)
+
+    def stays_as_drawn(self, result: RunResult) -> bool:
+        return self.is_loss(result)
+
+    # Answers.
+
+    def summary(self, tally: Tally, findings: Sequence[tuple[Key, Kept]], ended: Ended) -> SequenceSummary:
+        recipe, counters = self._recipe, tally.counters
+        missing = below_threshold(counters, tally.steps, recipe.pins.spec_method != "none")
+        if self.beside.kernels is not None and tally.steps and not counters["kernel launches"]:
+            missing.append("no kernel was launched")
+        if not tally.steps:
+            missing.append("no step was run")
+        return SequenceSummary(
+            target=self.target,
+            seed=recipe.seed,
+            sequences=tally.cases,
+            steps=tally.steps,
+            steps_per_second=round(tally.steps / tally.seconds, 1) if tally.seconds else 0.0,
+            seconds=round(ended.whole_seconds, 2),
+            skipped=dict(sorted(tally.skipped.items())),
+            counters=dict(sorted(counters.items())),
+            fixes=list(self.controls.fixes),
+            fixes_without_effect=self._idle_fixes,
+            findings=[_finding(key, kept) for key, kept in findings],
+            missing=missing,
+            harness_failures=ended.harness_failures,
+            ended_early=ended.early,
+            exit_status=ended.exit_status(bool(findings), bool(missing)),
+        )
+
+    def replayed(self, repro: SequenceRepro, result: RunResult) -> Replayed:
+        if result.violation is not None:
+            signature = signature_of(result.violation)
+            same, summary = signature == repro.signature, result.violation.summary
+            return Replayed("FAILED", self.target, self.executor, same, str(signature), summary, result)
+        reason = not_judged(repro.signature, result)
+        summary = reason or f"{counted(result.steps, 'step')} without violation"
+        answer: Answer = "FIXED" if reason is None else "SKIPPED"
+        return Replayed(answer, self.target, self.executor, False, None, summary, result, reason)
+
+    # Files.
+
+    @classmethod
+    def of_file(cls, repro: SequenceRepro, setting: Setting) -> tuple[StepSequences, SequenceRepro]:
+        target = _target_of(repro, setting)
+        beside = Beside()
+        if repro.kernels is not None:
+            name = repro.kernels if setting.target is None else setting.target
+            if setting.target is None and not may_choose(name):
+                raise unnamed_target(name)
+            prepare(name, setting.announce)
+            executor = default_executor_name() if setting.executor is None else setting.executor
+            executor_class(executor)
+            beside = Beside(KernelChoice(name, executor))
+        limit = LIMIT_SECONDS if setting.limit is None else setting.limit
+        controls = Controls(faults=repro.faults, fixes=repro.fixes)
+        return cls(target=target, controls=controls, beside=beside, limit=limit), repro
+
+    @classmethod
+    def case_of(cls, repro: SequenceRepro) -> SequenceCase:
+        return repro.sequence
+
+    @classmethod
+    def smaller(
+        cls, repro: SequenceRepro, case: SequenceCase, result: RunResult, issue: str | None, record: ShrinkRecord
+    ) -> SequenceRepro:
+        assert result.violation is not None
+        return msgspec.structs.replace(
+            repro,
+            sequence=case,
+            signature=signature_of(result.violation),
+            evidence=evidence_of(result.violation, result.trace),
+            issue=issue,
+            shrink=record,
+        )
+
+    @classmethod
+    def require_installed(cls, targets: Sequence[str]) -> None:
+        if any(cannot_be_driven(target) is None for target in targets):
+            require_packages()
+
+    @classmethod
+    def announce_downloads(cls, targets: Sequence[str], announce: Callable[[str], None]) -> None:
+        announce_downloads([one for one in targets if cannot_be_driven(one) is None], announce, VLLM_WHOLE)
+
+
+def sequence_target(name: str) -> str:
+    """The release whose scheduler runs: the target if it has one, else the newest that the harness knows."""
+    return f"vllm=={RELEASES[-1]}" if name in ("", "builtin") else name
+
+
+def cannot_be_driven(target: str) -> str | None:
+    """Why a target has no scheduler that the harness can drive; None if it may have one. Quick, and downloads
+    nothing."""
+    try:
+        check_target(target.partition("+")[0])
+    except UnknownTarget as refusal:
+        return str(refusal)
+    return None
+
+
+def _target_of(repro: SequenceRepro, setting: Setting) -> str:
+    """The release that a file runs on, downloaded if need be. Raises InvalidCase, UnknownTarget or NotApplicable."""
+    if setting.target is None:
+        name = repro.origin.target
+        base = name.partition("+")[0]
+        if base in ("", "builtin"):
+            on = f"{name!r}, which has no scheduler" if name else "no target"
+            raise InvalidCase(
+                f"the file's origin names {on}: say with --target on which release the sequence is to run"
+            )
+        if not name.startswith("vllm=="):
+            raise unnamed_target(name)
+    elif setting.sweeping:
+        name = setting.target.partition("+")[0]
+        reason = cannot_be_driven(name)
+        if reason is not None:
+            raise NotApplicable(one_line(reason))
+        try:
+            require_packages()
+        except UnknownTarget as missing:  # whoever sweeps is told once what to install
+            raise Refusal(PACKAGES_MISSING) from missing
+    else:
+        name = sequence_target(setting.target.partition("+")[0])
+    require_driven(name, setting.announce)
+    return name
+
+
+def require_driven(target: str, announce: Callable[[str], None]) -> str:
+    """The target as messages name it. Raises UnknownTarget, with one line, if sequences cannot run on it here."""
+    require_packages()
+    return whole_tree(target, announce).origin
+
+
+def _pin(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _finding(key: Key, kept: Kept) -> SequenceFinding:
+    record = kept.repro.shrink
+    return SequenceFinding(
+        key.signature,
+        key.issue,
+        kept.repro.evidence.summary,
+        kept.index,
+        kept.count,
+        len(kept.case.events),
+        None if kept.path is None else str(kept.path),
+        record is not None and record.complete,
+    )

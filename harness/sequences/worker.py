@@ -1,0 +1,86 @@
+"""A sequence worker is a worker process that drives one release, with typed questions and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from harness.case.sequence import SequenceCase, encode_sequence
+from harness.kernels.targets.vllm.scheduling.loading import HASH_SEED
+from harness.oracles.meaning.device import NOBODY
+from harness.oracles.meaning.violation import Violation
+from harness.sequences.controls import Controls
+from harness.sequences.judge import ENCODER, DrawnSequences, SequenceAssignment
+from harness.sequences.kernels import Beside
+from harness.sequences.recipe import SequenceRecipe
+from harness.sequences.result import RESULTS, RunResult
+from harness.worker.losses import WorkerLost
+from harness.worker.process import Assignment, WorkerProcess
+
+LIMIT_SECONDS = 120.0
+"""The most seconds that a sequence may take. It takes a fraction of one, but the first ones import host code, and
+compile kernels if they run on bytes."""
+
+LOST = "process-"
+"""How kinds of violations begin in which the worker was lost."""
+
+
+def assignment(target: str, beside: Beside | None = None) -> Assignment:
+    """What a worker for a release is started with; `beside` says where the sequences' kernel arguments go."""
+    beside = beside or Beside()
+    on_device = beside.kernels is not None and beside.kernels.executor == "cuda"
+    environment: tuple[tuple[str, str | None], ...] = (("PYTHONHASHSEED", HASH_SEED),)
+    if not on_device:
+        environment += (("CUDA_VISIBLE_DEVICES", ""),)
+    text = msgspec.json.encode(SequenceAssignment(target, beside)).decode()
+    return Assignment("harness.sequences.judge:make", text, environment)
+
+
+def check(
+    worker: WorkerProcess, case: SequenceCase, controls: Controls, *, again: bool = True, index: int = -1
+) -> RunResult:
+    """Run one sequence; a lost worker is a result. `again`: see WorkerProcess.judge. Raises WorkerError."""
+    try:
+        result = worker.judge(encode_sequence(case), ENCODER.encode(controls), again=again, index=index)
+    except WorkerLost as lost:
+        return lost_result(lost.violation, "\n".join(lost.last_words))
+    return RESULTS.decode(result)
+
+
+def recipe_text(recipe: SequenceRecipe, controls: Controls) -> bytes:
+    """What a worker draws and runs sequences of a range by."""
+    return ENCODER.encode(DrawnSequences(recipe, controls))
+
+
+def lost_result(reason: str, last_words: str = "") -> RunResult:
+    """The result of a sequence whose worker died or hung."""
+    violation = Violation(f"{LOST}{reason}", "process", 0, "the engine", -1, -1, -1, NOBODY, "", "")
+    return RunResult(violation, None, -1, 0, 0.0, {}, last_words)
+
+
+def reason_in(signature: str) -> str | None:
+    """Why the worker was lost, if that is what a signature says."""
+    _, found, rest = signature.partition(f"/{LOST}")
+    return rest.partition("/")[0] if found else None
+
+
+class SequenceWorker(WorkerProcess):
+    """One process for one release. `limit` is the most seconds that one sequence may take, None for the usual ones."""
+
+    def __init__(
+        self,
+        target: str,
+        beside: Beside | None = None,
+        limit: float | None = None,
+        on_notice: Callable[[str], None] = lambda text: None,
+    ) -> None:
+        super().__init__(assignment(target, beside), LIMIT_SECONDS if limit is None else limit, on_notice)
+
+    def check(self, case: SequenceCase, controls: Controls, *, again: bool = True) -> RunResult:
+        """Run one sequence; see `check` above."""
+        return check(self, case, controls, again=again)
+
+    def without_effect(self, fixes: tuple[str, ...]) -> list[str]:
+        """Those of `fixes` that are known to change nothing in this release. Raises WorkerLost or WorkerError."""
+        return msgspec.msgpack.decode(self.ask("effects", ENCODER.encode(fixes)), type=list[str])

@@ -1,0 +1,1 @@
+"""Passes that make kernel cases smaller."""

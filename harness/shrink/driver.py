@@ -1,0 +1,147 @@
+"""The driver runs passes over a failing case until none of them finds a smaller one that shows the same finding.
+
+What cases are, how one is judged, and what counts as the same finding is a plan's: the minimised case must not be a
+different bug, nor one that "cannot happen". Shrinking is deterministic, given a plan that is.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from typing import Generic, NamedTuple, Protocol, TypeVar
+
+import msgspec
+
+from harness.case import InvalidCase
+from harness.shrink.proposals import Pass, Proposal
+
+HANGS = 6
+"""A candidate that hangs costs its whole time limit: after so many, the case is small enough."""
+
+Case = TypeVar("Case")
+Result = TypeVar("Result")
+
+
+class Judged(NamedTuple, Generic[Result]):
+    """A candidate that was run. `same`: it shows the finding, and the driver goes on from it. `other` names another
+    finding that it shows instead, if that is worth keeping. `hung`: it took the whole time limit."""
+
+    result: Result
+    same: bool
+    other: str | None = None
+    hung: bool = False
+
+
+class Plan(Protocol[Case, Result]):
+    """How findings of one subject are shrunk."""
+
+    passes: Sequence[Pass[Case]]
+    """In the order in which they run."""
+
+    def encode(self, case: Case) -> bytes:
+        """Equal for equal cases."""
+
+    def require_valid(self, case: Case) -> None:
+        """Raises InvalidCase for what is no case, or one of another domain: it is not run."""
+
+    def judge(self, case: Case, proposed_by: Pass[Case]) -> Judged[Result] | None:
+        """Run a candidate; None if it could not be judged. Raises InvalidCase if it is outside the preconditions."""
+
+
+class PassCounter(msgspec.Struct):
+    """How often a pass was tried and helped."""
+
+    name: str
+    executions: int = 0
+    accepted: int = 0
+
+
+class Shrunk(msgspec.Struct, Generic[Case, Result]):
+    """A minimal case, the result of its last execution, and what finding it took.
+
+    `complete` is False if the budget ran out first, or HANGS candidates hung. `others` are failing cases of other
+    findings met on the way.
+    """
+
+    case: Case
+    result: Result
+    executions: int
+    seconds: float
+    complete: bool
+    passes: list[PassCounter]
+    others: list[tuple[Case, Result]]
+
+
+def shrink(case: Case, result: Result, plan: Plan[Case, Result], budget: int) -> Shrunk[Case, Result]:
+    """Shrink a case that gave `result`, with at most `budget` executions."""
+    return _Shrinker(case, result, plan, budget).run()
+
+
+class _Shrinker(Generic[Case, Result]):
+    def __init__(self, case: Case, result: Result, plan: Plan[Case, Result], budget: int) -> None:
+        self._best, self._result = case, result
+        self._plan, self._budget = plan, budget
+        self._tried = {plan.encode(case)}
+        self._others: dict[str, tuple[Case, Result]] = {}
+        self._executions = 0
+        self._hangs = 0
+
+    def run(self) -> Shrunk[Case, Result]:
+        start = time.perf_counter()
+        counters = [PassCounter(propose.__name__) for propose in self._plan.passes]
+        improved = True
+        while improved and not self._exhausted():
+            improved = False
+            for propose, counter in zip(self._plan.passes, counters, strict=True):
+                while self._improve(propose(self._best), propose, counter):
+                    improved = True
+        return Shrunk(
+            self._best,
+            self._result,
+            self._executions,
+            time.perf_counter() - start,
+            not self._exhausted(),
+            counters,
+            list(self._others.values()),
+        )
+
+    def _improve(self, proposals: Iterator[Proposal[Case]], proposed_by: Pass[Case], counter: PassCounter) -> bool:
+        """Accept the first proposal that shows the same finding."""
+        for proposal in proposals:
+            if self._exhausted():
+                return False
+            candidate = self._new(proposal)
+            if candidate is None:
+                continue
+            try:
+                judged = self._plan.judge(candidate, proposed_by)
+            except InvalidCase:
+                continue
+            self._executions += 1
+            counter.executions += 1
+            if judged is None:
+                continue
+            self._hangs += judged.hung
+            if judged.same:
+                self._best, self._result = candidate, judged.result
+                counter.accepted += 1
+                return True
+            if judged.other is not None:
+                self._others.setdefault(judged.other, (candidate, judged.result))
+        return False
+
+    def _new(self, proposal: Proposal[Case]) -> Case | None:
+        """The candidate, if it is a valid one that was not tried."""
+        try:
+            candidate = proposal()
+            text = self._plan.encode(candidate)
+            if text in self._tried:
+                return None
+            self._plan.require_valid(candidate)
+        except ValueError:  # InvalidCase, and what msgspec refuses
+            return None
+        self._tried.add(text)
+        return candidate
+
+    def _exhausted(self) -> bool:
+        return self._executions >= self._budget or self._hangs >= HANGS

@@ -1,0 +1,200 @@
+"""The passes over a step sequence: fewer events, then a simpler configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from harness.case.sequence import Add, Segment, SequenceCase, SequenceConfig, Step
+from harness.shrink.proposals import Pass, Proposal
+
+_FEW = 24
+"""Events of a sequence that is short enough for all pairs of them to be tried."""
+
+
+def _with(case: SequenceCase, events: list[object]) -> SequenceCase:
+    return msgspec.convert(
+        {"version": 1, "config": msgspec.to_builtins(case.config), "events": msgspec.to_builtins(events)}, SequenceCase
+    )
+
+
+def without_events(case: SequenceCase) -> Iterator[Proposal[SequenceCase]]:
+    events = list(case.events)
+    size = len(events)
+    while size >= 1:
+        for start in range(max(len(events) - size, 0), -1, -size):
+            kept = events[:start] + events[start + size :]
+            yield lambda kept=kept: _with(case, kept)  # type: ignore[misc]
+        size //= 2
+
+
+def without_two_events(case: SequenceCase) -> Iterator[Proposal[SequenceCase]]:
+    """Two events that are not neighbours and hold each other up, such as a pause and a resume."""
+    events = list(case.events)
+    if len(events) > _FEW:
+        return
+    for j in range(len(events) - 1, 1, -1):
+        for i in range(j - 2, -1, -1):
+            kept = [*events[:i], *events[i + 1 : j], *events[j + 1 :]]
+            yield lambda kept=kept: _with(case, kept)  # type: ignore[misc]
+
+
+def merged_adds(case: SequenceCase) -> Iterator[Proposal[SequenceCase]]:
+    """A request asks for what a later one asked for, which is left out; or it arrives earlier, with the one before."""
+    events = list(case.events)
+    adds = [i for i, event in enumerate(events) if isinstance(event, Add)]
+    for position, i in enumerate(adds):
+        one = events[i]
+        assert isinstance(one, Add)
+        for j in adds[position + 1 :]:
+            other = events[j]
+            assert isinstance(other, Add)
+            merged = msgspec.structs.replace(other, request=one.request)
+            kept = [*events[:i], merged, *events[i + 1 : j], *events[j + 1 :]]
+            yield lambda kept=kept: _with(case, kept)  # type: ignore[misc]
+        if position and adds[position - 1] < i - 1:
+            before = adds[position - 1] + 1
+            kept = [*events[:before], one, *events[before:i], *events[i + 1 :]]
+            yield lambda kept=kept: _with(case, kept)  # type: ignore[misc]
+
+
+def merged_steps(case: SequenceCase) -> Iterator[Proposal[SequenceCase]]:
+    """Neighbouring steps become one, taking the first's or the second's drafts."""
+    events = list(case.events)
+    for i in range(len(events) - 1):
+        one, other = events[i], events[i + 1]
+        if isinstance(one, Step) and isinstance(other, Step) and one.repeat + other.repeat <= 256:
+            for model in (one, other):
+                merged = msgspec.structs.replace(model, repeat=one.repeat + other.repeat)
+                kept = [*events[:i], merged, *events[i + 2 :]]
+                yield lambda kept=kept: _with(case, kept)  # type: ignore[misc]
+
+
+def simpler_events(case: SequenceCase) -> Iterator[Proposal[SequenceCase]]:
+    events = list(case.events)
+    for i, event in enumerate(events):
+        for simpler in _simpler(event):
+            kept = [*events[:i], simpler, *events[i + 1 :]]
+            yield lambda kept=kept: _with(case, kept)  # type: ignore[misc]
+
+
+def _simpler(event: object) -> Iterator[object]:
+    change = msgspec.structs.replace
+    if isinstance(event, Step):
+        if event.early:
+            yield change(event, early=False)
+        for name in ("drafts", "right"):
+            values = getattr(event, name)
+            if values:
+                yield change(event, **{name: ()})
+            if len(values) > 1:
+                yield change(event, **{name: values[:1]})
+            if any(values):
+                yield change(event, **{name: (0,)})
+        for repeat in dict.fromkeys((1, event.repeat // 2, event.repeat - 1)):
+            if 0 < repeat < event.repeat:
+                yield change(event, repeat=repeat)
+    elif isinstance(event, Add):
+        for priority in (0, 1):
+            if priority < event.priority:
+                yield change(event, priority=priority)
+        for outputs in dict.fromkeys((1, event.outputs // 2, event.outputs - 1)):
+            if 0 < outputs < event.outputs:
+                yield change(event, outputs=outputs)
+        if len(event.prompt) > 1:
+            total = sum(segment.length for segment in event.prompt)
+            yield change(event, prompt=(Segment(family=event.prompt[0].family, length=total),))
+            yield change(event, prompt=event.prompt[:-1])
+        for j, segment in enumerate(event.prompt):
+            for length in dict.fromkeys((1, segment.length // 2, segment.length - 1)):
+                if 0 < length < segment.length:
+                    shorter = Segment(family=segment.family, length=length)
+                    yield change(event, prompt=(*event.prompt[:j], shorter, *event.prompt[j + 1 :]))
+            if segment.family > 0:
+                plainer = Segment(family=0, length=segment.length)
+                yield change(event, prompt=(*event.prompt[:j], plainer, *event.prompt[j + 1 :]))
+
+
+_PLAIN: dict[str, tuple[object, ...]] = {
+    "asynchronous": (False,),
+    "mamba_groups": (1,),
+    "drafter_block_size": (None,),
+    "checkpoint_alignment": (None, 1),
+    "shared_prefix_checkpoint": (False,),
+    "match_unit": (None,),
+    "retention": (None, 0),
+    "policy": ("fcfs",),
+    "prefill_threshold": (0,),
+    "kernel": (4, 2),
+    "vocabulary": (4, 2),
+    "spec_method": ("mtp",),
+}
+
+
+def simpler_configurations(case: SequenceCase) -> Iterator[Proposal[SequenceCase]]:
+    """Plainer options first, then fewer drafts and requests, then numbers that hold nothing up.
+
+    What needs a pool that is short of blocks is lost where an option that takes blocks goes and the pool stays: each
+    change is tried with as many blocks as before, then with as many more than one request needs as before.
+    """
+    config = case.config
+    spare = config.num_blocks - config.blocks_for_one()
+
+    def changed(**values: object) -> Iterator[Proposal[SequenceCase]]:
+        yield lambda: _valid(config, values, case)
+        yield lambda: _with_spare(config, values, spare, case)
+
+    for name, plainer in _PLAIN.items():
+        current = getattr(config, name)
+        for value in plainer:
+            if value == current:
+                break
+            yield from changed(**{name: value})
+    if config.num_spec:
+        yield from changed(num_spec=0, spec_method="none", drafter_block_size=None)
+        for count in range(1, config.num_spec):
+            yield from changed(num_spec=count)
+    for groups in range(2, config.mamba_groups):
+        yield from changed(mamba_groups=groups)
+    for requests in range(1, config.requests):
+        yield from changed(requests=requests)
+    if config.budget < 2048:
+        yield lambda: _valid(config, {"budget": 2048}, case)
+    if config.num_blocks < 256:
+        yield lambda: _valid(config, {"num_blocks": 256}, case)
+    if config.length_limit < 256:
+        yield lambda: _valid(config, {"length_limit": 256, "num_blocks": max(config.num_blocks, 512)}, case)
+    if config.num_blocks < 256:  # a small pool matters: the smallest one, for requests that are no longer than these
+        longest = max((_length(event) for event in case.events if isinstance(event, Add)), default=0)
+        if 4 <= longest < config.length_limit:
+            yield from changed(length_limit=longest)
+        if spare:
+            yield lambda: _with_spare(config, {}, 0, case)
+
+
+def _length(add: Add) -> int:
+    return sum(segment.length for segment in add.prompt) + add.outputs
+
+
+def _valid(config: SequenceConfig, values: dict[str, object], case: SequenceCase) -> SequenceCase:
+    fields = {name: getattr(config, name) for name in SequenceConfig.__struct_fields__}
+    simpler = msgspec.convert(msgspec.to_builtins({**fields, **values}), SequenceConfig)
+    return SequenceCase(config=simpler, events=case.events)
+
+
+def _with_spare(config: SequenceConfig, values: dict[str, object], spare: int, case: SequenceCase) -> SequenceCase:
+    """The change, with `spare` more blocks than one request needs then."""
+    roomy = _valid(config, {**values, "num_blocks": 4096}, case)
+    return _valid(config, {**values, "num_blocks": roomy.config.blocks_for_one() + spare}, case)
+
+
+PASSES: tuple[Pass[SequenceCase], ...] = (
+    without_events,
+    simpler_configurations,
+    merged_steps,
+    merged_adds,
+    simpler_events,
+    without_two_events,
+)
+"""In the order in which they run."""

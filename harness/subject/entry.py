@@ -1,0 +1,64 @@
+"""An entry is what a campaign remembers of one case that was judged: a line of its journal, and all of its counts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One case. `counters` are added up; `skipped` says why nothing was judged; `reached` are its regimes, bits of a
+    hexadecimal number by their place in the subject's list. `steps` and `seconds` (of processor time) are those of
+    subjects that count them. `signature` and `issue` are the key of what was found."""
+
+    index: Annotated[int, Meta(ge=0)]
+    steps: Annotated[int, Meta(ge=0)] = 0
+    seconds: float = 0.0
+    counters: dict[str, int] = {}
+    skipped: str | None = None
+    signature: str | None = None
+    issue: str | None = None
+    reached: str = ""
+
+
+def bits_of(reached: Sequence[str], names: Sequence[str]) -> str:
+    """The names in `reached` as `Entry.reached` has them."""
+    return f"{sum(1 << names.index(name) for name in reached):x}"
+
+
+class Tally:
+    """The sum of entries. `regimes` are the names that the bits of `Entry.reached` stand for."""
+
+    def __init__(self, regimes: Sequence[str] = ()) -> None:
+        self._regimes = regimes
+        self.cases = 0
+        self.steps = 0
+        self.seconds = 0.0
+        self.counters: Counter[str] = Counter()
+        self.skipped: Counter[str] = Counter()
+        self.reached: Counter[str] = Counter()
+        self.violations = 0
+        """Cases in which something was found."""
+        self.outcomes: Counter[str] = Counter()
+        """How often each signature was found in what was not skipped, the empty one where nothing was."""
+
+    def add(self, entry: Entry) -> None:
+        """Count one more case."""
+        self.cases += 1
+        self.steps += entry.steps
+        self.seconds += entry.seconds
+        self.counters.update(entry.counters)
+        self.violations += entry.signature is not None
+        if entry.skipped is not None:
+            self.skipped[entry.skipped] += 1
+        else:
+            self.outcomes[entry.signature or ""] += 1
+        bits = int(entry.reached or "0", 16)
+        while bits:
+            lowest = bits & -bits
+            self.reached[self._regimes[lowest.bit_length() - 1]] += 1
+            bits ^= lowest

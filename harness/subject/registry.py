@@ -1,0 +1,36 @@
+"""The registry of subjects: the kind that a repro file names -> the class, imported only when it is wanted."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any, cast
+
+from harness.repro import AnyRepro, read_any
+from harness.repro.format import REPRO_TYPES
+from harness.subject.subject import Subject
+
+AnySubject = Subject[Any, Any]
+
+_SUBJECTS = {
+    "case": "harness.kernel_cases.subject:KernelCases",
+    "sequence": "harness.sequences.subject:StepSequences",
+}
+
+
+def subject_class(kind: str) -> type[AnySubject]:
+    """The subject whose files are of a kind. Raises KeyError for one that is not known."""
+    module, _, name = _SUBJECTS[kind].partition(":")
+    return cast(type[AnySubject], getattr(importlib.import_module(module), name))
+
+
+def register(kind: str, place: str, repro_type: type[AnyRepro]) -> None:
+    """Add a subject: the kind of its files, the place of its class (`module:Class`), and what its files hold."""
+    _SUBJECTS[kind] = place
+    REPRO_TYPES[kind] = repro_type
+
+
+def read_file(path: Path) -> tuple[type[AnySubject], AnyRepro]:
+    """The subject of a repro file, and what it holds. Raises InvalidCase, with one line."""
+    kind, repro = read_any(path)
+    return subject_class(kind), repro

@@ -1,0 +1,1 @@
+"""Sweeps: repro files judged on many targets, and the range of those that a finding affects."""

@@ -1,0 +1,106 @@
+"""Which targets a finding affects, in words: ranges of releases, and the answer of each target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from harness.kernels.targets.selection import release_of
+
+SweepAnswer = Literal["FAILED", "FIXED", "NOT APPLICABLE", "ERROR", "NOT ASKED"]
+"""NOT ASKED: the sweep was interrupted before."""
+
+
+class TargetAnswer(msgspec.Struct, frozen=True):
+    """What one target gave. `same`: a failure has the recorded signature; `detail` says why in one line."""
+
+    target: str
+    answer: SweepAnswer
+    same: bool
+    signature: str | None
+    detail: str
+    status: int
+    """As an exit status: 0 fixed, 1 failed, 2 no such target, 3 not applicable, 4 the harness failed."""
+
+
+NOT_AFFECTED = "NOT AFFECTED"
+
+
+def in_words(answer: TargetAnswer, answers: Sequence[TargetAnswer]) -> str:
+    """An answer as people read it: a target passes that was never affected (NOT AFFECTED), or is again right (FIXED).
+
+    It was affected if an older release among those asked fails. Machines get FIXED for both: the same verdict.
+    """
+    if answer.answer != "FIXED":
+        return answer.answer
+    release = release_of(answer.target)
+    failed = [release_of(other.target) for other in answers if other.answer == "FAILED"]
+    older = release is not None and any(other is not None and other < release for other in failed)
+    return "FIXED" if older else NOT_AFFECTED
+
+
+def affected_range(answers: Sequence[TargetAnswer]) -> str:
+    """Which targets a finding affects, in one sentence: releases of vLLM as ranges, others by name."""
+    failed = [answer for answer in answers if answer.answer == "FAILED"]
+    applicable = [answer for answer in answers if answer.answer in ("FAILED", "FIXED")]
+    parts = [_affected(answers, failed, applicable)]
+    absent = _named(answers, "NOT APPLICABLE")
+    if absent and applicable:
+        parts.append(f"not applicable to {absent}")
+    unasked = _named(answers, "NOT ASKED")
+    if unasked:
+        parts.append(f"not asked of {unasked}")
+    unknown = _named(answers, "ERROR")
+    if unknown:
+        parts.append(f"unknown for {unknown}")
+    return "; ".join(parts) + "."
+
+
+def _affected(
+    answers: Sequence[TargetAnswer], failed: Sequence[TargetAnswer], applicable: Sequence[TargetAnswer]
+) -> str:
+    if not applicable:
+        words = {answer.answer for answer in answers}
+        absent = "NOT APPLICABLE" in words and "NOT ASKED" not in words
+        return "Applies to none of the targets" if absent else "Not known"
+    if not failed:
+        several = f"none of the {len(applicable)} targets" if len(applicable) > 1 else "not the one target"
+        return f"Affects {several} it applies to"
+    text = f"Affects {_named(answers, 'FAILED')}"
+    others = [answer for answer in failed if not answer.same]
+    if others and len(others) < len(failed):
+        text += f" (with another signature on {', '.join(answer.target for answer in others)})"
+    elif others:
+        text += " (with another signature)"
+    newest_failed = max((r for a in failed if (r := release_of(a.target))), default=None)
+    later = [r for a in applicable if a.answer == "FIXED" and (r := release_of(a.target)) is not None]
+    since = min((release for release in later if newest_failed is not None and release > newest_failed), default=None)
+    if since is not None:
+        text += f", fixed in {since}"
+    return text
+
+
+def _named(answers: Sequence[TargetAnswer], wanted: SweepAnswer) -> str:
+    """Targets with an answer: runs of consecutive releases among those asked, then other targets by name."""
+    releases = sorted(
+        (
+            (release, answer.answer == wanted)
+            for answer in answers
+            if (release := release_of(answer.target)) is not None
+        ),
+        key=lambda item: item[0],
+    )
+    runs: list[list[str]] = []
+    previous = False
+    for release, here in releases:
+        if here and previous:
+            runs[-1].append(str(release))
+        elif here:
+            runs.append([str(release)])
+        previous = here
+    texts = [run[0] if len(run) == 1 else f"{run[0]} to {run[-1]}" for run in runs]
+    named = [f"vllm {' and '.join(texts) if len(texts) < 3 else ', '.join(texts)}"] if texts else []
+    named += [answer.target for answer in answers if release_of(answer.target) is None and answer.answer == wanted]
+    return ", ".join(named)

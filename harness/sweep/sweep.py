@@ -1,0 +1,173 @@
+"""A sweep judges repro files on many targets, to say which of them a finding affects.
+
+Files that a target can judge in one worker process share it. What cannot be asked is an answer too: a target that lacks
+the operation (NOT APPLICABLE) says nothing about the finding, and one that cannot be loaded (ERROR) leaves a gap that
+the summary names."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+
+from harness.case import InvalidCase
+from harness.exit_status import BAD_INPUT, HARNESS_FAILED
+from harness.refusal import Refusal
+from harness.repro import AnyRepro
+from harness.subject.registry import AnySubject
+from harness.subject.subject import NotApplicable, Replayed, Setting
+from harness.sweep.affected import TargetAnswer, affected_range
+from harness.text import one_line
+from harness.worker.losses import WorkerError, WorkerLost, WorkerRefused
+from harness.worker.process import Assignment
+
+SweptFile = tuple[Path, type[AnySubject], AnyRepro]
+"""A file, its subject, and what it holds."""
+
+
+class Swept(msgspec.Struct, frozen=True):
+    """One repro file on all targets, in the order they were named. `affected` is the range in one sentence; `issue` the
+    known issue that a step sequence was found to be."""
+
+    file: str
+    signature: str
+    domain: str
+    answers: tuple[TargetAnswer, ...]
+    affected: str
+    issue: str | None = None
+
+    @property
+    def title(self) -> str:
+        """What was found, for people: sequences of many issues have one signature."""
+        return self.signature if self.issue is None else f"{self.signature} [{self.issue}]"
+
+    @property
+    def exit_status(self) -> int:
+        """1 if it failed anywhere, else 4 or 2 if a target could not be asked, 3 if it applied nowhere, else 0."""
+        found = {answer.status for answer in self.answers}
+        return next((status for status in (1, HARNESS_FAILED, BAD_INPUT, 0, 3) if status in found), 0)
+
+
+class SweepInterrupted(Exception):
+    """Ctrl-C; `known` is the result so far."""
+
+    def __init__(self, known: list[Swept]) -> None:
+        super().__init__("interrupted")
+        self.known = known
+
+
+def sweep(
+    files: Sequence[SweptFile],
+    targets: Sequence[str],
+    executor: str | None,
+    *,
+    limit: float | None,
+    workers: int = 1,
+    announce: Callable[[str], None] = lambda text: None,
+) -> list[Swept]:
+    """Judge every file on every target; `workers` targets at a time. `limit` is the most seconds that a worker may say
+    nothing. Each answer is announced when it is known. Raises SweepInterrupted at Ctrl-C."""
+    columns: list[dict[int, TargetAnswer]] = [{} for _ in targets]
+    interrupted = threading.Event()
+
+    def ask(target: str, column: dict[int, TargetAnswer]) -> None:
+        setting = Setting(target=target, executor=executor, limit=limit, announce=announce, sweeping=True)
+        for row, answer in _column(files, setting, target):
+            if interrupted.is_set():  # its worker may have been interrupted, too: that is no answer
+                return
+            column[row] = answer
+            other = " with another signature" if answer.answer == "FAILED" and not answer.same else ""
+            announce(f"{files[row][0]} on {answer.target}: {answer.answer}{other}")
+
+    pool = ThreadPoolExecutor(max_workers=workers)
+    try:
+        list(pool.map(ask, targets, columns))
+    except KeyboardInterrupt:
+        interrupted.set()
+        raise SweepInterrupted(_swept(files, targets, [dict(column) for column in columns])) from None
+    finally:
+        pool.shutdown(wait=not interrupted.is_set(), cancel_futures=True)
+    return _swept(files, targets, columns)
+
+
+def _swept(
+    files: Sequence[SweptFile], targets: Sequence[str], columns: Sequence[dict[int, TargetAnswer]]
+) -> list[Swept]:
+    swept = []
+    for row, (file, _, repro) in enumerate(files):
+        answers = tuple(
+            column.get(row) or TargetAnswer(target, "NOT ASKED", False, None, "", 0)
+            for target, column in zip(targets, columns, strict=True)
+        )
+        range_in_words = affected_range(answers)
+        swept.append(Swept(str(file), str(repro.signature), repro.domain, answers, range_in_words, repro.issue))
+    return swept
+
+
+Ready = tuple[int, AnySubject, AnyRepro]
+"""The row of a file, its subject set up for the target, and the file as it is to be judged."""
+
+
+def _column(files: Sequence[SweptFile], setting: Setting, target: str) -> Iterator[tuple[int, TargetAnswer]]:
+    """What the target gives for each file, with the file's row, as it is known: files of one assignment in turn."""
+    together: dict[Assignment, list[Ready]] = {}
+    for row, (_, kind, repro) in enumerate(files):
+        try:
+            subject, ready = kind.of_file(repro, setting)
+        except NotApplicable as reason:
+            yield row, _not_applicable(target, str(reason))
+        except (Refusal, InvalidCase) as refusal:
+            yield row, _error(target, refusal, BAD_INPUT)
+        else:
+            together.setdefault(subject.assignment(), []).append((row, subject, ready))
+    for rows in together.values():
+        yield from _in_one_worker(target, rows)
+
+
+def _in_one_worker(target: str, rows: Sequence[Ready]) -> Iterator[tuple[int, TargetAnswer]]:
+    first = rows[0][1]
+    with first.new_worker() as worker:
+        try:
+            worker.wait_ready()
+        except WorkerRefused as refusal:
+            says_nothing = first.unloadable == "NOT APPLICABLE"
+            answer = _not_applicable(target, str(refusal)) if says_nothing else _error(target, refusal, BAD_INPUT)
+            yield from ((row, answer) for row, _, _ in rows)
+            return
+        except (WorkerError, WorkerLost) as failure:
+            answer = _error(target, _last_line(failure), HARNESS_FAILED)
+            yield from ((row, answer) for row, _, _ in rows)
+            return
+        for row, subject, repro in rows:
+            try:
+                yield row, _judged(target, subject.replayed(repro, subject.judge_file(worker, repro)))
+            except (Refusal, InvalidCase) as refusal:
+                yield row, _error(target, refusal, BAD_INPUT)
+            except (WorkerError, WorkerLost) as failure:
+                yield row, _error(target, _last_line(failure), HARNESS_FAILED)
+                worker.restart()
+
+
+def _judged(target: str, replayed: Replayed) -> TargetAnswer:
+    if replayed.answer == "FAILED":
+        return TargetAnswer(target, "FAILED", replayed.same, replayed.signature, replayed.summary, 1)
+    if replayed.reason is not None:
+        return _not_applicable(target, replayed.reason)
+    return TargetAnswer(target, "FIXED", False, None, "", 0)
+
+
+def _not_applicable(target: str, reason: str) -> TargetAnswer:
+    return TargetAnswer(target, "NOT APPLICABLE", False, None, one_line(reason), 3)
+
+
+def _error(target: str, reason: object, status: int) -> TargetAnswer:
+    """The answer of a target that could not be asked."""
+    return TargetAnswer(target, "ERROR", False, None, one_line(reason), status)
+
+
+def _last_line(error: Exception) -> str:
+    """The line of a traceback that says what happened."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[-1]

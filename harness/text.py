@@ -1,0 +1,13 @@
+"""Texts that messages of every room are made of: one line of an error, and a number with what it counts."""
+
+from __future__ import annotations
+
+
+def counted(number: int, one: str, more: str | None = None) -> str:
+    """`1 byte`, `2 bytes`; `more` where it is not `one` with an s."""
+    return f"{number} {one if number == 1 else more or one + 's'}"
+
+
+def one_line(message: object) -> str:
+    """A message, such as that of an exception, in one line."""
+    return " ".join(str(message).split())

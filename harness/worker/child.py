@@ -1,0 +1,106 @@
+"""The child is a worker's own side: it makes the judge that it is told to, and serves requests until nobody asks.
+
+Run as `python -m harness.worker.child`, with the number of an inherited socket, the place of a function that makes the
+judge (`module:function`), and the text of the assignment that it is made from.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import traceback
+import warnings
+from multiprocessing.connection import Connection
+
+from harness.case import InvalidCase
+from harness.files import NotSaved
+from harness.kernels.executors.base import DeviceFault
+from harness.refusal import Refusal
+from harness.text import one_line
+from harness.worker import whereabouts
+from harness.worker.judge import Channel, Judge, MakeJudge
+from harness.worker.messages import (
+    Answer,
+    Ask,
+    CaseResult,
+    DeviceLost,
+    Failed,
+    Invalid,
+    JudgeCase,
+    Notice,
+    RangeDone,
+    Ready,
+    Refused,
+    Reply,
+    Request,
+    Unsaved,
+    receive_request,
+    send,
+)
+from harness.worker.parent import end_with_parent
+
+
+def serve(connection: Connection, make: MakeJudge, assignment: str) -> None:
+    """Make the judge, then answer requests until the other side hangs up."""
+    channel = Channel(connection)
+    try:
+        judge = make(assignment, channel)
+    except Refusal as error:
+        send(connection, Refused(one_line(error)))
+        return
+    except Exception:
+        send(connection, Failed(traceback.format_exc(), -1))
+        return
+    send(connection, Ready())
+    while True:
+        try:
+            request = receive_request(connection)
+        except EOFError:
+            return
+        reply = _answer(judge, request)
+        send(connection, reply)
+        if isinstance(reply, DeviceLost):
+            return  # a device that faulted fails everything that comes after it
+
+
+def _answer(judge: Judge, request: Request) -> Reply:
+    channel = judge.channel
+    try:
+        if isinstance(request, JudgeCase):
+            channel.index = request.index
+            return CaseResult(request.index, judge.judge(request.case, request.how))
+        channel.index = -1
+        if isinstance(request, Ask):
+            return Answer(judge.ask(request.question, request.content))
+        return RangeDone(judge.range(request))
+    except InvalidCase as error:
+        return Invalid(str(error))
+    except DeviceFault as error:
+        return DeviceLost(str(error))
+    except Refusal as error:
+        return Refused(one_line(error))
+    except NotSaved as error:
+        return Unsaved(*error.parts)
+    except (Exception, SystemExit):  # an unattributed SystemExit would end the child silently
+        return Failed(traceback.format_exc(), channel.index)
+
+
+def main() -> None:
+    """Serve the parent that started this process."""
+    connection = Connection(int(sys.argv[1]))
+    end_with_parent()
+    whereabouts.hold_question()
+
+    def notice(message: Warning | str, *_: object, **__: object) -> None:
+        send(connection, Notice(one_line(message)))
+
+    warnings.showwarning = notice  # a warning in a file of standard error reaches no user
+    module, _, function = sys.argv[2].partition(":")
+    try:
+        serve(connection, getattr(importlib.import_module(module), function), sys.argv[3])
+    except (BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
+        return  # the parent is gone: no reader is left
+
+
+if __name__ == "__main__":
+    main()

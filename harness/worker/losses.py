@@ -1,0 +1,80 @@
+"""A loss is a worker that died or hung while it judged: how it ended, at what, and whether that says something."""
+
+from __future__ import annotations
+
+import signal
+
+from harness.refusal import Refusal
+
+OUTSIDE_ANY_CASE = ("start", "draw")
+"""Stages of a worker in which no case is judged."""
+
+
+class WorkerRefused(Refusal):
+    """The target or the executor cannot be had; the message is one line a user can act on (exit status 2)."""
+
+
+class WorkerError(Exception):
+    """The harness failed inside a worker; the message is its traceback (exit status 4).
+
+    `index` is the case of a campaign that it was at, if any.
+    """
+
+    def __init__(self, message: str, index: int | None = None) -> None:
+        super().__init__(message)
+        self.index = index
+
+
+class WorkerLost(Exception):
+    """The worker died or was killed while judging.
+
+    `violation` says how: `crash-SIGSEGV`, `exit-3` or `hang`; `index` and `stage` say what it was at, and `answered`
+    whether it had given the result of that case already. `detail` is what it said at its end.
+    """
+
+    def __init__(self, violation: str, index: int, stage: str, detail: str, answered: bool = False) -> None:
+        super().__init__(violation)
+        self.violation, self.index, self.stage, self.detail = violation, index, stage, detail
+        self.answered = answered
+
+    @property
+    def outside_any_case(self) -> bool:
+        """Whether it says nothing about any case."""
+        return self.stage in OUTSIDE_ANY_CASE
+
+    @property
+    def from_outside(self) -> bool:
+        """Whether somebody else may have ended the process: a person, a supervisor, or Linux where memory runs out.
+
+        No fault of a kernel sends these signals. So what was lost is asked once more, in a new process, before it
+        counts.
+        """
+        return self.violation in ("crash-SIGKILL", "crash-SIGTERM", "crash-SIGHUP")
+
+    @property
+    def notice(self) -> str:
+        """A line for the user about a worker that was replaced."""
+        ending = self.violation.removeprefix("crash-")
+        return f"a worker was ended from outside ({ending}; is memory short?): what it was at is asked again"
+
+    @property
+    def last_words(self) -> tuple[str, ...]:
+        """The lines that tell how it ended."""
+        return last_words(self.detail)
+
+
+def how_it_ended(status: int) -> str:
+    """The end of a process in one word, from what `Popen.wait` gives: `crash-SIGSEGV`, `exit-3`."""
+    return f"crash-{signal.Signals(-status).name}" if status < 0 else f"exit-{status}"
+
+
+def last_words(text: str) -> tuple[str, ...]:
+    """The lines that tell how a process ended: the trace of a fatal error from its head on, else the last lines."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("Extension modules:")]
+    fatal = [i for i, line in enumerate(lines) if line.startswith("Fatal Python error")]
+    if not fatal:
+        return tuple(lines[-3:])
+    trace = lines[fatal[-1] :]
+    # Other threads come first, and have nothing to do with it.
+    current = next((i for i, line in enumerate(trace) if line.startswith("Current thread")), 1)
+    return (trace[0], *trace[current : current + 7])

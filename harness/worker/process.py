@@ -1,0 +1,286 @@
+"""A worker process is the parent's side of a worker: it starts one, talks to it, and notices when it is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import ClassVar, Self
+
+import msgspec
+
+import harness
+from harness.case import InvalidCase
+from harness.files import NotSaved
+from harness.kernels.cache_directory import ENVIRONMENT_VARIABLE as CACHE_VARIABLE
+from harness.kernels.cache_directory import cache_directory
+from harness.worker import whereabouts
+from harness.worker.losses import WorkerError, WorkerLost, WorkerRefused, how_it_ended
+from harness.worker.messages import (
+    Answer,
+    Ask,
+    At,
+    CaseResult,
+    DeviceLost,
+    Drawn,
+    Failed,
+    Invalid,
+    JudgeCase,
+    JudgeRange,
+    Notice,
+    RangeDone,
+    Ready,
+    Refused,
+    Request,
+    Unsaved,
+    receive_reply,
+    send,
+)
+from harness.worker.silence import LOOK_SECONDS, SHORTEST_LOOK_SECONDS, Silence
+
+STARTUP_SECONDS = 600.0
+"""Loading a target may download a release."""
+
+OWN_VARIABLES: dict[str, str | None] = {"PYTHONFAULTHANDLER": "1", "TRITON_INTERPRET": None}
+"""What every worker's environment has, and has not: a judge that wants Triton's interpreter says so itself."""
+
+Heard = CaseResult | RangeDone | Answer | Ready
+"""Replies that a caller waits for; others are taken in here."""
+
+
+class Assignment(msgspec.Struct, frozen=True):
+    """What a worker is started with: the place of the function that makes its judge (`module:function`), the text that
+    it makes it of, and variables of its environment (None: absent). Equal ones can share a worker."""
+
+    judge: str
+    text: str
+    environment: tuple[tuple[str, str | None], ...] = ()
+
+
+class WorkerProcess:
+    """One child process.
+
+    `limit` is the most seconds between two messages of a worker that was asked something: for one operation of a case,
+    or one sequence. A worker that was lost is replaced once something else is asked. `on_notice` takes lines for the
+    user.
+    """
+
+    SERVES: ClassVar[tuple[str, ...]] = ("-m", "harness.worker.child")
+    """What Python is to run in a child."""
+
+    def __init__(
+        self, assignment: Assignment, limit: float, on_notice: Callable[[str], None] = lambda text: None
+    ) -> None:
+        self.assignment, self._limit, self._on_notice = assignment, limit, on_notice
+        self.drawn = b""
+        """The last case that cannot be drawn again, as JSON: also of a process that was lost with it."""
+        self._start()
+
+    def _start(self) -> None:
+        self._at = At(-1, "start")
+        self._answered = False
+        self._lost = False
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        mine, theirs = socket.socketpair()
+        with theirs:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-P",  # the folder we start in is not a place to import from
+                    *self.SERVES,
+                    str(theirs.fileno()),
+                    self.assignment.judge,
+                    self.assignment.text,
+                ],
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=self._said,
+                stderr=self._said,
+                env=_environment(dict(self.assignment.environment)),
+            )
+        self.connection = Connection(mine.detach())
+        self._silence = Silence(self._process.pid)
+
+    def wait_ready(self, *, again: bool = True) -> None:
+        """Wait for the target to be loaded. Raises WorkerRefused, or WorkerError also for a process that died of it.
+
+        With `again`, one that was ended from outside is replaced once: memory is shortest while workers start.
+        """
+        try:
+            heard = self._receive(STARTUP_SECONDS)
+        except WorkerLost as lost:
+            if again and lost.from_outside:
+                self._on_notice(lost.notice)
+                self.restart(again=False)
+                return
+            raise WorkerError(
+                f"{lost.detail}\na worker was lost while it loaded the target ({lost.violation})".lstrip()
+            ) from lost
+        if not isinstance(heard, Ready):
+            raise WorkerError(f"unexpected {heard!r} from a new worker")
+
+    def judge(self, case: bytes, how: bytes = b"", *, index: int = -1, again: bool = True) -> bytes:
+        """The result of one case. `index` is its number in a campaign, if it has one.
+
+        With `again`, a worker that was ended from outside is replaced, and asked once more. Raises WorkerLost,
+        InvalidCase, WorkerRefused, or WorkerError with that index.
+        """
+        try:
+            self._send(JudgeCase(case, how, index), index)
+            heard = self.receive()
+        except WorkerLost as lost:
+            if not (again and lost.from_outside):
+                raise
+            self._on_notice(lost.notice)
+            return self.judge(case, how, index=index, again=False)
+        if not isinstance(heard, CaseResult):
+            raise WorkerError(f"unexpected {heard!r} instead of a result")
+        return heard.result
+
+    def ask(self, question: str, content: bytes = b"") -> bytes:
+        """The answer to a question of the subject's. Raises WorkerLost, WorkerRefused or WorkerError."""
+        self._send(Ask(question, content), -1)
+        heard = self.receive()
+        if not isinstance(heard, Answer):
+            raise WorkerError(f"unexpected {heard!r} when asked for {question}")
+        return heard.content
+
+    def send_range(
+        self, recipe: bytes, start: int, stop: int, deadline: float = float("inf"), *, fail_fast: bool = False
+    ) -> None:
+        """Have cases of a recipe judged; their results are to be received, or heard. Raises WorkerLost."""
+        self._send(JudgeRange(recipe, start, stop, deadline, fail_fast), start)
+
+    def _send(self, request: Request, start: int) -> None:
+        if self._lost or not self.alive:
+            self.restart()
+        self._silence.end()
+        self._at, self._answered = At(start, "draw"), False
+        try:
+            send(self.connection, request)
+        except (BrokenPipeError, ConnectionResetError):
+            raise self._as_lost() from None
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def receive(self) -> Heard:
+        """The next answer. Raises InvalidCase, WorkerRefused, WorkerError, NotSaved, or WorkerLost.
+
+        WorkerLost also after the time limit, WorkerRefused if a kernel of the target does not compile.
+        """
+        return self._receive(self._limit)
+
+    def hear(self) -> Heard | None:
+        """The message that is there, or None if it was no answer. Raises as `receive` does, but does not wait."""
+        try:
+            reply = receive_reply(self.connection)
+        except (EOFError, OSError):  # also in the middle of a message
+            raise self._as_lost() from None
+        self._silence.end()
+        match reply:
+            case At():
+                self._at, self._answered = reply, False
+            case Drawn():
+                self.drawn = reply.case
+            case Notice():
+                self._on_notice(reply.text)
+            case DeviceLost():
+                self._process.wait()
+                self._lost = True
+                raise WorkerLost("device-fault", self._at.index, self._at.stage, reply.text)
+            case Invalid():
+                raise InvalidCase(reply.text)
+            case Refused():
+                raise WorkerRefused(reply.text)
+            case Failed():
+                raise WorkerError(reply.traceback, None if reply.index < 0 else reply.index)
+            case Unsaved():
+                raise NotSaved(reply.what, OSError(reply.number, reply.message, reply.path))
+            case _:
+                self._answered = isinstance(reply, CaseResult)
+                return reply
+        return None
+
+    def overdue(self) -> bool:
+        """Whether the worker could have answered for longer than the limit, and said nothing (see Silence); a message
+        that waits to be read was said. May be asked as often or as seldom as one likes."""
+        return self._silence.seconds() > self._limit and not self.connection.poll()
+
+    def kill_hung(self) -> WorkerLost:
+        """End a worker that is overdue; the last thing it is asked is where it was."""
+        tail = self._tail()
+        where = whereabouts.ask(self._process, self._said) if self._at.stage != "start" else []
+        self._process.kill()
+        self._process.wait()
+        self._lost = True
+        lines = [tail, f"nothing heard for {self._limit:g} seconds", *where]
+        return WorkerLost("hang", self._at.index, self._at.stage, "\n".join(lines))
+
+    def _receive(self, limit: float) -> Heard:
+        self._silence.end()
+        while True:
+            left = limit - self._silence.seconds()
+            if not self.connection.poll(min(max(left, SHORTEST_LOOK_SECONDS), LOOK_SECONDS) if left > 0 else 0):
+                if left <= 0:
+                    raise self.kill_hung()
+                continue
+            answer = self.hear()
+            if answer is not None:
+                return answer
+
+    def _as_lost(self) -> WorkerLost:
+        self._lost = True
+        ending = how_it_ended(self._process.wait())
+        return WorkerLost(ending, self._at.index, self._at.stage, self._tail(), self._answered)
+
+    def _tail(self) -> str:
+        self._said.seek(0, os.SEEK_END)
+        self._said.seek(max(0, self._said.tell() - 16384))
+        return self._said.read().decode(errors="replace")
+
+    def restart(self, *, again: bool = True) -> None:
+        """Replace the process with a new one of the same assignment, and wait for it; `again` as in `wait_ready`."""
+        self.close()
+        self._start()
+        self.wait_ready(again=again)
+
+    def close(self) -> None:
+        """End the process. Safe to call twice."""
+        self.connection.close()
+        if self._process.poll() is None:
+            self._process.terminate()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(5)
+            if self._process.poll() is None:
+                self._process.kill()
+                self._process.wait()
+        self._said.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _environment(own: Mapping[str, str | None]) -> dict[str, str]:
+    """The variables of a worker: those of this process, changed."""
+    environment = dict(os.environ)
+    root = str(Path(harness.__file__).resolve().parent.parent)
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [environment.get("PYTHONPATH"), root]))
+    # The temporary cache belongs to the parent; a killed worker could not remove it.
+    environment[CACHE_VARIABLE] = str(cache_directory())
+    for name, value in {**OWN_VARIABLES, **own}.items():
+        if value is None:
+            environment.pop(name, None)
+        else:
+            environment[name] = value
+    return environment
