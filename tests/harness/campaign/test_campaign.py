@@ -26,11 +26,12 @@ from harness.campaign.events import (
 )
 from harness.case import Case, Precopy, encode_case
 from harness.check.outcome import Outcome
-from harness.check.worker_process import WorkerError, WorkerProcess
 from harness.engines.random import Recipe, case_at
+from harness.kernel_cases.worker import CaseWorker
 from harness.memory import initial_image, plan_memory
 from harness.repro import read_repro
 from harness.shrink.shrinker import is_plainer
+from harness.worker.losses import WorkerError
 
 BOTH = ("postprocess", "precopy")
 Run = Callable[..., tuple[Summary, list[Event]]]
@@ -231,15 +232,15 @@ def test_a_harness_that_fails_while_shrinking_keeps_the_finding_and_the_candidat
     settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every third candidate breaks the harness."""
-    check, asked = WorkerProcess.check, []
+    check, asked = CaseWorker.check, []
 
-    def breaking(worker: WorkerProcess, case: Case, *rest: Any, **named: Any) -> Outcome:
+    def breaking(worker: CaseWorker, case: Case, *rest: Any, **named: Any) -> Outcome:
         asked.append(case)
         if len(asked) % 3 == 0 and len(asked) < 10:
             raise WorkerError("Traceback\nbroken")
         return check(worker, case, *rest, **named)
 
-    monkeypatch.setattr(WorkerProcess, "check", breaking)
+    monkeypatch.setattr(CaseWorker, "check", breaking)
     given = settings("builtin+wrong-group", cases=16, shrink=True, shrink_executions=60)
     summary, _ = finish(given)
     assert summary.findings
@@ -271,10 +272,10 @@ def test_a_harness_that_fails_when_a_lost_case_is_asked_again_goes_on_after_it(
 ) -> None:
     monkeypatch.setenv("BROKEN_TARGETS_MARK", str(tmp_path / "mark"))
 
-    def broken(worker: WorkerProcess, case: Case, *rest: Any, index: int, **named: Any) -> Outcome:
+    def broken(worker: CaseWorker, case: Case, *rest: Any, index: int, **named: Any) -> Outcome:
         raise WorkerError("Traceback\nbroken", index)
 
-    monkeypatch.setattr(WorkerProcess, "check", broken)
+    monkeypatch.setattr(CaseWorker, "check", broken)
     given, triggers = with_triggers(settings, "broken:killed-once", 2, cases=20)
     summary, events = finish(given)
     assert sorted(event.index for event in events if isinstance(event, CaseJudged)) == sorted(
@@ -289,10 +290,10 @@ def test_wherever_a_worker_is_killed_every_case_has_one_verdict(
     settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between cases too: the case it had answered is not judged again, and the next one not blamed on anybody."""
-    workers: list[WorkerProcess] = []
+    workers: list[CaseWorker] = []
     make = Campaign._new_worker
 
-    def new_worker(self: Campaign) -> WorkerProcess:
+    def new_worker(self: Campaign) -> CaseWorker:
         workers.append(make(self))
         return workers[-1]
 
@@ -324,7 +325,7 @@ def test_a_disk_that_fills_up_ends_a_campaign_with_its_summary(
         rename(source, destination)
 
     rename = os.replace
-    monkeypatch.setattr("harness.repro.store.os.replace", full)
+    monkeypatch.setattr("harness.files.os.replace", full)
     given = settings("builtin+wrong-group", cases=2000, shrink=True, shrink_executions=3, fail_fast=True)
     events: list[Event] = []
     with pytest.raises(OSError, match=r"No space left on device; p.*/wrong-bytes/.*, seed 0, case \d+ is") as caught:

@@ -19,7 +19,7 @@ import harness.check.session
 from harness.case import Case, Postprocess, PostprocessRow, Precopy, PrecopyRow
 from harness.check.operations.migration import PrecopyCall
 from harness.check.session import HarnessError, Session
-from harness.check.worker_process import WorkerProcess
+from harness.kernel_cases.worker import CaseWorker
 from harness.kernels.executors.registry import create_executor, executor_class
 from harness.kernels.mutations.mutation import Mutation, Rewrite
 from harness.kernels.targets.builtin import BuiltinTarget
@@ -138,7 +138,7 @@ def test_isolation_alone_tells_a_target_that_takes_its_process_down(
     spec.loader.exec_module(module)
     case = make_case(msgspec.structs.replace(MOVE, runner="V2"))
 
-    with WorkerProcess(f"broken:{how}", executor_name, limit=5.0) as worker:
+    with CaseWorker(f"broken:{how}", executor_name, limit=5.0) as worker:
         worker.wait_ready()
         assert str(worker.check(case).signature) == f"precopy/isolation/{violation}/process/-"
 

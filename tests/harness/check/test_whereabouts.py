@@ -7,11 +7,11 @@ import sys
 import tempfile
 import time
 
-from harness.check import whereabouts
+from harness.worker import whereabouts
 
 FAILS_ONCE = """
 import time
-from harness.check import whereabouts
+from harness.worker import whereabouts
 class Executor:
     failed = False
     def under_way(self, seconds):

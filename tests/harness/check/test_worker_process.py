@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from harness.case import Case, InvalidCase, Precopy, PrecopyRow
-from harness.check import silence
-from harness.check.worker_process import WorkerError, WorkerProcess, WorkerRefused
 from harness.engines.random import Recipe
 from harness.engines.relations import RelationPolicy
+from harness.kernel_cases.worker import CaseWorker
 from harness.kernels.cache_directory import cache_directory
+from harness.worker import silence
+from harness.worker.losses import WorkerError, WorkerRefused
 
 ROW = PrecopyRow(slot=0, source_column=0, destination_column=1, bias=0)
 SAFE = Precopy(runner="V1", rows=(ROW,))
@@ -28,12 +29,12 @@ HARMFUL = Precopy(runner="V2", rows=(ROW,))
 
 
 @pytest.fixture
-def start(broken_targets: object, executor_name: str) -> Iterator[Callable[..., WorkerProcess]]:
+def start(broken_targets: object, executor_name: str) -> Iterator[Callable[..., CaseWorker]]:
     """Starts a worker for `broken:HOW` and waits for it."""
-    started: list[WorkerProcess] = []
+    started: list[CaseWorker] = []
 
-    def begin(how: str, limit: float = 60.0, **options: Any) -> WorkerProcess:
-        worker = WorkerProcess(f"broken:{how}", executor_name, limit=limit, **options)
+    def begin(how: str, limit: float = 60.0, **options: Any) -> CaseWorker:
+        worker = CaseWorker(f"broken:{how}", executor_name, limit=limit, **options)
         started.append(worker)
         worker.wait_ready()
         return worker
@@ -52,7 +53,7 @@ def start(broken_targets: object, executor_name: str) -> Iterator[Callable[..., 
     ],
 )
 def test_a_lost_worker_is_a_verdict(
-    start: Callable[..., WorkerProcess], make_case: Callable[..., Case], how: str, wanted: str
+    start: Callable[..., CaseWorker], make_case: Callable[..., Case], how: str, wanted: str
 ) -> None:
     worker = start(how, limit=60.0 if how != "hang" else 4.0)
     number = worker._process.pid
@@ -79,7 +80,7 @@ def test_a_lost_worker_is_a_verdict(
 
 
 def test_a_machine_too_busy_to_run_a_worker_is_no_hang(
-    start: Callable[..., WorkerProcess], make_case: Callable[..., Case], monkeypatch: pytest.MonkeyPatch
+    start: Callable[..., CaseWorker], make_case: Callable[..., Case], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As long as it stands in line for a processor, it cannot answer."""
     worker = start("hang", limit=1.0)
@@ -100,7 +101,7 @@ def test_standing_in_line_is_counted() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_a_stopped_worker_is_no_hang(start: Callable[..., WorkerProcess], make_case: Callable[..., Case]) -> None:
+def test_a_stopped_worker_is_no_hang(start: Callable[..., CaseWorker], make_case: Callable[..., Case]) -> None:
     """As long as it is stopped, it cannot answer; what hangs after that is found."""
     worker = start("hang", limit=1.0)
     number = worker._process.pid
@@ -118,7 +119,7 @@ def test_a_stopped_worker_is_no_hang(start: Callable[..., WorkerProcess], make_c
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_whoever_looks_seldom_sees_a_stop_and_a_hang_all_the_same(start: Callable[..., WorkerProcess]) -> None:
+def test_whoever_looks_seldom_sees_a_stop_and_a_hang_all_the_same(start: Callable[..., CaseWorker]) -> None:
     worker = start("exit", limit=2.5)
     assert not worker.overdue()
     os.kill(worker._process.pid, signal.SIGSTOP)
@@ -167,7 +168,7 @@ def test_what_counts_as_silence(
 
 
 def test_a_failure_of_the_harness_names_the_case_it_was_asked_about(
-    start: Callable[..., WorkerProcess], make_case: Callable[..., Case]
+    start: Callable[..., CaseWorker], make_case: Callable[..., Case]
 ) -> None:
     worker = start("raise")
     for index, wanted in ((7, 7), (-1, None)):
@@ -177,7 +178,7 @@ def test_a_failure_of_the_harness_names_the_case_it_was_asked_about(
 
 
 def test_what_was_killed_from_outside_is_asked_once_more(
-    start: Callable[..., WorkerProcess], make_case: Callable[..., Case], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    start: Callable[..., CaseWorker], make_case: Callable[..., Case], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("BROKEN_TARGETS_MARK", str(tmp_path / "mark"))
     said: list[str] = []
@@ -194,7 +195,7 @@ def test_what_was_killed_from_outside_is_asked_once_more(
 
 
 def test_what_dies_each_time_is_a_finding_whoever_kills_it(
-    start: Callable[..., WorkerProcess], make_case: Callable[..., Case]
+    start: Callable[..., CaseWorker], make_case: Callable[..., Case]
 ) -> None:
     said: list[str] = []
     worker = start("killed", on_notice=said.append)
@@ -204,7 +205,7 @@ def test_what_dies_each_time_is_a_finding_whoever_kills_it(
 
 
 def test_a_worker_that_was_killed_while_nobody_asked_is_replaced(
-    start: Callable[..., WorkerProcess], make_case: Callable[..., Case]
+    start: Callable[..., CaseWorker], make_case: Callable[..., Case]
 ) -> None:
     worker = start("raise")
     assert worker.check(make_case(SAFE)).failure is None
@@ -214,7 +215,7 @@ def test_a_worker_that_was_killed_while_nobody_asked_is_replaced(
 
 
 def test_memory_that_the_target_runs_out_of_is_a_verdict(
-    start: Callable[..., WorkerProcess], make_case: Callable[..., Case]
+    start: Callable[..., CaseWorker], make_case: Callable[..., Case]
 ) -> None:
     worker = start("exhaust")
     outcome = worker.check(make_case(HARMFUL, domain="reachable"))
@@ -223,7 +224,7 @@ def test_memory_that_the_target_runs_out_of_is_a_verdict(
 
 
 def test_warnings_of_the_native_executor_reach_the_campaign(
-    start: Callable[..., WorkerProcess],
+    start: Callable[..., CaseWorker],
     make_case: Callable[..., Case],
     executor_name: str,
     monkeypatch: pytest.MonkeyPatch,
@@ -240,7 +241,7 @@ def test_warnings_of_the_native_executor_reach_the_campaign(
     assert text.startswith(f"compiled kernels are not kept in {tmp_path / 'native'}: ")
 
 
-def test_what_a_process_survives(start: Callable[..., WorkerProcess], make_case: Callable[..., Case]) -> None:
+def test_what_a_process_survives(start: Callable[..., CaseWorker], make_case: Callable[..., Case]) -> None:
     """A write in front of an argument is seen; the worker lives, and a case it cannot judge is no verdict."""
     worker = start("write")
     outcome = worker.check(make_case(HARMFUL))
@@ -253,7 +254,7 @@ def test_what_a_process_survives(start: Callable[..., WorkerProcess], make_case:
     assert worker.check(make_case(SAFE)).failure is None
 
 
-def test_an_exception_is_a_verdict(start: Callable[..., WorkerProcess], make_case: Callable[..., Case]) -> None:
+def test_an_exception_is_a_verdict(start: Callable[..., CaseWorker], make_case: Callable[..., Case]) -> None:
     worker = start("raise")
     outcome = worker.check(make_case(HARMFUL, domain="reachable"))
     assert str(outcome.signature) == "precopy/exception/RuntimeError/call/-"
@@ -263,7 +264,7 @@ def test_an_exception_is_a_verdict(start: Callable[..., WorkerProcess], make_cas
     assert worker.alive
 
 
-def test_nobody_is_overdue_who_was_not_listened_to(start: Callable[..., WorkerProcess]) -> None:
+def test_nobody_is_overdue_who_was_not_listened_to(start: Callable[..., CaseWorker]) -> None:
     """While the campaign restarts another worker, this one's answers wait: that is no hang."""
     worker = start("exit", limit=1.0)
     recipe = Recipe(seed=0, domains=("reachable",), operations=("postprocess",), scale="small")
@@ -288,7 +289,7 @@ def test_nobody_is_overdue_who_was_not_listened_to(start: Callable[..., WorkerPr
     ],
 )
 def test_a_target_that_does_not_load(
-    start: Callable[..., WorkerProcess], how: str, error: type[Exception], said: str
+    start: Callable[..., CaseWorker], how: str, error: type[Exception], said: str
 ) -> None:
     with pytest.raises(error, match=said):
         start(how)
@@ -296,7 +297,7 @@ def test_a_target_that_does_not_load(
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_makeshift_cache_is_shared_with_workers(
-    start: Callable[..., WorkerProcess], monkeypatch: pytest.MonkeyPatch
+    start: Callable[..., CaseWorker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each would have made its own, and one that is ended by a signal would have left it behind."""
     monkeypatch.setenv("HARNESS_CACHE_DIR", os.devnull)
@@ -310,12 +311,12 @@ def test_a_worker_that_was_killed_while_it_loaded_is_replaced_once(
     make_case: Callable[..., Case], executor_name: str
 ) -> None:
     said: list[str] = []
-    with WorkerProcess("builtin", executor_name, limit=60.0, on_notice=said.append) as worker:
+    with CaseWorker("builtin", executor_name, limit=60.0, on_notice=said.append) as worker:
         os.kill(worker._process.pid, signal.SIGKILL)
         worker.wait_ready()
         assert worker.check(make_case(SAFE)).failure is None
     assert len(said) == 1
-    with WorkerProcess("builtin", executor_name, limit=60.0) as worker:
+    with CaseWorker("builtin", executor_name, limit=60.0) as worker:
         os.kill(worker._process.pid, signal.SIGKILL)
         with pytest.raises(WorkerError, match=r"^a worker was lost while it loaded the target \(crash-SIGKILL\)"):
             worker.wait_ready(again=False)

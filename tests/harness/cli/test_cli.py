@@ -335,7 +335,7 @@ def test_shrinking_refuses_a_place_for_the_result_before_it_works(
     def work(*_: object, **__: object) -> None:
         raise AssertionError("a worker was started")
 
-    monkeypatch.setattr("harness.check.worker_process.WorkerProcess.__init__", work)
+    monkeypatch.setattr("harness.check.worker_process.CaseWorker.__init__", work)
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").write_text("mine")
     os.mkfifo(tmp_path / "pipe")

@@ -9,8 +9,8 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from harness.check.worker_process import WorkerProcess
-from harness.repro import Repro, read_repro, repro_name, write_repro
+from harness.kernel_cases.worker import CaseWorker
+from harness.repro import Repro, read_repro, write_repro
 
 FILES = sorted(path.name for path in Path(__file__).with_name("data").glob("*.json"))
 
@@ -32,14 +32,14 @@ def test_every_frozen_file_fails_on_its_mutated_target(frozen: Path, executor_na
     repros = [read_repro(frozen / name) for name in FILES if name.startswith(target)]
     names = {repro.origin.target for repro in repros}
     assert names == {f"builtin+{target.removesuffix('-drawn')}"}
-    with WorkerProcess(names.pop(), executor_name, limit=120.0) as worker:
+    with CaseWorker(names.pop(), executor_name, limit=120.0) as worker:
         worker.wait_ready()
         for repro in repros:
             assert same(worker.check(repro.case, sighted=repro.signature.sighted), repro, executor_name)
 
 
 def test_every_frozen_file_is_fixed_without_the_fault(frozen: Path, executor_name: str) -> None:
-    with WorkerProcess("builtin", executor_name, limit=120.0) as worker:
+    with CaseWorker("builtin", executor_name, limit=120.0) as worker:
         worker.wait_ready()
         for name in FILES:
             outcome = worker.check(read_repro(frozen / name).case)
@@ -72,7 +72,7 @@ def test_the_command_says_fixed_in_json(
 @pytest.mark.parametrize("name", FILES)
 def test_writing_and_reading(frozen: Path, name: str, tmp_path: Path) -> None:
     repro = read_repro(frozen / name)
-    path = tmp_path / "deep" / "folder" / repro_name(repro)
+    path = tmp_path / "deep" / "folder" / repro.file_name
     write_repro(path, repro)
     assert read_repro(path) == repro
     text = path.read_bytes()
@@ -99,8 +99,8 @@ def test_a_write_that_fails_leaves_the_old_file(frozen: Path, tmp_path: Path, mo
 
 def test_names_say_what_was_found(frozen: Path) -> None:
     repro = read_repro(frozen / "wrong-group-minimal.json")
-    name = repro_name(repro)
+    name = repro.file_name
     assert name.startswith("precopy-wrong-bytes-temporal-")
     assert name.endswith(".json")
     other = read_repro(frozen / "wrong-group-as-drawn.json")
-    assert repro_name(other) != name
+    assert other.file_name != name

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from harness.case import InvalidCase, decode_case
-from harness.check.worker_process import WorkerProcess
+from harness.kernel_cases.worker import CaseWorker
 from harness.repro import MAX_BYTES, read_repro
 from harness.repro.replay import recorded_target
 
@@ -245,7 +245,7 @@ def test_within_the_schema_but_too_much(document: Document, tmp_path: Path, comm
 
 
 def test_a_worker_refuses_them_and_lives(document: Document, executor_name: str) -> None:
-    with WorkerProcess("builtin", executor_name, limit=60.0) as worker:
+    with CaseWorker("builtin", executor_name, limit=60.0) as worker:
         worker.wait_ready()
         for name, changed in hostile(document):
             case = decode_case(json.dumps(changed["case"]).encode())

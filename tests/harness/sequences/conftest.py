@@ -18,9 +18,9 @@ from harness.kernels.targets.vllm.scheduling.sources import require_packages, wh
 from harness.sequences.controls import Controls
 from harness.sequences.kernels import Beside, KernelChoice
 from harness.sequences.known import DEFAULT_FIXES
-from harness.sequences.process import SequenceProcess
 from harness.sequences.recipe import SequenceRecipe
 from harness.sequences.result import RESULTS, RunResult
+from harness.sequences.worker import SequenceWorker
 
 NEWEST = "vllm==0.33.0"
 OLDER = "vllm==0.27.1"
@@ -67,16 +67,16 @@ def case_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def scheduler(newest: str, case_folder: Path) -> Iterator[SequenceProcess]:
+def scheduler(newest: str, case_folder: Path) -> Iterator[SequenceWorker]:
     """A process that drives the newest release, the builtin kernels beside it on bytes."""
     beside = Beside(KernelChoice("builtin", "native"), str(case_folder))
-    with SequenceProcess(newest, beside) as child:
+    with SequenceWorker(newest, beside) as child:
         child.wait_ready()
         yield child
 
 
 @pytest.fixture(scope="session")
-def stream(scheduler: SequenceProcess) -> list[RunResult]:
+def stream(scheduler: SequenceWorker) -> list[RunResult]:
     """Results of some sequences with all known issues kept clear of."""
     scheduler.send_range(STREAM, 0, STREAM_SEQUENCES, Controls(fixes=DEFAULT_FIXES))
     results = []

@@ -21,10 +21,9 @@ from harness.kernels.targets.vllm.scheduling import loading, sources
 from harness.kernels.targets.vllm.scheduling.sources import WholeTree
 from harness.oracles.meaning.device import NOBODY
 from harness.oracles.meaning.violation import Violation
-from harness.sequences import child
-from harness.sequences.process import SequenceProcess
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RunResult
+from harness.sequences.worker import SequenceWorker
 
 SEED = 5
 HOW = "STAND_IN"
@@ -33,7 +32,7 @@ CHILD = "serve"
 
 def main() -> None:
     tree = WholeTree(Path(__file__).parent, "a stand-in")
-    SequenceProcess.SERVES = (__file__, CHILD)
+    SequenceWorker.SERVES = (__file__, CHILD)
     sources.whole_tree = lambda name, announce=None: tree  # type: ignore[misc]
     how = [part.partition(":") for part in os.environ.get(HOW, "").split(",") if part]
     if any(kind == "lacks" for kind, _, _ in how):

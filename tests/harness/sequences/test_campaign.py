@@ -18,24 +18,23 @@ import pytest
 
 from harness.case import Case, decode_case
 from harness.case.sequence import Abort, Event, Finish, SequenceCase, Step, encode_sequence
-from harness.check.silence import Silence
 from harness.generators.sequences.configurations import Pins
 from harness.kernels.targets.vllm.scheduling.sources import WholeTree
 from harness.oracles.meaning.device import NOBODY
 from harness.oracles.meaning.violation import Violation
-from harness.repro.sequences import SequenceRepro
-from harness.sequences import child
+from harness.repro import SequenceRepro
 from harness.sequences.campaign import JOURNAL, SequenceCampaign
 from harness.sequences.controls import Controls
 from harness.sequences.findings import AS_DRAWN, Findings
 from harness.sequences.journal import CannotGoOn, Entry, Journal
 from harness.sequences.kernels import Beside, KernelChoice
 from harness.sequences.known import DEFAULT_FIXES
-from harness.sequences.process import SequenceProcess
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RunResult
 from harness.sequences.settings import SequenceSettings
 from harness.sequences.summary import SequenceSummary
+from harness.sequences.worker import SequenceWorker
+from harness.worker.silence import Silence
 
 RECIPE = SequenceRecipe(seed=5, steps=4)
 COUNT = 30
@@ -44,7 +43,7 @@ ALIKE = Controls(fixes=DEFAULT_FIXES)
 ROOT = Path(__file__).resolve().parents[3]
 
 
-class ThreadProcess(SequenceProcess):
+class ThreadProcess(SequenceWorker):
     """A child that is a thread."""
 
     def _start(self) -> None:
@@ -91,7 +90,7 @@ def table(monkeypatch: pytest.MonkeyPatch) -> Table:
     monkeypatch.setattr(child, "_run", table.run)
     monkeypatch.setattr(child, "_effects", lambda connection, fixes: connection.send(("effects", [fixes[0]])))
     monkeypatch.setattr("harness.kernels.targets.vllm.scheduling.loading.load", lambda target: WholeTree(ROOT, ""))
-    monkeypatch.setattr("harness.sequences.campaign.SequenceProcess", ThreadProcess)
+    monkeypatch.setattr("harness.sequences.campaign.SequenceWorker", ThreadProcess)
     return table
 
 
@@ -218,7 +217,7 @@ def test_a_finding_that_cannot_be_written_ends_a_campaign_with_its_summary(
 
     table.wrong = {4, 9}
     with monkeypatch.context() as patch:
-        patch.setattr("harness.repro.store.os.replace", full)
+        patch.setattr("harness.files.os.replace", full)
         campaign = SequenceCampaign(settings(tmp_path, controls=ALIKE), lambda _: None)
         summary = campaign.run()
     assert (summary.exit_status, summary.sequences) == (2, COUNT if when == "minimal" else 4)
@@ -252,7 +251,7 @@ def test_a_campaign_goes_on_where_its_journal_has_holes_and_a_torn_end(table: Ta
 
 
 @pytest.mark.parametrize("events", [(), (Abort(request=5), Finish(request=9), Step())], ids=["none", "for nobody"])
-def test_events_that_leave_nothing_to_do_are_no_pass(scheduler: SequenceProcess, events: tuple[Event, ...]) -> None:
+def test_events_that_leave_nothing_to_do_are_no_pass(scheduler: SequenceWorker, events: tuple[Event, ...]) -> None:
     case = msgspec.structs.replace(sequence_at(SequenceRecipe(0), 0), events=events)
     assert scheduler.check(case, Controls()).skipped == "the engine had nothing to do: no step was run"
 

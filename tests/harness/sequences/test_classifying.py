@@ -9,18 +9,18 @@ import msgspec
 import pytest
 
 from harness.case.sequence import SequenceCase
-from harness.check.worker_process import WorkerError
 from harness.oracles.meaning.device import NOBODY
 from harness.oracles.meaning.violation import Violation
-from harness.repro.sequences import SequenceRepro
+from harness.repro import SequenceRepro
 from harness.sequences.controls import Controls
 from harness.sequences.findings import Findings
 from harness.sequences.known import KNOWN
-from harness.sequences.process import SequenceProcess
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RunResult
 from harness.sequences.settings import SequenceSettings
 from harness.sequences.summary import SequenceFinding
+from harness.sequences.worker import SequenceWorker
+from harness.worker.losses import WorkerError
 
 SIGNATURE = "sequence/meaning/wrong-state-read/mamba/-"
 VIOLATION = Violation("wrong-state-read", "conv", 3, "request 1", 1, 2, 3, NOBODY, "this", "that")
@@ -41,7 +41,7 @@ Fails = Callable[[SequenceCase, tuple[str, ...]], bool]
 """Whether a case violates something with some fixes on."""
 
 
-class Child(SequenceProcess):
+class Child(SequenceWorker):
     """No process: violations follow from a rule."""
 
     def __init__(self, fails: Fails) -> None:

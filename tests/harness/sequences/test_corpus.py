@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.repro.sequences import SequenceRepro, read_sequence_repro
+from harness.repro import SequenceRepro, read_sequence_repro
 from harness.sequences.controls import Controls
 from harness.sequences.known import KNOWN, fixes_of
-from harness.sequences.process import SequenceProcess
 from harness.sequences.verdicts import signature_of
+from harness.sequences.worker import SequenceWorker
 
 ROOT = Path(__file__).resolve().parents[3]
 CORPUS = sorted((ROOT / "corpus" / "sequences").glob("*.json"))
@@ -41,7 +41,7 @@ def test_every_issue_of_the_page_has_a_file() -> None:
     assert documented - {file.stem for file in CORPUS} == set()
 
 
-def assert_fails_without_its_fix_alone(child: SequenceProcess, file: Path) -> None:
+def assert_fails_without_its_fix_alone(child: SequenceWorker, file: Path) -> None:
     repro = read(file)
     controls = Controls(fixes=repro.fixes)
     violation = child.check(repro.sequence, controls).violation
@@ -54,7 +54,7 @@ def assert_fails_without_its_fix_alone(child: SequenceProcess, file: Path) -> No
 
 
 @pytest.mark.parametrize("file", CORPUS, ids=lambda file: file.stem)
-def test_files_of_the_newest_release_fail_and_older_ones_are_fixed(scheduler: SequenceProcess, file: Path) -> None:
+def test_files_of_the_newest_release_fail_and_older_ones_are_fixed(scheduler: SequenceWorker, file: Path) -> None:
     repro = read(file)
     if repro.origin.target == NEWEST:
         assert_fails_without_its_fix_alone(scheduler, file)
@@ -70,7 +70,7 @@ def test_files_of_the_newest_release_fail_and_older_ones_are_fixed(scheduler: Se
         ("copy-of-fresh-block", "step 9: request 6 admitted with 74 tokens computed"),
     ],
 )
-def test_what_the_scheduler_did_with_the_request_is_told(scheduler: SequenceProcess, name: str, said: str) -> None:
+def test_what_the_scheduler_did_with_the_request_is_told(scheduler: SequenceWorker, name: str, said: str) -> None:
     repro = read(ROOT / "corpus" / "sequences" / f"{name}.json")
     assert said in scheduler.check(repro.sequence, Controls(fixes=repro.fixes)).trace.splitlines()
 
@@ -83,7 +83,7 @@ OLDER = sorted({read(file).origin.target for file in CORPUS} - {NEWEST})
 @pytest.mark.parametrize("target", OLDER)
 def test_files_fail_in_the_older_release_where_they_were_found(target: str) -> None:
     files = [file for file in CORPUS if read(file).origin.target == target]
-    with SequenceProcess(target) as child:
+    with SequenceWorker(target) as child:
         child.wait_ready()
         for file in files:
             assert_fails_without_its_fix_alone(child, file)

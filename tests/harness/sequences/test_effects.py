@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from harness.sequences.controls import FIXES
-from harness.sequences.process import SequenceProcess
+from harness.sequences.worker import SequenceWorker
 
 
-def test_rules_that_the_newest_release_has_already_are_no_change(scheduler: SequenceProcess) -> None:
+def test_rules_that_the_newest_release_has_already_are_no_change(scheduler: SequenceWorker) -> None:
     told = scheduler.without_effect(tuple(FIXES))
     assert told == [name for name in FIXES if name in told]
     of_older = {"zero-draft-rows", "relocate-at-checkpoints", "whole-padding", "padding-below-limit", "discard-frames"}

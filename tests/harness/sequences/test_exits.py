@@ -12,12 +12,12 @@ import msgspec
 import pytest
 
 from harness.case.sequence import Add, Segment, SequenceCase, Step
-from harness.check.worker_process import WorkerRefused
 from harness.kernels.targets.vllm.scheduling.sources import SCHEDULER, whole_tree
 from harness.sequences.controls import Controls
-from harness.sequences.process import SequenceProcess
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.verdicts import evidence_of, signature_of
+from harness.sequences.worker import SequenceWorker
+from harness.worker.losses import WorkerRefused
 
 IN_STEP, AT_START, KILLED = 3, 5, 7
 """Running requests at most, of sequences in which the scheduler exits."""
@@ -49,9 +49,9 @@ def with_exits(text: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def exiting(newest: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SequenceProcess]:
+def exiting(newest: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SequenceWorker]:
     target = checkout(newest, tmp_path_factory.mktemp("checkout"), with_exits)
-    with SequenceProcess(target) as process:
+    with SequenceWorker(target) as process:
         process.wait_ready()
         yield process
 
@@ -64,7 +64,7 @@ def a_case(requests: int) -> SequenceCase:
     )
 
 
-def test_an_exit_in_a_step_is_a_finding_with_its_place(exiting: SequenceProcess) -> None:
+def test_an_exit_in_a_step_is_a_finding_with_its_place(exiting: SequenceWorker) -> None:
     result = exiting.check(a_case(IN_STEP), Controls())
     assert result.violation is not None
     assert str(signature_of(result.violation)) == "sequence/meaning/exception-SystemExit/schedule/-"
@@ -75,13 +75,13 @@ def test_an_exit_in_a_step_is_a_finding_with_its_place(exiting: SequenceProcess)
     assert exiting.check(a_case(2), Controls()).violation is None
 
 
-def test_an_exit_at_the_start_is_a_reason(exiting: SequenceProcess) -> None:
+def test_an_exit_at_the_start_is_a_reason(exiting: SequenceWorker) -> None:
     result = exiting.check(a_case(AT_START), Controls())
     assert result.violation is None
     assert result.skipped == "the release refuses to start: SystemExit in __init__: if of == N: sys.exit(N)"
 
 
-def test_losing_the_child_at_the_start_is_told_by_sequences(exiting: SequenceProcess) -> None:
+def test_losing_the_child_at_the_start_is_told_by_sequences(exiting: SequenceWorker) -> None:
     result = exiting.check(a_case(KILLED), Controls())
     assert result.violation is not None
     assert result.violation.kind == "process-exit-7"
@@ -89,6 +89,6 @@ def test_losing_the_child_at_the_start_is_told_by_sequences(exiting: SequencePro
 
 def test_an_exit_while_it_loads_is_a_refusal(newest: str, tmp_path: Path) -> None:
     target = checkout(newest, tmp_path, lambda text: "import sys\nsys.exit('not today')\n" + text)
-    with SequenceProcess(target) as process, pytest.raises(WorkerRefused) as refused:
+    with SequenceWorker(target) as process, pytest.raises(WorkerRefused) as refused:
         process.wait_ready()
     assert str(refused.value) == "vllm.v1.core.sched.scheduler does not import here: SystemExit: not today"

@@ -7,8 +7,8 @@ import pytest
 
 from harness.sequences.controls import FAULTS, Controls
 from harness.sequences.known import DEFAULT_FIXES
-from harness.sequences.process import SequenceProcess
 from harness.sequences.recipe import SequenceRecipe, sequence_at
+from harness.sequences.worker import SequenceWorker
 
 SEEDS = 20
 ENOUGH = 15
@@ -16,7 +16,7 @@ MOST_STEPS = 150
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_planted_fault_is_found(scheduler: SequenceProcess, name: str) -> None:
+def test_a_planted_fault_is_found(scheduler: SequenceWorker, name: str) -> None:
     fault = FAULTS[name]
     controls = Controls(faults=(name,), fixes=DEFAULT_FIXES)  # no fix may hide more than its issue
     found = 0

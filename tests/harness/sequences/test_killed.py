@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from harness.repro.sequences import SequenceRepro, read_sequence_repro
+from harness.repro import SequenceRepro, read_sequence_repro
 from harness.sequences.campaign import JOURNAL
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 

@@ -14,8 +14,8 @@ import pytest
 
 from harness.sequences.campaign import FIRST_LOSSES, JOURNAL
 from harness.sequences.controls import Controls
-from harness.sequences.process import SequenceProcess
 from harness.sequences.recipe import SequenceRecipe, sequence_at
+from harness.sequences.worker import SequenceWorker
 
 ROOT = Path(__file__).resolve().parents[3]
 STAND_IN = Path(__file__).with_name("stand_in_release.py")
@@ -85,16 +85,16 @@ def test_a_loss_is_the_first_finding_too(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[SequenceProcess]:
+def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[SequenceWorker]:
     monkeypatch.setenv("STAND_IN", "crash:0")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setattr(SequenceProcess, "SERVES", (str(STAND_IN), "serve"))
-    with SequenceProcess("vllm==0.33.0") as process:
+    monkeypatch.setattr(SequenceWorker, "SERVES", (str(STAND_IN), "serve"))
+    with SequenceWorker("vllm==0.33.0") as process:
         process.wait_ready()
         yield process
 
 
-def test_a_lost_process_is_replaced_by_what_is_asked_next(process: SequenceProcess) -> None:
+def test_a_lost_process_is_replaced_by_what_is_asked_next(process: SequenceWorker) -> None:
     lost, sound = (sequence_at(SequenceRecipe(SEED), index) for index in (0, 1))
     for _ in range(2):
         result = process.check(lost, Controls())

@@ -16,7 +16,7 @@ from harness.sequences.controls import FAULTS, FIXES, Controls
 from harness.sequences.counters import THRESHOLDS, below_threshold
 from harness.sequences.known import DEFAULT_FIXES, KNOWN, acting
 from harness.sequences.recipe import SequenceRecipe, sequence_at
-from harness.sequences.shrinking import shrink_sequence
+from harness.shrink.sequences import shrink_sequence
 
 
 def plain(**changes: object) -> SequenceConfig:

@@ -16,8 +16,7 @@ import pytest
 from harness.check.outcome import Evidence, Signature
 from harness.cli.sweep import _check_packages
 from harness.kernels.targets.vllm.scheduling import sources
-from harness.repro import Origin, read_repro, write_repro
-from harness.repro.sequences import SequenceRepro, read_sequence_repro
+from harness.repro import Origin, SequenceRepro, read_repro, read_sequence_repro, write_repro
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.sweeping import ask_sequences
 

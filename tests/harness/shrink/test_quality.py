@@ -9,9 +9,9 @@ import pytest
 
 from harness.case import Case, ConvState, TemporalState, encode_case, state_extent
 from harness.check.outcome import Outcome
-from harness.check.worker_process import WorkerProcess
 from harness.engines.random import Recipe, case_at
 from harness.generators.reachability import PAGE_ALIGNMENT, require_reachable
+from harness.kernel_cases.worker import CaseWorker
 from harness.kernels.executors.registry import executor_class
 from harness.regimes import REGIMES, regimes_of
 from harness.shrink.shrinker import Shrunk, is_plainer, shrink
@@ -25,11 +25,11 @@ class Bench:
 
     def __init__(self, executor: str) -> None:
         self._executor = executor
-        self._workers: dict[str, WorkerProcess] = {}
+        self._workers: dict[str, CaseWorker] = {}
 
     def judge(self, target: str) -> Callable[[Case], Outcome]:
         if target not in self._workers:
-            self._workers[target] = WorkerProcess(target, self._executor, limit=60.0)
+            self._workers[target] = CaseWorker(target, self._executor, limit=60.0)
             self._workers[target].wait_ready()
         return self._workers[target].check
 

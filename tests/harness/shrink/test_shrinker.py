@@ -24,7 +24,7 @@ from harness.case import (
 from harness.check.outcome import Evidence, Outcome, Seconds, Signature, Verdict
 from harness.engines.random import Recipe, case_at
 from harness.generators.reachability import require_reachable
-from harness.shrink.passes import PASSES
+from harness.shrink.cases.passes import PASSES
 from harness.shrink.shrinker import HANGS, is_plainer, shrink
 
 ONE = Signature("precopy", "memory", "wrong-bytes", "conv", "SD")

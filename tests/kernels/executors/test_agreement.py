@@ -11,9 +11,9 @@ import pytest
 
 from harness.case import Case, ConvLayout, ConvState, Execution, Runner
 from harness.check.outcome import Evidence, Verdict
-from harness.check.worker_process import WorkerProcess
 from harness.engines.random import Recipe, case_at
 from harness.generators.operations import OperationName
+from harness.kernel_cases.worker import CaseWorker
 from harness.kernels.executors.registry import executor_class
 
 # Mutations whose accesses stay within what kernels may touch: elsewhere a checking executor keeps the damage away.
@@ -34,7 +34,7 @@ class Judgement(NamedTuple):
 
 def judgements(target: str, executor: str, cases: Sequence[Case]) -> Iterator[list[Judgement]]:
     """Of each case, with no checks but the bytes."""
-    with WorkerProcess(target, executor, limit=300.0, checks=()) as worker:
+    with CaseWorker(target, executor, limit=300.0, checks=()) as worker:
         worker.wait_ready()
         for case in cases:
             yield [judgement(verdict) for verdict in worker.check(case).verdicts]
