@@ -20,7 +20,6 @@ import msgspec
 
 from harness.case import Case
 from harness.case.sequence import Abort, Add, Finish, Pause, Reset, Resume, SequenceCase, Step
-from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.scheduling.engine import Engine, ReleaseLacks
 from harness.kernels.targets.vllm.scheduling.loading import module
 from harness.kernels.targets.vllm.scheduling.mamba2_rows import run_as_mamba2
@@ -37,6 +36,7 @@ from harness.oracles.meaning.plan import ForwardRow
 from harness.oracles.meaning.story import Story
 from harness.oracles.meaning.texts import STOP, Text
 from harness.oracles.meaning.violation import EXCEPTION, Violation, ViolationFound
+from harness.refusal import UnknownTarget
 from harness.sequences.byte_device import ByteDevice
 from harness.sequences.controls import Controls
 from harness.sequences.decisions import decisions_of

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from harness.kernels.executors.transfers import Transfers
+from harness.refusal import Refusal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +34,7 @@ class ExecutorCannot(Exception):
     """The executor is unable to run this kernel or case: a skip (`executor-cannot`), never a pass."""
 
 
-class KernelDoesNotCompile(Exception):
+class KernelDoesNotCompile(Refusal):
     """A kernel of the target is no valid Triton: nothing can be said about any case. The message is one line."""
 
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from harness.case import CHECKS
 from harness.kernels.executors.base import Executor
+from harness.refusal import Refusal
 from harness.suggestions import unknown
 
 _CLASSES = {
@@ -19,7 +20,7 @@ _CLASSES = {
 """In the order in which one is chosen when nobody names any: the fastest first."""
 
 
-class UnavailableExecutor(ValueError):
+class UnavailableExecutor(Refusal):
     """An executor that does not exist, or that this machine or process cannot run. Its message is one
     line."""
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from harness.refusal import UnknownTarget as UnknownTarget  # noqa: PLC0414 - most import it from here
+
 if TYPE_CHECKING:
     import torch
 
@@ -23,10 +25,6 @@ if TYPE_CHECKING:
         StagedView,
         StateMove,
     )
-
-
-class UnknownTarget(ValueError):
-    """A target that does not exist or cannot be loaded. Its message is one line a user can act on."""
 
 
 class TargetLacks(Exception):

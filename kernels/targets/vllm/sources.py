@@ -11,9 +11,9 @@ import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.downloading import Announce
 from harness.kernels.targets.releases import Package, release
+from harness.refusal import UnknownTarget
 
 WORKER = "vllm/v1/worker/mamba_utils.py"
 """The fused kernels, their context, and the host code around them."""

@@ -12,11 +12,11 @@ import sys
 from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.scheduling.launches_v1 import replace_launches, require_launches
 from harness.kernels.targets.vllm.scheduling.loading import module
 from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks
 from harness.kernels.targets.vllm.scheduling.standins_v1 import without_pinned_memory
+from harness.refusal import UnknownTarget
 
 if TYPE_CHECKING:
     from harness.kernels.targets.vllm.scheduling.worker_v1_host import HostWorkerV1

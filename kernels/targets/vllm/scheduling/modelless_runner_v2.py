@@ -11,13 +11,13 @@ import functools
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
-from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.scheduling.bare import accepted
 from harness.kernels.targets.vllm.scheduling.launches_v2 import replace_launches, require_launches
 from harness.kernels.targets.vllm.scheduling.loading import module
 from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks
 from harness.kernels.targets.vllm.scheduling.rules_v2 import GPU, rules_v2
 from harness.kernels.targets.vllm.scheduling.standins_v1 import without_pinned_memory
+from harness.refusal import UnknownTarget
 
 if TYPE_CHECKING:
     from harness.kernels.targets.vllm.scheduling.worker_v2_host import HostWorkerV2

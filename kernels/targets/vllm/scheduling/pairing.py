@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.scheduling.terms import term_of
 from harness.oracles.meaning.device import NOBODY
 from harness.oracles.meaning.plan import ForwardRow, PostprocessInput, StepPlan
 from harness.oracles.meaning.violation import HOST_CODE_DIFFERS, Violation, ViolationFound
+from harness.refusal import UnknownTarget
 
 
 class HostCodeLacks(UnknownTarget):

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from harness.kernels.targets.base import UnknownTarget
+from harness.refusal import UnknownTarget
 
 
 class Standin:

@@ -11,7 +11,6 @@ import inspect
 import types
 from typing import Any
 
-from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.scheduling.bare import accepted, parameter_names, source_of
 from harness.kernels.targets.vllm.scheduling.checkpoints import Checkpoints
 from harness.kernels.targets.vllm.scheduling.engine import Engine
@@ -25,6 +24,7 @@ from harness.kernels.targets.vllm.scheduling.standins_v1 import (
     without_pinned_memory,
 )
 from harness.oracles.meaning.plan import ForwardRow, MoveRow, PostprocessInput, StartRow, StepPlan
+from harness.refusal import UnknownTarget
 
 
 def _original(holder: Any, name: str) -> Any:
