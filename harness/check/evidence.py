@@ -13,12 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.case import Case, operation_name
+from harness.case.operations.results import ACCEPTED_OUT
 from harness.check.operations.call import Results
 from harness.check.outcome import Difference, Evidence, Signature
 from harness.check.raised import Owns, said, trail
 from harness.kernels.executors.base import AccessFault
 from harness.memory import Image, MemoryPlan, Place, describe
-from harness.oracles.expected import ACCEPTED_OUT, Expected
+from harness.oracles.expected import Expected
 
 SHOWN_DIFFERENCES = 8
 SHOWN_BYTES = 16

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from harness.accesses import RecordedLaunch
 from harness.case import Case, operation_name
 from harness.check.evidence import EXAMINED_RUNS, OBJECTS, SHOWN_DIFFERENCES
 from harness.check.outcome import Evidence, Signature
 from harness.kernels.executors.base import AccessFault
 from harness.memory import Image, MemoryPlan, describe
-from harness.memory.accesses import RecordedLaunch
 from harness.oracles.races import Race, find_races
 from harness.oracles.undefined import find_undefined
 

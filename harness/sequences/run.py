@@ -20,6 +20,7 @@ import msgspec
 
 from harness.case import Case
 from harness.case.sequence import Abort, Add, Finish, Pause, Reset, Resume, SequenceCase, Step
+from harness.case.step_plan import ForwardRow
 from harness.kernels.targets.vllm.scheduling.engine import Engine, ReleaseLacks
 from harness.kernels.targets.vllm.scheduling.loading import module
 from harness.kernels.targets.vllm.scheduling.mamba2_rows import run_as_mamba2
@@ -32,7 +33,6 @@ from harness.kernels.targets.vllm.scheduling.worker_v2 import WorkerV2
 from harness.kernels.targets.vllm.scheduling.worker_v2_pair import PairedWorkerV2
 from harness.oracles.meaning.device import NOBODY, Device
 from harness.oracles.meaning.meaning import Meaning
-from harness.oracles.meaning.plan import ForwardRow
 from harness.oracles.meaning.story import Story
 from harness.oracles.meaning.texts import STOP, Text
 from harness.oracles.meaning.violation import EXCEPTION, Violation, ViolationFound

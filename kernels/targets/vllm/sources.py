@@ -6,7 +6,6 @@ harness, and a checkout somebody is working on.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,13 +59,6 @@ class SourceTree:
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "not UTF-8 text"
             raise UnknownTarget(f"{self.origin}: cannot read {file}: {reason}") from error
-
-    def revision(self) -> str:
-        """A short checksum of the files under test: two trees with the same one run the same kernels."""
-        digest = hashlib.sha256()
-        for file in (WORKER, LAYERS):
-            digest.update(self.text(file).encode())
-        return digest.hexdigest()[:12]
 
 
 def release_tree(version: str, announce: Announce | None = None) -> SourceTree:

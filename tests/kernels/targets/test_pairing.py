@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from harness.case.step_plan import ForwardRow, PostprocessInput, StartRow, StepPlan
 from harness.kernels.targets.vllm.scheduling.pairing import PairedWorkers
 from harness.kernels.targets.vllm.scheduling.terms import term_of
 from harness.kernels.targets.vllm.scheduling.worker_v1_pair import PairedWorkerV1
-from harness.oracles.meaning.plan import ForwardRow, PostprocessInput, StartRow, StepPlan
 from harness.oracles.meaning.violation import Violation, ViolationFound
 
 ROWS = [

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from harness.case.step_plan import ForwardRow, PostprocessInput, StepPlan
 from harness.kernels.targets.vllm.scheduling.terms import term_of
 from harness.oracles.meaning.device import NOBODY
-from harness.oracles.meaning.plan import ForwardRow, PostprocessInput, StepPlan
 from harness.oracles.meaning.violation import HOST_CODE_DIFFERS, Violation, ViolationFound
 from harness.refusal import UnknownTarget
 
