@@ -26,7 +26,7 @@ from harness.kernels.targets.vllm.scheduling.loading import module
 from harness.kernels.targets.vllm.scheduling.mamba2_rows import run_as_mamba2
 from harness.kernels.targets.vllm.scheduling.modelless_runner_v1 import v1_host_code_refusal
 from harness.kernels.targets.vllm.scheduling.modelless_runner_v2 import host_code_refusal
-from harness.kernels.targets.vllm.scheduling.pairing import PairedWorkers
+from harness.kernels.targets.vllm.scheduling.pairing import HostCodeDiffers, PairedWorkers
 from harness.kernels.targets.vllm.scheduling.worker_v1 import WorkerV1
 from harness.kernels.targets.vllm.scheduling.worker_v1_pair import PairedWorkerV1
 from harness.kernels.targets.vllm.scheduling.worker_v2 import WorkerV2
@@ -45,6 +45,7 @@ from harness.sequences.kernels import Kernels
 from harness.sequences.known import acting
 from harness.sequences.registered import RegisteredEntries
 from harness.sequences.result import RunResult, not_run
+from harness.sequences.verdicts import violation_of
 
 DRAFTERS_OF_ONE_LENGTH = ("mtp", "eagle", "draft_model", "dflash")
 
@@ -128,6 +129,8 @@ class SequenceRun:
                 self._cases.finish()
         except ViolationFound as found:
             violation = found.violation
+        except HostCodeDiffers as differs:
+            violation = violation_of(differs.difference)
         except ReleaseLacks as lacks:
             skipped = str(lacks)
         except UnknownTarget:
