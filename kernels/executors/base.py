@@ -94,6 +94,11 @@ class AccessFault:
     program: tuple[int, int, int]
     lane: int
 
+    @property
+    def where(self) -> str:
+        """What made it, in words."""
+        return f"{self.kernel}, {self.source} line {self.line}, program {self.program}, lane {self.lane}"
+
 
 class Arena(abc.ABC):
     """Device memory that holds one case: `size` bytes, addressed by offset.
