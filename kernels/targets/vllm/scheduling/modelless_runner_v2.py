@@ -12,7 +12,7 @@ from types import SimpleNamespace
 from typing import Any, Protocol
 
 from harness.case.sequence import SequenceConfig
-from harness.kernels.targets.vllm.scheduling.bare import accepted
+from harness.kernels.targets.vllm.bare import accepted
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.launches_v2 import replace_launches, require_launches
 from harness.kernels.targets.vllm.scheduling.loading import module

@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
-from harness.kernels.targets.vllm.scheduling.bare import parameter_names, source_of
+from harness.kernels.targets.vllm.bare import parameter_names, source_of
 from harness.kernels.targets.vllm.scheduling.loading import module
 from harness.refusal import UnknownTarget
 

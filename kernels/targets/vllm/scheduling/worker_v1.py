@@ -12,7 +12,7 @@ import types
 from typing import Any
 
 from harness.case.step_plan import ForwardRow, MoveRow, PostprocessInput, StartRow, StepPlan
-from harness.kernels.targets.vllm.scheduling.bare import accepted, parameter_names, source_of
+from harness.kernels.targets.vllm.bare import accepted, parameter_names, source_of
 from harness.kernels.targets.vllm.scheduling.checkpoints import Checkpoints
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.loading import module

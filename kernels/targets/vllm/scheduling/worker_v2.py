@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from harness.case.step_plan import ForwardRow, MoveRow, PostprocessInput, StartRow, StepPlan
-from harness.kernels.targets.vllm.scheduling.bare import accepted
+from harness.kernels.targets.vllm.bare import accepted
 from harness.kernels.targets.vllm.scheduling.checkpoints import Checkpoints
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.loading import module
