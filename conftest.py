@@ -29,6 +29,7 @@ from harness.case import (
     Operation,
     Precopy,
     PrecopyRow,
+    State,
     TemporalState,
 )
 
@@ -135,6 +136,18 @@ def small_layout(conv_layout: str = "SD", **changes: Any) -> Layout:
     return Layout(**{**fields, **changes})
 
 
+def plain_layout(*states: State, num_blocks: int = 8, **changes: Any) -> Layout:
+    """One group of one layer with these states, blocks as far apart as the first one's stride, tables of 4 x 4."""
+    fields: dict[str, Any] = {
+        "num_spec": 0,
+        "num_blocks": num_blocks,
+        "buffers": (Buffer(size=num_blocks * states[0].block_stride),),
+        "groups": (Group(layers=(Layer(states=states),)),),
+        "table_rows": 4,
+    }
+    return small_layout(**{**fields, **changes})
+
+
 def small_case(
     *program: Operation,
     conv_layout: str = "SD",
@@ -164,6 +177,12 @@ def small_case(
 def make_layout() -> Callable[..., Layout]:
     """`small_layout`."""
     return small_layout
+
+
+@pytest.fixture(scope="session")
+def make_plain_layout() -> Callable[..., Layout]:
+    """`plain_layout`."""
+    return plain_layout
 
 
 @pytest.fixture(scope="session")

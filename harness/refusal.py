@@ -1,5 +1,11 @@
-"""A refusal is an answer that a user can act on: what was asked for cannot be had here (exit status 2)."""
+"""A refusal is what was asked for and cannot be had, on this machine or in this release."""
+
+from __future__ import annotations
 
 
 class Refusal(Exception):
-    """What was asked for cannot be had, on this machine or in this release. Its message is one line."""
+    """Its message is one line that a user can act on; a command that ends with it has exit status 2."""
+
+
+class UnknownTarget(Refusal):
+    """A target that does not exist or cannot be loaded."""

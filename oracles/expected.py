@@ -11,13 +11,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from harness.case import Case
+from harness.case.operations.results import ACCEPTED_OUT
 from harness.memory import ArraySpan, Image, MemoryPlan
 from harness.oracles.conflicts import refuse_conflicts
 from harness.oracles.copies import StateCopy, copy_of_state
 from harness.oracles.decisions import Move
-
-ACCEPTED_OUT = "accepted_out"
-"""The result of a V1 postprocess: accepted counts by batch row."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """A race is two accesses to one byte, at least one of them a store, that nothing orders.
 
-The race oracle reads what one launch did (harness.memory.accesses), in whatever order it happened to run, and applies
+The race oracle reads what one launch did (harness.accesses), in whatever order it happened to run, and applies
 what a GPU promises, which is little:
 
 - two programs of a launch are not ordered at all;
@@ -21,7 +21,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.memory.accesses import Integers, RecordedLaunch
+from harness.accesses import Integers, RecordedLaunch
 
 Between = Literal["programs", "warps"]
 

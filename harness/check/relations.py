@@ -7,41 +7,30 @@ or an exception as well as results that do not correspond.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
 from harness.case import InvalidCase, operation_name
-from harness.check.evidence import OBJECTS, SHOWN_BYTES, SHOWN_DIFFERENCES
+from harness.check.evidence import SHOWN_BYTES, SHOWN_DIFFERENCES, rank, signature_at
 from harness.check.outcome import RELATION, Difference, Evidence, Signature, SkipReason, Status, Verdict
+from harness.check.variants import VariantFailed, VariantRefused
 from harness.kernels.executors.base import ExecutorCannot
 from harness.kernels.targets.base import OutsideContract, TargetLacks
 from harness.memory import describe
 from harness.oracles.relations.base import Mismatch, Relation, ResultMismatch, Run, Undefined, Variant
 from harness.oracles.relations.registry import relation
 
-if TYPE_CHECKING:
-    from harness.check.session import Session
-
 EXAMINED_MISMATCHES = 1000
 
 replace = msgspec.structs.replace
 
-
-class VariantRefused(Exception):
-    """The target declines a variant of a total case, in words of its own: a skip."""
-
-
-class VariantFailed(Exception):
-    """A variant went wrong by itself: what an ordinary check would say of it."""
-
-    def __init__(self, signature: Signature, evidence: Evidence) -> None:
-        super().__init__(evidence.summary)
-        self.signature, self.evidence = signature, evidence
+Execute = Callable[[Variant, Sequence[Run], str], Run]
+"""Runs a variant, after those run earlier, for the relation of that name (harness.check.variants)."""
 
 
-def ask_relations(session: Session, first: Run, names: Sequence[str], most: int | None) -> tuple[Verdict, ...]:
+def ask_relations(execute: Execute, first: Run, names: Sequence[str], most: int | None) -> tuple[Verdict, ...]:
     """Ask relations in turn, until one is violated or `most` of them said something (None: all are asked).
 
     Raises HarnessError if an exception in a variant is not the target's, and whatever else is no verdict.
@@ -49,7 +38,7 @@ def ask_relations(session: Session, first: Run, names: Sequence[str], most: int 
     verdicts: list[Verdict] = []
     answers = 0
     for name in names:
-        verdict = _Asking(session, first, relation(name)).verdict()
+        verdict = _Asking(execute, first, relation(name)).verdict()
         verdicts.append(verdict)
         answers += verdict.status != "skip"
         if verdict.status == "fail" or answers == most:
@@ -60,8 +49,8 @@ def ask_relations(session: Session, first: Run, names: Sequence[str], most: int 
 class _Asking:
     """One relation and one case."""
 
-    def __init__(self, session: Session, first: Run, asked: Relation) -> None:
-        self._session = session
+    def __init__(self, execute: Execute, first: Run, asked: Relation) -> None:
+        self._execute = execute
         self._first = first
         self._asked = asked
         self._variants: Sequence[Variant] = ()
@@ -73,7 +62,7 @@ class _Asking:
                 raise Undefined("an operation of the program has to fail")
             self._variants = self._asked.variants(self._first)
             for variant in self._variants:
-                self._others.append(self._session.execute(variant, self._others, self._asked.name))
+                self._others.append(self._execute(variant, self._others, self._asked.name))
         except (Undefined, InvalidCase) as error:  # InvalidCase: a variant needs more memory than a case may
             return self._skip("relation-undefined", error)
         except TargetLacks as error:
@@ -114,16 +103,10 @@ class _Asking:
         runs = [mismatch for mismatch in mismatches if isinstance(mismatch, Mismatch)]
         if not runs:
             return self._result_evidence([item for item in mismatches if isinstance(item, ResultMismatch)])
-        case = self._first.case
         told = sorted(((self._difference(mismatch), mismatch) for mismatch in runs), key=_gravest)
         difference, gravest = told[0]
-        signature = Signature(
-            operation=operation_name(case.program[gravest.step]),
-            oracle=RELATION + self._asked.name,
-            violation="differs",
-            object=difference.object,
-            conv_layout=case.layout.conv_layout if difference.object == "conv" else "-",
-        )
+        oracle = RELATION + self._asked.name
+        signature = signature_at(self._first.case, gravest.step, oracle, "differs", difference.object)
         summary = (
             f"{difference.place} holds {difference.expected} in the first run and {difference.found}"
             f" in the other{self._which(gravest.variant)}"
@@ -133,8 +116,8 @@ class _Asking:
 
     def _result_evidence(self, results: Sequence[ResultMismatch]) -> tuple[Signature, Evidence]:
         first = results[0]
-        operation = operation_name(self._first.case.program[first.step])
-        signature = Signature(operation, RELATION + self._asked.name, "result-differs", first.name, "-")
+        oracle = RELATION + self._asked.name
+        signature = signature_at(self._first.case, first.step, oracle, "result-differs", first.name)
         told = [
             f"{result.name}[{result.entry}] is {result.value} in the first run and {result.variant_value} in the "
             f"other{self._which(result.variant)}"
@@ -163,5 +146,4 @@ class _Asking:
 
 def _gravest(told: tuple[Difference, Mismatch]) -> tuple[int, int, int]:
     difference, mismatch = told
-    kind = difference.object
-    return (mismatch.step, OBJECTS.index(kind) if kind in OBJECTS else len(OBJECTS), difference.offset)
+    return (mismatch.step, rank(difference.object), difference.offset)

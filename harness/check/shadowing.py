@@ -10,9 +10,7 @@ from __future__ import annotations
 
 from harness.case import Case
 from harness.check.host_copies import HostCopies
-from harness.check.outcome import Evidence, Signature
 from harness.check.private_memory import PrivateMemory
-from harness.check.sight import undefined_evidence
 from harness.kernels.executors.base import Arena
 from harness.kernels.executors.host_memory import HostArena
 from harness.memory import Image, MemoryPlan, define_arrays, initial_shadow
@@ -24,7 +22,7 @@ class Shadowing:
     """The shadows of one case, as memory holds them. `arena` is the executor's memory for them."""
 
     def __init__(self, case: Case, plan: MemoryPlan, arena: Arena) -> None:
-        self._case, self._plan, self._arena = case, plan, arena
+        self._plan, self._arena = plan, arena
         self._shadow = initial_shadow(case, plan)
         arena.write_all(plan.covered, self._shadow.data)
 
@@ -69,12 +67,10 @@ class Shadowing:
         self._arena.write_all(self._plan.covered, after.data)
         self._shadow = after
 
-    def end(
-        self, index: int, before: Image, expected: Expected, private: PrivateMemory
-    ) -> tuple[Signature, Evidence] | None:
-        """An operation has run on memory that held `before`: what is undefined where it must not be."""
+    def end(self, before: Image, expected: Expected, private: PrivateMemory) -> tuple[Image, Image]:
+        """An operation has run on memory that held `before`: what is undefined, by the oracle's trace and as it is."""
         private.handed_out.define(self._arena)
         traced = trace(before, self._shadow, expected)
         found = Image.of(self._plan.covered, self._arena.read_all(self._plan.covered))
         self._shadow = found
-        return undefined_evidence(self._case, self._plan, index, traced, found)
+        return traced, found

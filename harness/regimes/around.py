@@ -22,7 +22,7 @@ from harness.case import (
     ScatterAccepted,
     Stage,
 )
-from harness.facts import Facts
+from harness.regimes.facts import Facts
 from harness.regimes.registry import Predicate, add_of_operation
 
 # Parts of predicates.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.facts import Facts, Move
 from harness.regimes.copies import differ
+from harness.regimes.facts import Facts, Move
 from harness.regimes.registry import add
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.case import ConvState
-from harness.facts import Copy
+from harness.regimes.facts import Copy
 
 
 def is_temporal(copy: Copy) -> bool:

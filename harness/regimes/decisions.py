@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.case import FRESH, Postprocess, PostprocessRow, Precopy
-from harness.facts import Facts
+from harness.regimes.facts import Facts
 from harness.regimes.registry import add
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from harness.case import ConvState, State
-from harness.facts import Copy, Facts, is_within_block
 from harness.regimes.copies import is_temporal, origin
+from harness.regimes.facts import Copy, Facts, is_within_block
 from harness.regimes.registry import add, add_of_layout
 
 

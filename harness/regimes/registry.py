@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness.case import Case, Operation
-from harness.facts import Facts
+from harness.regimes.facts import Facts
 
 Predicate = Callable[[Facts], bool]
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NoReturn, TypeVar
 import numpy as np
 
 from harness.case.sequence import SequenceConfig
+from harness.case.step_plan import MoveRow, PostprocessInput, StepPlan
 from harness.check.layout_tensors import layout_tensors
 from harness.check.private_memory import PrivateMemory
 from harness.check.raised import compile_failure, is_targets, said
@@ -24,7 +25,6 @@ from harness.kernels.targets.vllm.scheduling.engine import ReleaseLacks
 from harness.memory import plan_layout, poison_bytes, stale_numbers
 from harness.oracles.meaning.device import NOBODY
 from harness.oracles.meaning.meaning import Meaning
-from harness.oracles.meaning.plan import MoveRow, PostprocessInput, StepPlan
 from harness.oracles.meaning.violation import Violation, ViolationFound
 from harness.sequences.arguments import Arguments
 from harness.sequences.byte_layout import LAYERS, TOKEN_BYTES, blocks_outermost, byte_layout, page_bytes, window_of

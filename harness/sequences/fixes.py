@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from harness.kernels.targets.vllm.scheduling.bare import source_of
+from harness.kernels.targets.vllm.bare import source_of
 from harness.kernels.targets.vllm.scheduling.rewriting import rewritten
 
 

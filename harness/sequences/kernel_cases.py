@@ -30,7 +30,7 @@ from harness.case import (
 )
 from harness.case.case import FREE
 from harness.case.sequence import SequenceConfig
-from harness.oracles.meaning.plan import PostprocessInput, StepPlan
+from harness.case.step_plan import PostprocessInput, StepPlan
 from harness.sequences.byte_layout import byte_layout
 
 MOST_OPERATIONS = 64 - 7

@@ -20,23 +20,23 @@ import msgspec
 
 from harness.case import Case
 from harness.case.sequence import Abort, Add, Finish, Pause, Reset, Resume, SequenceCase, Step
-from harness.kernels.targets.base import UnknownTarget
+from harness.case.step_plan import ForwardRow
 from harness.kernels.targets.vllm.scheduling.engine import Engine, ReleaseLacks
 from harness.kernels.targets.vllm.scheduling.loading import module
 from harness.kernels.targets.vllm.scheduling.mamba2_rows import run_as_mamba2
 from harness.kernels.targets.vllm.scheduling.modelless_runner_v1 import v1_host_code_refusal
 from harness.kernels.targets.vllm.scheduling.modelless_runner_v2 import host_code_refusal
-from harness.kernels.targets.vllm.scheduling.pairing import PairedWorkers
+from harness.kernels.targets.vllm.scheduling.pairing import HostCodeDiffers, PairedWorkers
 from harness.kernels.targets.vllm.scheduling.worker_v1 import WorkerV1
 from harness.kernels.targets.vllm.scheduling.worker_v1_pair import PairedWorkerV1
 from harness.kernels.targets.vllm.scheduling.worker_v2 import WorkerV2
 from harness.kernels.targets.vllm.scheduling.worker_v2_pair import PairedWorkerV2
 from harness.oracles.meaning.device import NOBODY, Device
 from harness.oracles.meaning.meaning import Meaning
-from harness.oracles.meaning.plan import ForwardRow
 from harness.oracles.meaning.story import Story
 from harness.oracles.meaning.texts import STOP, Text
 from harness.oracles.meaning.violation import EXCEPTION, Violation, ViolationFound
+from harness.refusal import UnknownTarget
 from harness.sequences.byte_device import ByteDevice
 from harness.sequences.controls import Controls
 from harness.sequences.decisions import decisions_of
@@ -45,6 +45,7 @@ from harness.sequences.kernels import Kernels
 from harness.sequences.known import acting
 from harness.sequences.registered import RegisteredEntries
 from harness.sequences.result import RunResult, not_run
+from harness.sequences.verdicts import violation_of
 
 DRAFTERS_OF_ONE_LENGTH = ("mtp", "eagle", "draft_model", "dflash")
 
@@ -128,6 +129,8 @@ class SequenceRun:
                 self._cases.finish()
         except ViolationFound as found:
             violation = found.violation
+        except HostCodeDiffers as differs:
+            violation = violation_of(differs.difference)
         except ReleaseLacks as lacks:
             skipped = str(lacks)
         except UnknownTarget:

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
-    from harness.case import Check
-    from harness.memory.accesses import RecordedLaunch
+    from harness.accesses import RecordedLaunch
 
 
 class DeviceFault(Exception):
@@ -94,6 +93,11 @@ class AccessFault:
     line: int
     program: tuple[int, int, int]
     lane: int
+
+    @property
+    def where(self) -> str:
+        """What made it, in words."""
+        return f"{self.kernel}, {self.source} line {self.line}, program {self.program}, lane {self.lane}"
 
 
 class Arena(abc.ABC):
@@ -167,6 +171,14 @@ class Executor(abc.ABC):
         return Transfers()
 
     @classmethod
+    def create(cls, checks: Collection[str] | None = None) -> Executor:
+        """A new one that watches at most `checks` (None: all that it can).
+
+        Raises RuntimeError if it cannot run here.
+        """
+        return cls()
+
+    @classmethod
     @abc.abstractmethod
     def unavailable(cls) -> str | None:
         """Why this machine cannot run it, in one sentence; None if it can."""
@@ -187,7 +199,7 @@ class Executor(abc.ABC):
         """Have kernels and host code see addresses of `arena` with the highest bit set, or not; tensors made before
         keep what they say."""
 
-    def watch(self, checks: Collection[Check]) -> None:  # noqa: B027 - most executors watch nothing
+    def watch(self, checks: Collection[str]) -> None:  # noqa: B027 - most executors watch nothing
         """Choose what to watch from here on, among what the executor was made to watch."""
 
     def is_device_fault(self, error: BaseException) -> bool:

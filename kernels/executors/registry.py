@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Sequence
+from collections.abc import Collection
 
-from harness.case import CHECKS
 from harness.kernels.executors.base import Executor
 from harness.refusal import Refusal
 from harness.suggestions import unknown
@@ -20,7 +19,7 @@ _CLASSES = {
 """In the order in which one is chosen when nobody names any: the fastest first."""
 
 
-class UnavailableExecutor(Refusal, ValueError):
+class UnavailableExecutor(Refusal):
     """An executor that does not exist, or that this machine or process cannot run. Its message is one
     line."""
 
@@ -39,8 +38,8 @@ def executor_class(name: str) -> type[Executor]:
     return found
 
 
-def create_executor(name: str, checks: Sequence[str] = CHECKS) -> Executor:
-    """A new executor that watches at most `checks`; those that cannot watch anything, do not.
+def create_executor(name: str, checks: Collection[str] | None = None) -> Executor:
+    """A new executor that watches at most `checks` (None: all that it can); those that cannot watch anything, do not.
 
     Raises UnavailableExecutor, with the reason, if it cannot run here.
     """
@@ -48,12 +47,8 @@ def create_executor(name: str, checks: Sequence[str] = CHECKS) -> Executor:
     reason = found.unavailable()
     if reason is not None:
         raise UnavailableExecutor(f"executor {name} is not available: {reason}")
-    if name == "native":
-        return found(  # type: ignore[call-arg]
-            checks="memory" in checks, undefined="undefined" in checks, races="races" in checks
-        )
     try:
-        return found()
+        return found.create(checks)
     except RuntimeError as error:
         raise UnavailableExecutor(f"executor {name} is not available: {str(error).splitlines()[0]}") from error
 

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.kernels.targets.base import UnknownTarget
+from harness.refusal import UnknownTarget
 
 
 class MutationMismatch(UnknownTarget):

@@ -41,7 +41,7 @@ from harness.kernels.mutations import (
     wrong_group,
 )
 from harness.kernels.mutations.mutation import Mutation
-from harness.kernels.targets.base import UnknownTarget
+from harness.refusal import UnknownTarget
 from harness.suggestions import unknown
 
 ENTRY_POINTS = "mamba_migration_harness.mutations"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.refusal import Refusal
+from harness.refusal import UnknownTarget as UnknownTarget  # noqa: PLC0414 - most import it from here
 
 if TYPE_CHECKING:
     import torch
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
         StagedView,
         StateMove,
     )
-
-
-class UnknownTarget(Refusal, ValueError):
-    """A target that does not exist or cannot be loaded. Its message is one line a user can act on."""
 
 
 class TargetLacks(Exception):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from harness.kernels.cache_directory import cache_directory
-from harness.kernels.targets.base import UnknownTarget
+from harness.refusal import UnknownTarget
 
 # Only Python files are kept, so the wheel of any platform will do. Naming one makes the answer the same on every
 # host, also on those for which the package has no wheel.

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 
 from harness.kernels.mutations.mutation import Mutation
 from harness.kernels.mutations.registry import split_target
-from harness.kernels.targets.base import Target, UnknownTarget
+from harness.kernels.targets.base import Target
 from harness.kernels.targets.downloading import Announce
 from harness.kernels.targets.family import KnownTarget, TargetFamily
 from harness.kernels.targets.vllm.family import VllmFamily
+from harness.refusal import UnknownTarget
 from harness.suggestions import suggest
 
 if TYPE_CHECKING:

@@ -24,8 +24,8 @@ import filelock
 import msgspec
 
 from harness.kernels.cache_directory import cache_directory
-from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.downloading import Announce, disk_is_full, download_wheel
+from harness.refusal import UnknownTarget
 
 OFFLINE_VARIABLE = "HARNESS_OFFLINE"
 """Environment variable: anything but empty or `0` forbids downloads. Releases already cached still work."""

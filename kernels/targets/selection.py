@@ -12,9 +12,9 @@ import re
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
-from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.registry import parse
 from harness.kernels.targets.vllm.family import RELEASES
+from harness.refusal import UnknownTarget
 
 _RANGE = re.compile(r"vllm\s*(?P<range>(?:[<>!~]=?|==[^,]*\*).*)", re.DOTALL)
 _EXACT = re.compile(r"vllm\s*===?\s*(?P<version>[^,<>=!~*]+)")

@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import groupby
 from typing import NamedTuple, NoReturn
 
+from harness.case.step_plan import ForwardRow, MoveRow, PostprocessInput, StepPlan, Table
 from harness.oracles.meaning.device import NOBODY, Device, Writer
-from harness.oracles.meaning.plan import ForwardRow, MoveRow, PostprocessInput, StepPlan, Table
 from harness.oracles.meaning.texts import UNDEFINED, Fingerprint, Text
 from harness.oracles.meaning.violation import Violation, ViolationFound
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from harness.oracles.meaning.plan import ForwardRow, MoveRow, StepPlan, Table
+from harness.case.step_plan import ForwardRow, MoveRow, StepPlan, Table
 from harness.oracles.meaning.violation import Violation
 
 STEPS = 4

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from harness.case import AlignedIndices, Case, InvalidCase
+from harness.case.operations.results import ALIGNED_INDICES
 from harness.memory import Image, MemoryPlan
 from harness.oracles.expected import Expected
-
-ALIGNED_INDICES = "aligned_indices"
-"""The target's buffer, `[groups, table_rows, 1 + num_spec]`, one entry after the other."""
 
 
 def expect_aligned_indices(case: Case, plan: MemoryPlan, index: int, before: Image) -> Expected:

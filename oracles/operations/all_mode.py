@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from harness.case import FRESH, AllMode, Case
+from harness.case.operations.results import COLUMNS, NO_COLUMN, PREVIOUS_COLUMN
 from harness.memory import Image, MemoryPlan
 from harness.oracles.expected import Expected
-from harness.oracles.operations.preprocess import COLUMNS, NO_COLUMN
 from harness.oracles.operations.stage import both_sides
-
-PREVIOUS_COLUMN = "previous_column"
 
 
 def expect_all_mode(case: Case, plan: MemoryPlan, index: int, before: Image) -> Expected:

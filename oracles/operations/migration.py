@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.case import Case, Postprocess, Precopy
+from harness.case.operations.results import ACCEPTED_OUT
 from harness.memory import Image, MemoryPlan
 from harness.oracles.decisions import Move, decide
-from harness.oracles.expected import ACCEPTED_OUT, Expected, move_states, write_entries
+from harness.oracles.expected import Expected, move_states, write_entries
 
 
 def expect_precopy(case: Case, plan: MemoryPlan, index: int, before: Image) -> Expected:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from harness.case import Case, PostprocessEntry
+from harness.case.operations.results import ACCEPTED_ON_HOST, ACCEPTED_OUT, STAGED
 from harness.memory import Image, MemoryPlan
 from harness.oracles.decisions import decide_postprocess
-from harness.oracles.expected import ACCEPTED_OUT, Expected, move_states
-from harness.oracles.operations.stage import STAGED, both_sides
-
-ACCEPTED_ON_HOST = "accepted on the host"
-"""The runner's counts on the host, where the next step's preprocess reads them."""
+from harness.oracles.expected import Expected, move_states
+from harness.oracles.operations.stage import both_sides
 
 
 def expect_postprocess_entry(case: Case, plan: MemoryPlan, index: int, before: Image) -> Expected:

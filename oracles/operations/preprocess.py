@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 from harness.case import FRESH, Case, InvalidCase, Preprocess
+from harness.case.operations.results import ACCEPTED_ON_HOST, COLUMNS, NO_COLUMN
 from harness.memory import Image, MemoryPlan
 from harness.oracles.decisions import Move
 from harness.oracles.expected import Expected, move_states
-from harness.oracles.operations.postprocess_entry import ACCEPTED_ON_HOST
 from harness.oracles.operations.scalar_copy import move_by_list
 from harness.oracles.operations.stage import both_sides
-
-COLUMNS = "columns"
-"""The column that the runner remembers for each request, batch rows first, then the absent ones."""
-NO_COLUMN = -2
 
 
 def expect_preprocess(case: Case, plan: MemoryPlan, index: int, before: Image) -> Expected:

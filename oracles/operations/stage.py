@@ -5,21 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.case import Case, Stage
+from harness.case.operations.results import DEVICE, HOST, STAGED, request_name, staged_name
 from harness.memory import Image, MemoryPlan
 from harness.oracles.expected import Expected
-
-HOST, DEVICE = "host", "device"
-STAGED = ("state_column", "scheduled", "computed", "draft")
-
-
-def request_name(row: int) -> str:
-    """What the runner calls the request in batch row `row`."""
-    return f"request-{row}"
-
-
-def staged_name(side: str, name: str) -> str:
-    """The result that a staged view (HOST) or its copy (DEVICE) is."""
-    return f"{side} {name}"
 
 
 def both_sides(values: Mapping[str, Mapping[int, int]]) -> dict[str, Mapping[int, int]]:

@@ -18,9 +18,9 @@ from typing import ClassVar
 import numpy as np
 
 from harness.case import Case, Operation, Postprocess, PostprocessEntry, operation_name
+from harness.case.operations.results import ACCEPTED_ON_HOST, ACCEPTED_OUT
 from harness.memory import Image, MemoryPlan
-from harness.oracles.expected import ACCEPTED_OUT, Expected
-from harness.oracles.operations.postprocess_entry import ACCEPTED_ON_HOST
+from harness.oracles.expected import Expected
 
 
 class Undefined(Exception):

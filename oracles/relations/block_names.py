@@ -27,8 +27,8 @@ from harness.case import (
     Stage,
     state_extent,
 )
+from harness.case.operations.results import ALIGNED_INDICES
 from harness.memory import Image, MemoryPlan
-from harness.oracles.operations.aligned_indices import ALIGNED_INDICES
 from harness.oracles.relations.base import (
     Comparison,
     Mismatch,

@@ -10,9 +10,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from harness.case import FRESH, ConvState, Layout, Operation, Precopy, Preprocess, ScalarCopy
+from harness.case.operations.results import ACCEPTED_ON_HOST, COLUMNS
 from harness.oracles.copies import StateCopy
-from harness.oracles.operations.postprocess_entry import ACCEPTED_ON_HOST
-from harness.oracles.operations.preprocess import COLUMNS
 from harness.oracles.relations.base import (
     Comparison,
     Mismatch,

@@ -11,18 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.case import (
-    Buffer,
     Case,
-    Contents,
     ConvState,
-    Group,
     InvalidCase,
-    Layer,
     Layout,
     Postprocess,
     PostprocessRow,
     Precopy,
     PrecopyRow,
+    State,
     TemporalState,
 )
 from harness.memory import Image, MemoryPlan, initial_image, plan_memory
@@ -185,24 +182,19 @@ def test_later_operations_see_what_earlier_ones_left(make_case: Callable[..., Ca
 # Conflicts. One group with one state of 8 bytes in blocks 1 .. 7 of 16 bytes: tables are written row by row.
 
 
-def conflict_case(operation: Precopy, *rows: tuple[int, ...], extent: int = 8, stride: int = 16) -> Case:
-    state = TemporalState(item_size=1, shape=(extent,), buffer=0, offset=0, block_stride=stride)
-    layout = Layout(
-        conv_layout="SD",
-        block_size=4,
-        num_spec=0,
-        num_blocks=8,
-        buffers=(Buffer(size=8 * stride),),
-        groups=(Group(layers=(Layer(states=(state,)),)),),
-        table_rows=4,
-        table_columns=4,
-    )
-    return Case(
-        domain="total",
-        layout=layout,
-        contents=Contents(payload_seed=0, tables=(rows,), owners=(-1, 0, 0, 0, 0, 0, 0, 0)),
-        program=(operation,),
-    )
+ConflictCase = Callable[..., Case]
+
+
+@pytest.fixture(scope="session")
+def conflict_case(make_case: Callable[..., Case], make_plain_layout: Callable[..., Layout]) -> ConflictCase:
+    """Rows of one table over eight blocks of 16 bytes, which hold one state of `extent` bytes, or `state`."""
+
+    def make(operation: Precopy, *rows: tuple[int, ...], extent: int = 8, state: State | None = None) -> Case:
+        temporal = TemporalState(item_size=1, shape=(extent,), buffer=0, offset=0, block_stride=16)
+        layout = make_plain_layout(state or temporal, num_spec=2 if state else 0)
+        return make_case(operation, layout=layout, tables=(rows,), owners=(-1, 0, 0, 0, 0, 0, 0, 0), payload_seed=0)
+
+    return make
 
 
 MOVES = [(0, 1, 0)] * 4
@@ -222,14 +214,16 @@ MOVES = [(0, 1, 0)] * 4
         ((0, 1), (1, 0)),
     ],
 )
-def test_a_byte_that_one_program_writes_and_another_uses_is_refused(rows: tuple[tuple[int, int], ...]) -> None:
+def test_a_byte_that_one_program_writes_and_another_uses_is_refused(
+    rows: tuple[tuple[int, int], ...], conflict_case: ConflictCase
+) -> None:
     for order in set(itertools.permutations(rows)):
         with pytest.raises(InvalidCase, match="one copy writes bytes that another one uses") as caught:
             expected(conflict_case(precopy(*MOVES[: len(rows)]), *order))
         assert "\n" not in str(caught.value)
 
 
-def test_the_refusal_names_both_rows() -> None:
+def test_the_refusal_names_both_rows(conflict_case: ConflictCase) -> None:
     case = conflict_case(precopy(*MOVES), (1, 2), (3, 4), (5, 6), (7, 2))
     with pytest.raises(InvalidCase, match=r"^batch rows 0 and 3:"):
         expected(case)
@@ -245,14 +239,16 @@ def test_the_refusal_names_both_rows() -> None:
         ((0, 1), (0, 2)),  # the null block as a shared source
     ],
 )
-def test_shared_sources_and_own_overlap_are_allowed(rows: tuple[tuple[int, int], ...]) -> None:
+def test_shared_sources_and_own_overlap_are_allowed(
+    rows: tuple[tuple[int, int], ...], conflict_case: ConflictCase
+) -> None:
     for order in set(itertools.permutations(rows)):
         _, _, result = expected(conflict_case(precopy(*MOVES[: len(rows)]), *order))
         assert len(result.copies) == len(rows)
 
 
-@given(st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=4))
-def test_the_refusal_is_that_of_every_pair(rows: list[tuple[int, int]]) -> None:
+@given(rows=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=4))
+def test_the_refusal_is_that_of_every_pair(conflict_case: ConflictCase, rows: list[tuple[int, int]]) -> None:
     conflict = any(one[1] in other for (i, one), (j, other) in itertools.product(enumerate(rows), repeat=2) if i != j)
     case = conflict_case(precopy(*MOVES[: len(rows)]), *rows)
     if conflict:
@@ -262,7 +258,7 @@ def test_the_refusal_is_that_of_every_pair(rows: list[tuple[int, int]]) -> None:
         assert len(expected(case)[2].copies) == len(rows)
 
 
-def test_neighbours_that_touch_are_no_conflict() -> None:
+def test_neighbours_that_touch_are_no_conflict(conflict_case: ConflictCase) -> None:
     """Blocks without gaps: the end of one copy is the beginning of another."""
     _, _, result = expected(conflict_case(precopy((0, 1, 0), (0, 1, 0)), (1, 2), (4, 3), extent=16))
     assert len(result.copies) == 2
@@ -279,26 +275,12 @@ def test_states_side_by_side_in_a_page_do_not_conflict(make_case: Callable[..., 
 
 
 @pytest.mark.parametrize(("second", "refused"), [((2, 3), True), ((4, 3), False)])
-def test_conflicts_are_looked_for_in_biased_windows(second: tuple[int, int], refused: bool) -> None:
+def test_conflicts_are_looked_for_in_biased_windows(
+    second: tuple[int, int], refused: bool, conflict_case: ConflictCase
+) -> None:
     """A shift within a block and another request that reads, or does not read, that block."""
     state = ConvState(item_size=1, window=4, dim=2, buffer=0, offset=0, block_stride=8)
-    base = conflict_case(precopy(), ())
-    layout = Layout(
-        conv_layout="SD",
-        block_size=4,
-        num_spec=2,
-        num_blocks=8,
-        buffers=(Buffer(size=64),),
-        groups=(Group(layers=(Layer(states=(state,)),)),),
-        table_rows=4,
-        table_columns=4,
-    )
-    case = Case(
-        domain="total",
-        layout=layout,
-        contents=Contents(payload_seed=0, tables=(((2, 2), second),), owners=base.contents.owners),
-        program=(precopy((0, 1, 2), (0, 1, 0)),),
-    )
+    case = conflict_case(precopy((0, 1, 2), (0, 1, 0)), (2, 2), second, state=state)
     if refused:
         with pytest.raises(InvalidCase, match="batch rows 0 and 1"):
             expected(case)

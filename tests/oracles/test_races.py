@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.memory.accesses import AccessSource, RecordedLaunch, Threads
+from harness.accesses import AccessSource, RecordedLaunch, Threads
 from harness.oracles.races import find_races
 
 WARPS = np.repeat(np.arange(4, dtype=np.uint8), 32)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from harness.case import Case
+from harness.case.operations.results import ALIGNED_INDICES
 from harness.check.operations.call import Before, Call, Results, Tensors, as_numbers
 from harness.kernels.targets.arguments import AlignedIndicesArrays
 from harness.kernels.targets.base import Bound
 from harness.memory import stale_numbers
-from harness.oracles.operations.aligned_indices import ALIGNED_INDICES
 
 
 class AlignedIndicesCall(Call):

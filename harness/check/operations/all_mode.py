@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 
 from harness.case import AllMode, Case
+from harness.case.operations.results import COLUMNS, DEVICE, HOST, PREVIOUS_COLUMN, request_name, staged_name
 from harness.check.operations.call import Before, Call, Results, Tensors, as_numbers
 from harness.check.operations.host import make_batch, remembered_columns, with_absent
 from harness.kernels.targets.arguments import HostRequest
 from harness.kernels.targets.base import Bound
 from harness.memory import stale_numbers
-from harness.oracles.operations.all_mode import PREVIOUS_COLUMN
-from harness.oracles.operations.preprocess import COLUMNS
-from harness.oracles.operations.stage import DEVICE, HOST, request_name, staged_name
 
 
 class AllModeCall(Call):

@@ -9,13 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.case import AbsentRequest, Case
+from harness.case.operations.results import ACCEPTED_ON_HOST, DEVICE, HOST, NO_COLUMN, request_name, staged_name
 from harness.check.operations.call import Before, Results, as_numbers
 from harness.kernels.targets.arguments import HostBatch, HostRequest
 from harness.kernels.targets.base import Bound
 from harness.memory import stale_numbers
-from harness.oracles.operations.postprocess_entry import ACCEPTED_ON_HOST
-from harness.oracles.operations.preprocess import NO_COLUMN
-from harness.oracles.operations.stage import DEVICE, HOST, request_name, staged_name
 
 
 def table_rows(case: Case, before: Before, slot: int) -> list[list[int]]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from harness.case import Case, Postprocess, Precopy
+from harness.case.operations.results import ACCEPTED_OUT
 from harness.check.operations.call import Call, Results, Tensors, as_numbers
 from harness.kernels.targets.base import Bound, PostprocessArrays, PrecopyArrays
-from harness.oracles.expected import ACCEPTED_OUT
 
 
 class PostprocessCall(Call):

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from harness.case import Case, PostprocessEntry
+from harness.case.operations.results import ACCEPTED_OUT, request_name
 from harness.check.operations.call import Before, Call, Results, Tensors, as_numbers
 from harness.check.operations.host import accepted_results, fill_staged, make_batch, staged_results
 from harness.kernels.targets.arguments import HostRequest
 from harness.kernels.targets.base import Bound
-from harness.oracles.expected import ACCEPTED_OUT
-from harness.oracles.operations.stage import request_name
 
 
 class PostprocessEntryCall(Call):

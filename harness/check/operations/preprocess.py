@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.case import Case, Preprocess
+from harness.case.operations.results import COLUMNS, request_name
 from harness.check.operations.call import Before, Call, Results, Tensors
 from harness.check.operations.host import (
     accepted_results,
@@ -17,8 +18,6 @@ from harness.check.operations.host import (
 )
 from harness.kernels.targets.arguments import HostRequest
 from harness.kernels.targets.base import Bound
-from harness.oracles.operations.preprocess import COLUMNS
-from harness.oracles.operations.stage import request_name
 
 
 class PreprocessCall(Call):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from harness.case import Case, ScalarCopy
+from harness.case.operations.results import request_name
 from harness.check.operations.call import Before, Call, Tensors
 from harness.check.operations.host import make_batch, table_rows
 from harness.kernels.targets.arguments import HostRequest, StateMove
 from harness.kernels.targets.base import Bound
 from harness.oracles.decisions import decide_precopy
-from harness.oracles.operations.stage import request_name
 
 
 class ScalarCopyCall(Call):

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from harness.case import Case, Stage
+from harness.case.operations.results import request_name
 from harness.check.operations.call import Before, Call, Results, Tensors
 from harness.check.operations.host import fill_staged, make_batch, staged_results
 from harness.kernels.targets.arguments import HostRequest
 from harness.kernels.targets.base import Bound
-from harness.oracles.operations.stage import request_name
 
 WAITING = 2**23
 """Numbers of requests that wait: nothing like any in the batch."""

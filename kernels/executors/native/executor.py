@@ -32,12 +32,11 @@ from harness.kernels.executors.host_memory import HostArena
 from harness.kernels.executors.native.program_order import check_order, program_ids
 
 if TYPE_CHECKING:
-    from harness.case import Check
+    from harness.accesses import RecordedLaunch
     from harness.kernels.executors.native.emit import EmitOptions
     from harness.kernels.executors.native.kernel import NativeKernel
     from harness.kernels.executors.native.source_lines import SourceLine
     from harness.kernels.executors.native.variant import Variant
-    from harness.memory.accesses import RecordedLaunch
 
 VARIANT_LIMIT = 512
 """Variants kept in memory. When there are more, all are dropped; those still used come back from the disk cache."""
@@ -94,6 +93,12 @@ class NativeExecutor(Executor):
         self._lock = threading.Lock()
 
     @classmethod
+    def create(cls, checks: Collection[str] | None = None) -> NativeExecutor:
+        if checks is None:
+            return cls(undefined=True, races=True)
+        return cls(checks="memory" in checks, undefined="undefined" in checks, races="races" in checks)
+
+    @classmethod
     def unavailable(cls) -> str | None:
         if sys.byteorder != "little" or struct.calcsize("P") != 8:
             return "the native executor needs a little-endian 64-bit processor"
@@ -118,7 +123,7 @@ class NativeExecutor(Executor):
         assert isinstance(arena, HostArena)
         arena.raise_addresses(raised)
 
-    def watch(self, checks: Collection[Check]) -> None:
+    def watch(self, checks: Collection[str]) -> None:
         most = self._most
         memory = most.checks and "memory" in checks
         self.options = replace(

@@ -7,18 +7,16 @@ constants, an integer's type comes from its annotation or its size.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
 
 import torch
 from triton.runtime.jit import JITFunction
 
 from harness.kernels.executors.base import ExecutorCannot
+from harness.kernels.executors.native.emit import EmitOptions
 from harness.kernels.executors.native.frontend import launch_options
 from harness.kernels.executors.native.variant import Variant
-
-if TYPE_CHECKING:
-    from harness.kernels.executors.native.executor import NativeExecutor
 
 _DTYPES = {
     torch.bool: "i1",
@@ -49,12 +47,25 @@ _GRID_LIMITS = ((1 << 31) - 1, 65535, 65535)
 Binder = Callable[..., tuple[tuple[Any, ...], tuple[Any, ...], dict[str, Any]]]
 
 
+class Launcher(Protocol):
+    """What a kernel needs of the executor that it belongs to."""
+
+    def compiled_in(self, num_warps: int) -> EmitOptions:
+        """What is compiled into variants with so many warps from here on. Raises ExecutorCannot for too many warps."""
+
+    def load(self, kernel: Any, signature: Mapping[str, str], constants: Mapping[str, Any], num_warps: int) -> Variant:
+        """Compile a variant of a kernel, or find it in the cache."""
+
+    def launch(self, variant: Variant, grid: tuple[int, int, int], arguments: list[int]) -> None:
+        """Run a variant over a grid."""
+
+
 class NativeKernel(JITFunction[Any]):  # type: ignore[misc]
     """A Triton kernel or device function. `variants` are its compiled forms by argument types and constants."""
 
-    def __init__(self, executor: NativeExecutor, function: Callable[..., Any], **options: Any) -> None:
+    def __init__(self, launcher: Launcher, function: Callable[..., Any], **options: Any) -> None:
         super().__init__(function, **options)
-        self.executor = executor
+        self._launcher = launcher
         self.variants: dict[Any, Variant] = {}
         self._passed = [parameter for parameter in self.params if not parameter.is_constexpr]
         self._constant = [parameter for parameter in self.params if parameter.is_constexpr]
@@ -72,7 +83,7 @@ class NativeKernel(JITFunction[Any]):  # type: ignore[misc]
             raise KeyError(f"{self.__name__} was launched with the unknown keyword argument {unknown}")
         kinds, words = self._arguments(passed)
         num_warps = int(options.get("num_warps", DEFAULT_WARPS))
-        key = (kinds, constants, tuple(map(type, constants)), num_warps, self.executor.compiled_in(num_warps))
+        key = (kinds, constants, tuple(map(type, constants)), num_warps, self._launcher.compiled_in(num_warps))
         variant = self.variants.get(key)
         if variant is None:
             self.variants[key] = variant = self._compile(kinds, passed, constants, num_warps)
@@ -80,7 +91,7 @@ class NativeKernel(JITFunction[Any]):  # type: ignore[misc]
             return
         if callable(grid):
             grid = grid(self._by_name(passed, constants))
-        self.executor.launch(variant, self._grid(grid), words)
+        self._launcher.launch(variant, self._grid(grid), words)
 
     def _arguments(self, passed: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[int]]:
         """What decides the type of each argument, and the words of those that are passed."""
@@ -133,7 +144,7 @@ class NativeKernel(JITFunction[Any]):  # type: ignore[misc]
         for parameter, value in zip(self._constant, constants, strict=True):
             types[parameter.name], values[parameter.name] = "constexpr", value
         signature = {parameter.name: types[parameter.name] for parameter in self.params}
-        return self.executor.load(self, signature, values, num_warps)
+        return self._launcher.load(self, signature, values, num_warps)
 
     def _grid(self, grid: Sequence[int]) -> tuple[int, int, int]:
         sizes = [int(size) for size in grid]

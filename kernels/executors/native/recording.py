@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.accesses import RecordedLaunch
 from harness.kernels.executors.base import ExecutorCannot
 from harness.kernels.executors.native import abi
 from harness.kernels.executors.native.reserve import reserve
-from harness.memory.accesses import RecordedLaunch
 
 if TYPE_CHECKING:
     from harness.kernels.executors.native.variant import Variant

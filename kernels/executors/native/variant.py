@@ -16,6 +16,7 @@ import llvmlite
 import numpy as np
 import triton
 
+from harness.accesses import AccessSource, Threads
 from harness.kernels.executors.native import jit
 from harness.kernels.executors.native.abi import ARGUMENTS
 from harness.kernels.executors.native.cache import CompiledVariant, VariantCache
@@ -24,7 +25,6 @@ from harness.kernels.executors.native.frontend import Translation, translate
 from harness.kernels.executors.native.source_lines import SourceLine
 from harness.kernels.executors.native.ttir import parse
 from harness.kernels.executors.native.warps import owners_of, phases_of
-from harness.memory.accesses import AccessSource, Threads
 
 TRANSLATIONS_KEPT = 64
 """Translations kept in memory, the latest used; one is up to half a megabyte of text."""

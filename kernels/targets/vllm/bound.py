@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
@@ -23,9 +23,7 @@ from harness.kernels.targets.vllm.claimed import claim_cuda
 from harness.kernels.targets.vllm.host_path import HostPath
 from harness.kernels.targets.vllm.model_state import ModelState
 from harness.kernels.targets.vllm.runner import Runner
-
-if TYPE_CHECKING:
-    from harness.kernels.targets.vllm.target import VllmTarget
+from harness.kernels.targets.vllm.version import Version
 
 BATCH_ORDER = "batch-order "
 """What the names of buffers begin with that belong to tables in batch order."""
@@ -40,23 +38,23 @@ class VllmBound(Bound):
     """
 
     def __init__(
-        self, target: VllmTarget, layout: Layout, objects: Runner, tables: Sequence[torch.Tensor], allocate: Allocate
+        self, version: Version, layout: Layout, objects: Runner, tables: Sequence[torch.Tensor], allocate: Allocate
     ) -> None:
-        self._target = target
+        self._version = version
         self._layout = layout
         self._objects = objects
         self._tables = tables
         self._allocate = allocate
-        features = target.features
-        self._buffers = target.create_buffers(layout, objects, allocate) if features.host_path else None
+        features = version.features
+        self._buffers = version.create_buffers(layout, objects, allocate) if features.host_path else None
         self._context = (
-            target.create(layout, objects, allocate) if not self._buffers else self._buffers.postprocess_align
+            version.create(layout, objects, allocate) if not self._buffers else self._buffers.postprocess_align
         )
         self._batch_context = self._context
         self._gathered: Sequence[torch.Tensor] = ()
         if features.v2 and features.rows_by == "batch":
             self._gathered = self._new_tables()
-            self._batch_context = target.create(layout, objects, allocate, BATCH_ORDER)
+            self._batch_context = version.create(layout, objects, allocate, BATCH_ORDER)
         elif features.aligned_indices:
             self._gathered = self._new_tables()
 
@@ -79,7 +77,7 @@ class VllmBound(Bound):
 
     def _initialize(self, context: Any, tables: Sequence[torch.Tensor], batch_order: Sequence[torch.Tensor]) -> None:
         """Twice: the second time must change nothing."""
-        objects, functions = self._objects, self._target.functions(self._objects)
+        objects, functions = self._objects, self._version.functions(self._objects)
         more = (list(batch_order),) if batch_order else ()
         for _ in range(2):
             context.initialize_from_forward_context(
@@ -92,7 +90,7 @@ class VllmBound(Bound):
         return out
 
     def postprocess(self, arrays: PostprocessArrays) -> None:
-        self._target.use(self._layout.conv_layout)
+        self._version.use(self._layout.conv_layout)
         if arrays.runner == "V1":
             self._context.run_fused_postprocess(
                 num_reqs=arrays.num_requests,
@@ -103,8 +101,8 @@ class VllmBound(Bound):
                 num_draft_tokens_gpu=arrays.draft,
             )
             return
-        if not self._target.features.v2:
-            raise TargetLacks(f"{self._target.name} has no V2 postprocess: it came with vllm 0.25.0")
+        if not self._version.features.v2:
+            raise TargetLacks(f"{self._version.name} has no V2 postprocess: it came with vllm 0.25.0")
         self._batch_context.run_fused_postprocess_align(
             num_reqs=arrays.num_requests,
             num_accepted_tokens_gpu=arrays.accepted,
@@ -114,12 +112,12 @@ class VllmBound(Bound):
         )
 
     def precopy(self, arrays: PrecopyArrays) -> None:
-        features = self._target.features
+        features = self._version.features
         if arrays.runner == "V1" and not features.v1_precopy:
-            raise TargetLacks(f"{self._target.name} has no fused precopy for V1: it came with vllm 0.27.0")
+            raise TargetLacks(f"{self._version.name} has no fused precopy for V1: it came with vllm 0.27.0")
         if not features.v2:
-            raise TargetLacks(f"{self._target.name} has no fused precopy: it came with vllm 0.25.0")
-        self._target.use(self._layout.conv_layout)
+            raise TargetLacks(f"{self._version.name} has no fused precopy: it came with vllm 0.25.0")
+        self._version.use(self._layout.conv_layout)
         context = self._context if arrays.mapping is None else self._batch_context
         context.run_fused_precopy(
             num_reqs=arrays.num_requests,
@@ -132,16 +130,16 @@ class VllmBound(Bound):
     @functools.cached_property
     def _model_state(self) -> ModelState:
         """The V2 runner's; made when it is first needed, since most cases need none."""
-        assert self._target.hybrid is not None
-        return ModelState(self._target.hybrid, self._layout, self._objects.config, self._target.device)
+        assert self._version.hybrid is not None
+        return ModelState(self._version.hybrid, self._layout, self._objects.config, self._version.device)
 
     def advance(self, arrays: AdvanceArrays) -> None:
-        self._needs(self._target.features.advance, "advance", "0.25.0")
+        self._needs(self._version.features.advance, "advance", "0.25.0")
         self._model_state.advance(arrays)
 
     @property
     def aligned_out(self) -> torch.Tensor:
-        self._needs(self._target.features.aligned_indices, "aligned indices", "0.29.0")
+        self._needs(self._version.features.aligned_indices, "aligned indices", "0.29.0")
         out: torch.Tensor = self._batch_context.aligned_state_indices
         return out
 
@@ -150,19 +148,19 @@ class VllmBound(Bound):
         self._batch_context.compute_aligned_state_indices(claim_cuda(arrays.length), arrays.num_requests)
 
     def scatter_accepted(self, arrays: AcceptedArrays) -> None:
-        self._needs(self._target.features.scatter, "kernel that scatters accepted counts", "0.23.0")
+        self._needs(self._version.features.scatter, "kernel that scatters accepted counts", "0.23.0")
         self._model_state.set_accepted(arrays)
 
     def fill_accepted(self, arrays: AcceptedArrays) -> None:
-        self._needs(self._target.features.fill, "kernel that fills accepted counts", "0.28.0")
+        self._needs(self._version.features.fill, "kernel that fills accepted counts", "0.28.0")
         self._model_state.set_accepted(arrays)
 
     @functools.cached_property
     def _host(self) -> HostPath:
         """The V1 runner's; made when it is first needed, since most cases need none."""
-        self._needs(self._target.features.host_path, "host path as the harness knows it", "0.22.0")
-        functions = self._target.functions(self._objects)
-        return HostPath(self._target.worker, self._objects, self._tables, self._buffers, functions)
+        self._needs(self._version.features.host_path, "host path as the harness knows it", "0.22.0")
+        functions = self._version.functions(self._objects)
+        return HostPath(self._version.worker, self._objects, self._tables, self._buffers, functions)
 
     @property
     def staged(self) -> Mapping[str, StagedView]:
@@ -172,26 +170,26 @@ class VllmBound(Bound):
         self._host.stage(batch)
 
     def postprocess_entry(self, batch: HostBatch, accepted: torch.Tensor) -> None:
-        self._target.use(self._layout.conv_layout)
+        self._version.use(self._layout.conv_layout)
         self._host.postprocess(batch, accepted)
 
     def scalar_copy(self, batch: HostBatch, moves: Sequence[StateMove]) -> None:
-        self._target.use(self._layout.conv_layout)
+        self._version.use(self._layout.conv_layout)
         self._host.copy(moves)
 
     def preprocess(self, batch: HostBatch, path: MovePath) -> None:
-        has_choice = self._target.features.v1_precopy
+        has_choice = self._version.features.v1_precopy
         if path == "fused":
             self._needs(has_choice, "fused precopy for V1", "0.27.0")
-        self._target.use(self._layout.conv_layout)
+        self._version.use(self._layout.conv_layout)
         self._host.preprocess(batch, context=path == "fused" if has_choice else None)
 
     @functools.cached_property
     def _all_mode(self) -> AllMode:
-        if not self._target.features.all_mode:
-            raise TargetLacks(f"{self._target.name} has no bookkeeping of `all` mode: it went with vllm 0.32.0")
+        if not self._version.features.all_mode:
+            raise TargetLacks(f"{self._version.name} has no bookkeeping of `all` mode: it went with vllm 0.32.0")
         rows = self._layout.table_rows
-        buffer = self._target.allocations(self._allocate, ("previous_column",)).make_buffer(rows, dtype=torch.int32)
+        buffer = self._version.allocations(self._allocate, ("previous_column",)).make_buffer(rows, dtype=torch.int32)
         return AllMode(self._host, self._layout, buffer)
 
     @property
@@ -204,13 +202,13 @@ class VllmBound(Bound):
 
     def _needs(self, there: bool, what: str, since: str) -> None:
         if not there:
-            raise TargetLacks(f"{self._target.name} has no {what}: it came with vllm {since}")
+            raise TargetLacks(f"{self._version.name} has no {what}: it came with vllm {since}")
 
     def _in_batch_order(self, mapping: torch.Tensor | None) -> torch.Tensor:
         """The mapping, after the rows it names were gathered where this version wants them by batch row."""
         if mapping is None:
             raise ValueError("a V2 call needs an index mapping")
-        if self._target.features.rows_by == "batch":
+        if self._version.features.rows_by == "batch":
             self._gather(mapping)
         return mapping
 

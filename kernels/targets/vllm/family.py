@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from harness.kernels.targets.base import Target, UnknownTarget
+from harness.kernels.targets.base import Target
 from harness.kernels.targets.downloading import Announce, package_installer
 from harness.kernels.targets.family import KnownTarget
 from harness.kernels.targets.releases import DOWNLOADS_FORBIDDEN, check_version, listed, offline
@@ -19,6 +19,7 @@ from harness.kernels.targets.vllm.sources import (
     installed_tree,
     release_tree,
 )
+from harness.refusal import UnknownTarget
 
 if TYPE_CHECKING:
     from harness.kernels.executors.base import Executor

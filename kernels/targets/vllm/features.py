@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.sources import HYBRID, INPUT_BATCH, LAYERS, WORKER, SourceTree
+from harness.refusal import UnknownTarget
 
 CONTEXT = "MambaSpecDecodeGPUContext"
 BUFFERS = "MambaBuffers"

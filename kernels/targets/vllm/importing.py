@@ -18,9 +18,9 @@ from types import ModuleType
 from typing import Any
 
 from harness.kernels.executors.base import Executor
-from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.loading import load_module
 from harness.kernels.targets.vllm.placeholders import NotReplaced, PlaceholderModule
+from harness.refusal import UnknownTarget
 
 
 def module_name(file: str) -> str:

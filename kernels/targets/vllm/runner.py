@@ -15,7 +15,7 @@ import torch
 
 from harness.case import ConvState, Layer, Layout
 from harness.kernels.targets.base import LayoutTensors
-from harness.kernels.targets.vllm.scheduling.bare import accepted
+from harness.kernels.targets.vllm.bare import accepted
 
 Kinds = tuple[str, ...]
 """The kinds of a layer's states, in order: what its type amounts to here."""

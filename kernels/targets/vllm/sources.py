@@ -6,14 +6,13 @@ harness, and a checkout somebody is working on.
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.downloading import Announce
 from harness.kernels.targets.releases import Package, release
+from harness.refusal import UnknownTarget
 
 WORKER = "vllm/v1/worker/mamba_utils.py"
 """The fused kernels, their context, and the host code around them."""
@@ -60,13 +59,6 @@ class SourceTree:
         except (OSError, UnicodeDecodeError) as error:
             reason = getattr(error, "strerror", None) or "not UTF-8 text"
             raise UnknownTarget(f"{self.origin}: cannot read {file}: {reason}") from error
-
-    def revision(self) -> str:
-        """A short checksum of the files under test: two trees with the same one run the same kernels."""
-        digest = hashlib.sha256()
-        for file in (WORKER, LAYERS):
-            digest.update(self.text(file).encode())
-        return digest.hexdigest()[:12]
 
 
 def release_tree(version: str, announce: Announce | None = None) -> SourceTree:

@@ -17,12 +17,12 @@ from types import ModuleType
 from typing import Any, Literal
 
 from harness.kernels.executors.base import Executor
-from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.loading import load_module
 from harness.kernels.targets.vllm import specs
 from harness.kernels.targets.vllm.importing import Finder, import_under_test, install, module_name, uninstall
 from harness.kernels.targets.vllm.replacements import ENVS, replacements
 from harness.kernels.targets.vllm.sources import SourceTree
+from harness.refusal import UnknownTarget
 
 _INTERFACE = "vllm.v1.kv_cache_interface"
 

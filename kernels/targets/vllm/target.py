@@ -1,37 +1,23 @@
 """A vLLM target drives the fused kernels of one version of vLLM through that version's own entry points.
 
 The context is created, bound to the tensors, and called as the model runner does it; grids, tile counts and compile-
-time constants stay production's. What differs from version to version is in features.py.
+time constants stay production's.
 """
 
 from __future__ import annotations
 
-import functools
-import os
-from collections.abc import Mapping, Sequence
-from types import ModuleType
-from typing import Any
+from collections.abc import Sequence
 
-from harness.case import ConvLayout, Layout
+from harness.case import Layout
 from harness.kernels.executors.base import Executor
-from harness.kernels.mutations.mutation import Mutation, mutate
-from harness.kernels.targets.base import (
-    Allocate,
-    Bound,
-    LayoutTensors,
-    Target,
-)
-from harness.kernels.targets.vllm.allocation import Allocations, attribute_names, on_device
+from harness.kernels.mutations.mutation import Mutation
+from harness.kernels.targets.base import Allocate, Bound, LayoutTensors, Target
 from harness.kernels.targets.vllm.bound import BATCH_ORDER, VllmBound
 from harness.kernels.targets.vllm.contracts import check_groups, check_layout
-from harness.kernels.targets.vllm.features import BUFFERS, CONTEXT, Features, dim_first_contract, features
-from harness.kernels.targets.vllm.replacements import CONV_LAYOUT_VARIABLE
-from harness.kernels.targets.vllm.runner import Kinds, Runner, runner
-from harness.kernels.targets.vllm.sources import HYBRID, LAYERS, MATH, WORKER, SourceTree
-from harness.kernels.targets.vllm.surroundings import surround
+from harness.kernels.targets.vllm.runner import runner
+from harness.kernels.targets.vllm.sources import SourceTree
+from harness.kernels.targets.vllm.version import Version
 
-UNDER_TEST = (MATH, LAYERS, WORKER)
-"""The files that run as they are. All else may be replaced."""
 _METADATA = ("state_", "block_table_ptrs", "aligned_index_block_table_ptrs", "table ", "copy ")
 """What the names of buffers begin with that only the host writes: addresses, strides and sizes, tables."""
 
@@ -41,31 +27,9 @@ class VllmTarget(Target):
 
     def __init__(self, name: str, tree: SourceTree, executor: Executor, mutations: Sequence[Mutation] = ()) -> None:
         self.name = name
-        self.features: Features = features(tree)
-        self.mapping_bits = self.features.mapping_bits
-        self.rows_by = self.features.rows_by
-        self._refuses_dim_first = dim_first_contract(tree)
-        self.device = executor.device
-        self._start = executor.transfers.start
-
-        files = (*UNDER_TEST, HYBRID) if self.features.scatter else UNDER_TEST
-        original = {file: tree.text(file) for file in files}
-        sources = mutate("vllm", original, mutations)
-        loaded = surround(tree, files, sources, executor)
-        self.surroundings = loaded.name
-        self.interface = loaded.interface
-        self._layers, self.worker = loaded.modules[LAYERS], loaded.modules[WORKER]
-        self.hybrid = loaded.modules.get(HYBRID)
-        self._files = {module.__file__ for module in loaded.modules.values()}
-        self._package = str(tree.directory / "vllm") + os.sep if loaded.name == "package" else None
-        self._environment = loaded.environment
-        self._conv_layout: ConvLayout | None = None
-        self._copy_functions = {
-            "conv": self.worker.get_conv_copy_spec,
-            "temporal": self.worker.get_temporal_copy_spec,
-        }
-        self._names: Sequence[str] | None = None
-        self._buffer_names: Sequence[str] | None = None
+        self.version = Version(name, tree, executor, mutations)
+        self.mapping_bits = self.version.features.mapping_bits
+        self.rows_by = self.version.features.rows_by
 
     def is_metadata(self, name: str) -> bool:
         return name.removeprefix(BATCH_ORDER).startswith(_METADATA)
@@ -79,85 +43,15 @@ class VllmTarget(Target):
         return self._bind(layout, tensors, allocate, at_once=False)
 
     def _bind(self, layout: Layout, tensors: LayoutTensors, allocate: Allocate, *, at_once: bool) -> VllmBound:
-        check_layout(self.features, self._refuses_dim_first, layout, tensors)
-        objects = runner(layout, tensors, self.interface)
-        check_groups(self.features, objects, lambda: self.functions(objects))
-        self.use(layout.conv_layout)
-        bound = VllmBound(self, layout, objects, tensors.tables, allocate)
+        version = self.version
+        check_layout(version.features, version.refuses_dim_first, layout, tensors)
+        objects = runner(layout, tensors, version.interface)
+        check_groups(version.features, objects, lambda: version.functions(objects))
+        version.use(layout.conv_layout)
+        bound = VllmBound(version, layout, objects, tensors.tables, allocate)
         if at_once:
             bound.initialize()
         return bound
 
     def owns(self, file: str) -> bool:
-        return file in self._files or (self._package is not None and file.startswith(self._package))
-
-    def use(self, conv_layout: ConvLayout) -> None:
-        """Set SD or DS for the next call: one setting for the whole process, whose answer vLLM keeps."""
-        if conv_layout == self._conv_layout:
-            return
-        setattr(self._environment, CONV_LAYOUT_VARIABLE, conv_layout)
-        _forget_answers(self._layers)
-        self._conv_layout = conv_layout
-
-    def create(self, layout: Layout, objects: Runner, allocate: Allocate, prefix: str = "") -> Any:
-        """A context that is bound to nothing yet; its buffers come from `allocate`, named after its attributes."""
-        if self._names is None:
-            rehearsal = self.allocations(on_device(self.device))
-            self._names = attribute_names({"": self._create(layout, objects, rehearsal)}, rehearsal.served)
-        return self._create(layout, objects, self.allocations(allocate, self._names, prefix))
-
-    def create_buffers(self, layout: Layout, objects: Runner, allocate: Allocate) -> Any:
-        """All that the V1 runner creates: buffers for lists of copies, and a context that is bound to nothing yet."""
-        if self._buffer_names is None:
-            rehearsal = self.allocations(on_device(self.device))
-            made = self._create_buffers(layout, objects, rehearsal)
-            owners = {"copy ": made.preprocess, "": made.postprocess_align}
-            self._buffer_names = attribute_names(owners, rehearsal.served)
-        return self._create_buffers(layout, objects, self.allocations(allocate, self._buffer_names))
-
-    def allocations(self, allocate: Allocate, names: Sequence[str] = (), prefix: str = "") -> Allocations:
-        """Serves what production allocates."""
-        return Allocations(self.device, allocate, self._start, names, prefix)
-
-    def functions(self, objects: Runner) -> Mapping[Kinds, Any] | tuple[Any, ...]:
-        """The copy functions of each kind of layer, validated; one tuple for all layers before they had kinds."""
-        by_layer = {kinds: tuple(self._copy_functions[kind] for kind in kinds) for kinds in objects.layer_kinds}
-        if self.features.validates_functions:
-            groups = self.worker.get_mamba_groups(objects.config)
-            self.worker.validate_mamba_state_copy_funcs(groups, by_layer)
-        return by_layer if self.features.states_per_layer else by_layer[objects.layer_kinds[0]]
-
-    def _create(self, layout: Layout, objects: Runner, allocations: Allocations) -> Any:
-        functions = self.functions(objects)
-        which: Mapping[str, Any] = (
-            {"copy_funcs": functions} if self.features.states_per_layer else {"num_state_types": len(functions)}
-        )
-        with allocations:
-            return getattr(self.worker, CONTEXT).create(
-                max_num_reqs=layout.table_rows,
-                kv_cache_config=objects.config,
-                device=self.device,
-                make_buffer=allocations.make_buffer,
-                **which,
-            )
-
-    def _create_buffers(self, layout: Layout, objects: Runner, allocations: Allocations) -> Any:
-        with allocations:
-            return getattr(self.worker, BUFFERS).create(
-                max_num_reqs=layout.table_rows,
-                kv_cache_config=objects.config,
-                copy_funcs=self.functions(objects),
-                make_buffer=allocations.make_buffer,
-                device=self.device,
-                with_postprocess_align=True,
-            )
-
-
-def _forget_answers(module: ModuleType) -> None:
-    """Clear the caches of all cached functions of a module under test."""
-    for value in vars(module).values():
-        if isinstance(value, _Cached) and value.__module__ == module.__name__:
-            value.cache_clear()
-
-
-_Cached = type(functools.lru_cache(_forget_answers))
+        return self.version.owns(file)

@@ -14,8 +14,9 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from harness.kernels.targets.base import Bound, Target, TargetIncomplete, TargetLacks, UnknownTarget
+from harness.kernels.targets.base import Bound, Target, TargetIncomplete, TargetLacks
 from harness.kernels.targets.family import KnownTarget
+from harness.refusal import UnknownTarget
 
 if TYPE_CHECKING:
     import torch

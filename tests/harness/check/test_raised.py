@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from harness.case import Case, Precopy, PrecopyRow
+from harness.check.judging import HarnessError
 from harness.check.outcome import Signature
 from harness.check.raised import compile_failure
-from harness.check.session import HarnessError
 from harness.kernels.executors.base import KernelDoesNotCompile
 from harness.kernels.targets.base import OutsideContract, TargetLacks
 

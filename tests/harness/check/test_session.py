@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from harness.case import Case, InvalidCase, Postprocess, PostprocessRow, Precopy, PrecopyRow
+from harness.check.judging import HarnessError
 from harness.check.outcome import Signature
 from harness.check.private_memory import ReserveUsedUp
-from harness.check.session import HarnessError
 from harness.kernels.executors.base import AccessFault, ExecutorCannot
 from harness.kernels.targets.base import OutsideContract, TargetLacks
 

@@ -292,5 +292,8 @@ def test_what_no_byte_shows(what: str, make_case: Callable[..., Case]) -> None:
 
 def test_races_are_looked_for_only_if_asked(make_case: Callable[..., Case]) -> None:
     case = make_case(Postprocess(runner="V2", rows=(SHIFT,)), tables=(((1, 2, 2),), ((3, 4, 4),)))
-    found = outcome(case, mutation("stale-accept"), checks=("memory",))
-    assert found.signature is None or found.signature.oracle == "memory"
+    seen, unseen = (
+        outcome(case, mutation("stale-accept"), checks=checks) for checks in (("memory", "races"), ("memory",))
+    )
+    assert str(seen.signature) == "postprocess/race/between-programs/accepted/-"
+    assert str(unseen.signature) == "postprocess/memory/wrong-bytes/temporal/-"

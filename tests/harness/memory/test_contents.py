@@ -11,20 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.case import Case, Layout, Postprocess, PostprocessRow, Precopy, PrecopyRow, TemporalState
-from harness.engines.random import Recipe, case_at
+from harness.engines.hypothesis import cases
 from harness.memory import Image, initial_image, plan_memory, poison_bytes
 
-cases = st.builds(
-    case_at,
-    st.builds(
-        Recipe,
-        seed=st.integers(0, 2**63 - 1),
-        domains=st.sampled_from((("reachable",), ("total",))),
-        operations=st.just(("postprocess", "precopy")),
-        scale=st.just("small"),
-    ),
-    st.integers(0, 1000),
-)
+CASES = cases(("reachable", "total"))
 
 
 def image_of(case: Case, bits: int = 32) -> Image:
@@ -140,7 +130,7 @@ def test_given_cells_and_stale_ones(make_case: Callable[..., Case]) -> None:
     assert all(1 <= cell < 5 for cell in [*first[2:8], *first[9:], *second[4:]])
 
 
-@given(cases)
+@given(CASES)
 def test_stale_cells_name_blocks_of_the_pool_but_never_the_null_block(case: Case) -> None:
     plan = plan_memory(case, 32)
     image = initial_image(case, plan)
@@ -187,7 +177,7 @@ def test_an_empty_mapping_says_skip(make_case: Callable[..., Case]) -> None:
     assert numbers(initial_image(case, plan), plan.arrays[0]["mapping"].start, 1, np.int64) == [-1]
 
 
-@given(cases)
+@given(CASES)
 def test_stale_numbers_stay_small(case: Case) -> None:
     """Sums of them fit int32, and columns are inside a table row: reading them never kills a process."""
     plan = plan_memory(case, 32)
@@ -217,20 +207,10 @@ def test_the_same_case_gives_the_same_bytes_everywhere(make_case: Callable[..., 
     assert digest.hexdigest() == "194606002c36cc99b34855882a62e910f03c40981aa1160677d2fcb775eea479"
 
 
-def test_far_blocks_hold_payload(make_case: Callable[..., Case]) -> None:
+def test_far_blocks_hold_payload(make_case: Callable[..., Case], make_plain_layout: Callable[..., Layout]) -> None:
     stride = 2**31 + 4096
     state = TemporalState(item_size=4, shape=(6,), buffer=0, offset=0, block_stride=stride)
-    base = make_case().layout
-    layout = Layout(
-        conv_layout="SD",
-        block_size=4,
-        num_spec=2,
-        num_blocks=5,
-        buffers=(base.buffers[0].__class__(size=5 * stride),),
-        groups=(base.groups[0].__class__(layers=(base.groups[0].layers[0].__class__(states=(state,)),)),),
-        table_rows=3,
-        table_columns=4,
-    )
+    layout = make_plain_layout(state, num_blocks=5, num_spec=2, table_rows=3)
     case = make_case(layout=layout, tables=(((1, 4),),), owners=(-1, 0, 0, 0, 0))
     plan = plan_memory(case, 32)
     image = initial_image(case, plan)

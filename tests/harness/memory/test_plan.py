@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,21 +24,11 @@ from harness.case import (
     PrecopyRow,
     TemporalState,
 )
-from harness.engines.random import Recipe, case_at
+from harness.engines.hypothesis import cases
 from harness.memory import MemoryPlan, plan_layout, plan_memory
 from harness.memory.plan import COVERED_LIMIT, DENSE_LIMIT, GUARD, OUTER_GUARD
 
-cases = st.builds(
-    case_at,
-    st.builds(
-        Recipe,
-        seed=st.integers(0, 2**63 - 1),
-        domains=st.sampled_from((("reachable",), ("total",))),
-        operations=st.just(("postprocess", "precopy")),
-        scale=st.just("small"),
-    ),
-    st.integers(0, 1000),
-)
+CASES = cases(("reachable", "total"))
 
 
 def objects(plan: MemoryPlan) -> list[tuple[int, int, str]]:
@@ -58,7 +49,7 @@ def objects(plan: MemoryPlan) -> list[tuple[int, int, str]]:
     return sorted(found)
 
 
-@given(cases, st.sampled_from((32, 64)))
+@given(CASES, st.sampled_from((32, 64)))
 def test_guards_stand_on_both_sides_of_every_object(case: Case, bits: int) -> None:
     plan = plan_memory(case, bits)
     found = objects(plan)
@@ -68,7 +59,7 @@ def test_guards_stand_on_both_sides_of_every_object(case: Case, bits: int) -> No
         assert start - end >= GUARD >= 256, (name, other)
 
 
-@given(cases, st.sampled_from((32, 64)))
+@given(CASES, st.sampled_from((32, 64)))
 def test_every_guard_byte_is_covered(case: Case, bits: int) -> None:
     plan = plan_memory(case, bits)
 
@@ -89,7 +80,7 @@ def test_every_guard_byte_is_covered(case: Case, bits: int) -> None:
     assert covered(plan.size - OUTER_GUARD, plan.size)
 
 
-@given(cases)
+@given(CASES)
 def test_covered_spans_are_apart_and_ascending(case: Case) -> None:
     plan = plan_memory(case, 32)
     spans = [(start, start + size) for start, size in plan.covered]
@@ -98,7 +89,7 @@ def test_covered_spans_are_apart_and_ascending(case: Case) -> None:
     assert spans[-1][1] == plan.size
 
 
-@given(cases)
+@given(CASES)
 def test_bases_are_aligned_as_the_layout_says(case: Case) -> None:
     plan = plan_memory(case, 32)
     base = plan.base
@@ -155,22 +146,20 @@ def test_cases_of_one_layout_share_its_plan(make_case: Callable[..., Case], make
     assert one.base is other.base
 
 
-def huge_layout(stride: int, blocks: int, extent: int = 8, misalignment: int = 0) -> Layout:
-    state = TemporalState(item_size=4, shape=(extent // 4,), buffer=0, offset=0, block_stride=stride)
-    conv = ConvState(item_size=2, window=2, dim=3, buffer=0, offset=extent, block_stride=stride)
-    return Layout(
-        conv_layout="SD",
-        block_size=4,
-        num_spec=0,
-        num_blocks=blocks,
-        buffers=(Buffer(size=stride * blocks, misalignment=misalignment),),
-        groups=(Group(layers=(Layer(states=(state, conv)),)),),
-        table_rows=1,
-        table_columns=2,
-    )
+Huge = Callable[..., Layout]
 
 
-def test_huge_strides_cost_what_the_blocks_hold() -> None:
+@pytest.fixture
+def huge_layout(make_plain_layout: Callable[..., Layout]) -> Huge:
+    def make(stride: int, blocks: int, extent: int = 8, **changes: Any) -> Layout:
+        state = TemporalState(item_size=4, shape=(extent // 4,), buffer=0, offset=0, block_stride=stride)
+        conv = ConvState(item_size=2, window=2, dim=3, buffer=0, offset=extent, block_stride=stride)
+        return make_plain_layout(state, conv, num_blocks=blocks, table_rows=1, table_columns=2, **changes)
+
+    return make
+
+
+def test_huge_strides_cost_what_the_blocks_hold(huge_layout: Huge) -> None:
     stride = 2**31 + 4096
     plan = plan_layout(huge_layout(stride, 5))
     start = plan.buffers[0]
@@ -184,7 +173,7 @@ def test_huge_strides_cost_what_the_blocks_hold() -> None:
 
 
 @pytest.mark.parametrize("over", [0, 8])
-def test_buffers_up_to_the_limit_are_covered_whole(over: int) -> None:
+def test_buffers_up_to_the_limit_are_covered_whole(over: int, huge_layout: Huge) -> None:
     plan = plan_layout(huge_layout((DENSE_LIMIT + over) // 2, 2))
     assert plan.layout.buffers[0].size == DENSE_LIMIT + over
     held = sum(size for _, size in plan.covered)
@@ -192,24 +181,16 @@ def test_buffers_up_to_the_limit_are_covered_whole(over: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "layout",
+    ("stride", "blocks", "changes"),
     [
-        huge_layout(2**20, 2**12, extent=2**19),  # sparse, 2 GiB of blocks
-        huge_layout(2**24, 2**16, extent=15364),  # sparse, and only with the guards too much
-        Layout(
-            conv_layout="SD",
-            block_size=4,
-            num_spec=0,
-            num_blocks=2,
-            buffers=(Buffer(size=DENSE_LIMIT),) * 200,  # each small, together too much
-            groups=huge_layout(64, 2).groups,
-            table_rows=1,
-            table_columns=2,
-        ),
+        (2**20, 2**12, {"extent": 2**19}),  # sparse, 2 GiB of blocks
+        (2**24, 2**16, {"extent": 15364}),  # sparse, and only with the guards too much
+        (64, 2, {"buffers": (Buffer(size=DENSE_LIMIT),) * 200}),  # each small, together too much
     ],
     ids=["states", "guards", "buffers"],
 )
-def test_too_much_memory_is_refused(layout: Layout) -> None:
+def test_too_much_memory_is_refused(stride: int, blocks: int, changes: dict[str, Any], huge_layout: Huge) -> None:
+    layout = huge_layout(stride, blocks, **changes)
     with pytest.raises(InvalidCase, match=str(COVERED_LIMIT)):
         plan_layout(layout)
 
@@ -232,13 +213,10 @@ def test_arguments_count_as_memory(make_case: Callable[..., Case], make_layout: 
         plan_memory(case, 64)
 
 
-def test_many_states_of_many_blocks_are_refused() -> None:
+def test_many_states_of_many_blocks_are_refused(make_layout: Callable[..., Layout]) -> None:
     """Each block of each state is an object of its own: a small file must not ask for billions."""
     states = tuple(TemporalState(item_size=1, shape=(1,), buffer=0, offset=i, block_stride=8) for i in range(8))
-    layout = Layout(
-        conv_layout="SD",
-        block_size=4,
-        num_spec=0,
+    layout = make_layout(
         num_blocks=2**20,
         buffers=(Buffer(size=DENSE_LIMIT),),
         groups=(Group(layers=(Layer(states=states),) * 128),) * 2,

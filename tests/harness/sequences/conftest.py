@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from harness.case import Case, decode_case
-from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.scheduling.sources import require_packages, whole_tree
+from harness.refusal import UnknownTarget
 from harness.sequences.controls import Controls
 from harness.sequences.kernels import Beside, KernelChoice
 from harness.sequences.known import DEFAULT_FIXES

@@ -16,11 +16,11 @@ import zlib
 from pathlib import Path
 
 from harness.case.sequence import Add, SequenceCase, encode_sequence
-from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.scheduling import loading, sources
 from harness.kernels.targets.vllm.scheduling.sources import WholeTree
 from harness.oracles.meaning.device import NOBODY
 from harness.oracles.meaning.violation import Violation
+from harness.refusal import UnknownTarget
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RunResult
 from harness.sequences.worker import SequenceWorker

@@ -8,11 +8,11 @@ import pytest
 
 from harness.case import Case, decode_case, encode_case
 from harness.case.sequence import Segment, SequenceConfig
+from harness.case.step_plan import ForwardRow, MoveRow, PostprocessInput, StartRow, StepPlan
 from harness.check.session import Session
 from harness.generators.reachability import require_reachable
 from harness.oracles.meaning.device import Device
 from harness.oracles.meaning.meaning import Meaning
-from harness.oracles.meaning.plan import ForwardRow, MoveRow, PostprocessInput, StartRow, StepPlan
 from harness.oracles.meaning.texts import Text
 from harness.oracles.meaning.violation import ViolationFound
 from harness.sequences.byte_device import ByteDevice

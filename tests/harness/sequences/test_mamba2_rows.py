@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from harness.case.step_plan import ForwardRow, StepPlan
 from harness.kernels.targets.vllm.scheduling.mamba2_rows import run_as_mamba2
-from harness.oracles.meaning.plan import ForwardRow, StepPlan
 
 DRAFTS = 3
 PROMPT = 20

@@ -10,8 +10,8 @@ from harness.case.sequence import Add, Segment, SequenceCase, SequenceConfig, St
 from harness.generators.draw import RandomDraw
 from harness.generators.sequences.configurations import Pins
 from harness.generators.sequences.events import draw_sequence
-from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.scheduling import sources
+from harness.refusal import UnknownTarget
 from harness.sequences.controls import FAULTS, FIXES, Controls
 from harness.sequences.counters import THRESHOLDS, below_threshold
 from harness.sequences.known import DEFAULT_FIXES, KNOWN, acting

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from harness.check.outcome import Signature
+from harness.kernels.targets.vllm.scheduling.pairing import Difference
 from harness.oracles.meaning.device import NOBODY
 from harness.oracles.meaning.violation import HOST_CODE_DIFFERS, Violation
 from harness.repro.sequences import read_sequence_repro
@@ -17,7 +18,7 @@ from harness.sequences.controls import Controls
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RunResult
 from harness.sequences.sweeping import _judged
-from harness.sequences.verdicts import not_judged, signature_of
+from harness.sequences.verdicts import not_judged, signature_of, violation_of
 
 CORPUS = Path(__file__).resolve().parents[3] / "corpus"
 
@@ -34,6 +35,18 @@ def test_a_difference_is_not_judged_where_host_code_did_not_run() -> None:
     assert not_judged(DIFFERS, result()) is None
     assert not_judged(OTHER, result(host_code_lacks="it needs a")) is None
     assert not_judged(OTHER, result(skipped="no b")) == not_judged(DIFFERS, result(skipped="no b")) == "no b"
+
+
+def test_a_difference_is_a_violation_that_names_both_sides() -> None:
+    violation = violation_of(
+        Difference(1, "request 2", "forward pass: accepted", "num_accepted_tokens of row 1", "2", "1")
+    )
+    assert violation.summary == (
+        "step 1, request 2: num_accepted_tokens of row 1 (forward pass: accepted): "
+        "the release's host code says 2, our model of it says 1"
+    )
+    assert violation.place == "num_accepted_tokens of row 1"
+    assert str(signature_of(violation)) == f"sequence/meaning/{HOST_CODE_DIFFERS}/forward pass: accepted/-"
 
 
 @pytest.mark.parametrize("lacks", ["it needs a", None])

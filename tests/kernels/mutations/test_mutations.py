@@ -21,7 +21,7 @@ from harness.case import Buffer, ConvState, Group, Layer, Layout, State, Tempora
 from harness.kernels.executors.interpreter import InterpreterExecutor
 from harness.kernels.mutations.mutation import Mutation, MutationMismatch, Rewrite, mutate
 from harness.kernels.mutations.registry import mutation, mutation_names, split_target
-from harness.kernels.targets.base import UnknownTarget
+from harness.refusal import UnknownTarget
 
 ROOT = Path(__file__).parents[3]
 PATH = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.registry import prepare
+from harness.refusal import UnknownTarget
 
 REQUIRE_VARIABLE = "HARNESS_REQUIRE_RELEASE"
 """Environment variable: `1` where a release that cannot be had must fail the tests, as in CI."""

@@ -132,19 +132,20 @@ def operations(mapping_bits: int) -> dict[str, Any]:
 
 def validation(target: Any) -> Any:
     """What the release says of copy functions by type, right and wrong ones, for a type with two states."""
-    if not target.features.validates_functions:
+    version = target.version
+    if not version.features.validates_functions:
         return "lacks"
-    kind, function = ("conv", "temporal"), target.worker.get_temporal_copy_spec
-    spec = target.interface.MambaSpec(block_size=4, shapes=((4, 2), (3,)), dtypes=(torch.bfloat16, torch.float32))
+    kind, function = ("conv", "temporal"), version.worker.get_temporal_copy_spec
+    spec = version.interface.MambaSpec(block_size=4, shapes=((4, 2), (3,)), dtypes=(torch.bfloat16, torch.float32))
     groups = {dataclasses.replace(spec, mamba_type=kind): [0]}
     said = {}
     for count in range(4):
         functions = {kind: (function,) * count}
         said[str(count)] = answer(
-            lambda functions=functions: target.worker.validate_mamba_state_copy_funcs(groups, functions)
+            lambda functions=functions: version.worker.validate_mamba_state_copy_funcs(groups, functions)
         )
     said["other type"] = answer(
-        lambda: target.worker.validate_mamba_state_copy_funcs(groups, {("temporal",): (function,)})
+        lambda: version.worker.validate_mamba_state_copy_funcs(groups, {("temporal",): (function,)})
     )
     return said
 

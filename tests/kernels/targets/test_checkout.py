@@ -14,7 +14,7 @@ from harness.kernels.mutations.mutation import mutate
 from harness.kernels.mutations.registry import mutation
 from harness.kernels.targets.vllm.family import RELEASES
 from harness.kernels.targets.vllm.sources import INPUT_BATCH, VLLM, WORKER, release_tree
-from harness.kernels.targets.vllm.target import UNDER_TEST
+from harness.kernels.targets.vllm.version import UNDER_TEST
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 ROOT = Path(__file__).parents[3]

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.features import Features, features
 from harness.kernels.targets.vllm.sources import INPUT_BATCH, LAYERS, WORKER, SourceTree
+from harness.refusal import UnknownTarget
 
 OLDEST = """
 def postprocess_mamba_fused_kernel(accepted, num_reqs): ...

@@ -75,9 +75,9 @@ SURROUNDINGS = """
 import sys
 from harness.kernels.executors.registry import create_executor
 from harness.kernels.targets.registry import load_target
-target = load_target("vllm", create_executor("native"))
-print(target.surroundings, sys.modules["vllm.config"].__file__, type(target.interface.MambaSpec).__module__)
-print(target.interface.__name__, sys.modules["kernels"].__file__ if "kernels" in sys.modules else "-")
+version = load_target("vllm", create_executor("native")).version
+print(version.surroundings, sys.modules["vllm.config"].__file__, type(version.interface.MambaSpec).__module__)
+print(version.interface.__name__, sys.modules["kernels"].__file__ if "kernels" in sys.modules else "-")
 """
 
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 
-from harness.kernels.targets.vllm.scheduling.pairing import PairedWorkers
+from harness.case.step_plan import ForwardRow, PostprocessInput, StartRow, StepPlan
+from harness.kernels.targets.vllm.scheduling.pairing import Difference, HostCodeDiffers, PairedWorkers
 from harness.kernels.targets.vllm.scheduling.terms import term_of
 from harness.kernels.targets.vllm.scheduling.worker_v1_pair import PairedWorkerV1
-from harness.oracles.meaning.plan import ForwardRow, PostprocessInput, StartRow, StepPlan
-from harness.oracles.meaning.violation import Violation, ViolationFound
 
 ROWS = [
     ForwardRow(name, slot, 8, 1, 0, False, 1, 1, True, 0, -1, ([4, 5],), ([6],))
@@ -37,38 +36,38 @@ def pair(kind: type[PairedWorkers] = PairedWorkers, **differences: Any) -> Paire
     return kind(*sides)
 
 
-def found(workers: PairedWorkers) -> Violation:
-    with pytest.raises(ViolationFound) as raised:
+def found(workers: PairedWorkers) -> Difference:
+    with pytest.raises(HostCodeDiffers) as raised:
         workers.begin(None)
-    return raised.value.violation
+    return raised.value.difference
 
 
 def test_a_field_of_a_row_is_told_with_request_and_row() -> None:
     rows = [ROWS[0], ROWS[1]._replace(accepted=2)]
-    assert found(pair(rows=rows)).summary == (
-        "step 1, request 2: num_accepted_tokens of row 1 (forward pass: accepted): "
-        "the release's host code says 2, our model of it says 1"
+    assert found(pair(rows=rows)) == Difference(
+        1, "request 2", "forward pass: accepted", "num_accepted_tokens of row 1", "2", "1"
     )
-    assert found(pair(Slotted, rows=rows)).place == "num_accepted_tokens of row 1, slot 9"
+    assert found(pair(Slotted, rows=rows)).term == "num_accepted_tokens of row 1, slot 9"
 
 
 def test_a_launch_whose_rows_name_no_request_is_told_with_it() -> None:
-    violation = found(pair(Slotted, starts=[PLAN.starts[0], PLAN.starts[1]._replace(bias=3)]))
-    assert (violation.request, violation.state) == ("request 2", "advance: bias")
-    assert violation.place == "token_bias of row 1, slot 9"
+    difference = found(pair(Slotted, starts=[PLAN.starts[0], PLAN.starts[1]._replace(bias=3)]))
+    assert (difference.request, difference.what) == ("request 2", "advance: bias")
+    assert difference.term == "token_bias of row 1, slot 9"
 
 
 def test_what_concerns_the_batch_has_no_row() -> None:
-    assert found(pair(rows=ROWS[:1])).place == "num_reqs"
-    assert found(pair(zeroed=[3])).place == "new_block_ids_to_zero"
+    assert found(pair(rows=ROWS[:1])).term == "num_reqs"
+    assert found(pair(zeroed=[3])).term == "new_block_ids_to_zero"
 
 
 def test_after_the_forward_pass_rows_are_still_known() -> None:
     workers = pair()
     workers.begin(None)
     workers.host.end = lambda _: [PostprocessInput("request 2", 9, 1, 8, 0, 5, 1, ([4],))]
-    with pytest.raises(ViolationFound, match="num_accepted_tokens of row 1"):
+    with pytest.raises(HostCodeDiffers) as raised:
         workers.end([1])  # type: ignore[arg-type]
+    assert raised.value.difference.term == "num_accepted_tokens of row 1"
 
 
 @pytest.mark.parametrize(
@@ -99,7 +98,7 @@ def test_what_v1_keeps_is_told_of_the_first_request_that_differs(held: Any, shou
     workers = object.__new__(PairedWorkerV1)
     workers._rows, workers._step = ROWS, 1
     workers._same_of_each("outputs", should, should)
-    with pytest.raises(ViolationFound) as raised:
+    with pytest.raises(HostCodeDiffers) as raised:
         workers._same_of_each("outputs", held, should)
-    violation = raised.value.violation
-    assert (violation.request, violation.holds, violation.should) == told
+    difference = raised.value.difference
+    assert (difference.request, difference.host, difference.model) == told

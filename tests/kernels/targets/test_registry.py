@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from harness.kernels import cache_directory
-from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.registry import known_targets, parse
 from harness.kernels.targets.releases import OFFLINE_VARIABLE
+from harness.refusal import UnknownTarget
 
 ROOT = Path(__file__).parents[3]
 

@@ -16,10 +16,10 @@ import pytest
 
 from harness.kernels import cache_directory
 from harness.kernels.targets import downloading, releases
-from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.downloading import explain
 from harness.kernels.targets.releases import Package, cached, release, remove
 from harness.kernels.targets.releases import entries as cache_entries
+from harness.refusal import UnknownTarget
 
 ROOT = Path(__file__).parents[3]
 SAMPLE = Package("harness-sample", kept=("sample/kernels/", "sample/math.py"), needed=("sample/kernels/copy.py",))

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from packaging.version import Version
 
-from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.selection import release_of, select
 from harness.kernels.targets.vllm.family import RELEASES
+from harness.refusal import UnknownTarget
 
 
 @pytest.mark.parametrize(

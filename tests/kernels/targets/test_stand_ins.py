@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from harness.kernels.executors.base import Arena, Executor
-from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.importing import Finder, import_under_test, install, uninstall
 from harness.kernels.targets.vllm.placeholders import NotReplaced, placeholder
+from harness.refusal import UnknownTarget
 
 ROOT = Path(__file__).parents[3]
 WORKER = "vllm/v1/worker/code.py"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from harness.case.step_plan import StepPlan
 from harness.oracles.meaning.device import Device, Writer
 from harness.oracles.meaning.meaning import Meaning
-from harness.oracles.meaning.plan import StepPlan
 from harness.sequences.byte_layout import LAYERS, TEMPORAL_BYTES, TOKEN_BYTES
 from harness.sequences.tags import Pages
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from harness.case.sequence import CONTINUATION, Segment
+from harness.case.step_plan import ForwardRow, MoveRow, PostprocessInput, StepPlan
 from harness.oracles.meaning.device import Device
 from harness.oracles.meaning.meaning import Meaning
-from harness.oracles.meaning.plan import ForwardRow, MoveRow, PostprocessInput, StepPlan
 from harness.oracles.meaning.texts import Text
 from harness.oracles.meaning.violation import ViolationFound
 

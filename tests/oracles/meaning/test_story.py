@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from harness.case.step_plan import ForwardRow, MoveRow, StepPlan
 from harness.oracles.meaning.device import NOBODY, Writer
-from harness.oracles.meaning.plan import ForwardRow, MoveRow, StepPlan
 from harness.oracles.meaning.story import MOST_LINES, STEPS, Decisions, Story
 from harness.oracles.meaning.violation import Violation
 

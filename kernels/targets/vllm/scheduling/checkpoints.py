@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from harness.kernels.targets.base import UnknownTarget
-from harness.kernels.targets.vllm.scheduling.bare import accepted
+from harness.kernels.targets.vllm.bare import accepted
 from harness.kernels.targets.vllm.scheduling.engine import Engine, ReleaseLacks
 from harness.kernels.targets.vllm.scheduling.loading import module
+from harness.refusal import UnknownTarget
 
 
 class Checkpoints:

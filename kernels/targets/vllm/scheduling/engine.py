@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from harness.case.sequence import SequenceConfig
-from harness.kernels.targets.vllm.scheduling.bare import accepted, bare, parameter_names, source_of
+from harness.kernels.targets.vllm.bare import accepted, bare, parameter_names, source_of
 from harness.kernels.targets.vllm.scheduling.loading import module
 
 V2_VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"

@@ -10,9 +10,9 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.scheduling.loading import module
 from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks
+from harness.refusal import UnknownTarget
 
 _NOWHERE = -1
 """The slot of tokens that are none."""

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from ctypes import memmove, memset
 from typing import Any
 
-from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.scheduling.loading import module
 from harness.kernels.targets.vllm.scheduling.rules_v2 import GPU
+from harness.refusal import UnknownTarget
 
 _INT32 = 4
 

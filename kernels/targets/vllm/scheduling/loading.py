@@ -14,8 +14,8 @@ import sys
 import warnings
 from typing import Any
 
-from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.vllm.scheduling.sources import WholeTree, require_packages, whole_tree
+from harness.refusal import UnknownTarget
 
 HASH_SEED = "0"
 """PYTHONHASHSEED of every process that drives a scheduler."""

@@ -11,30 +11,9 @@ of both, and stay as planned.
 
 from __future__ import annotations
 
-import functools
-from typing import TYPE_CHECKING
-
-from harness.kernels.targets.vllm.scheduling.bare import parameter_names, source_of
-from harness.kernels.targets.vllm.scheduling.loading import module
-from harness.oracles.meaning.plan import ForwardRow, StepPlan
-
-if TYPE_CHECKING:  # they ask here for the rules of a release
-    from harness.kernels.targets.vllm.scheduling.worker_v1 import WorkerV1
-    from harness.kernels.targets.vllm.scheduling.worker_v1_pair import PairedWorkerV1
-
-
-@functools.cache
-def sees_padded_tails() -> bool:
-    """Whether the layers see how many drafts a row has, and so the last token of a prompt that is padded (0.30)."""
-    builder = module("vllm.v1.attention.backends.mamba_attn").BaseMambaAttentionMetadataBuilder
-    return "num_decode_draft_tokens_cpu" in parameter_names(builder._compute_common_metadata)
-
-
-@functools.cache
-def ends_prefills_at_prompts() -> bool:
-    """Whether a row counts as past its prefill once it is past its prompt, also where it computes outputs again."""
-    runner = module("vllm.v1.worker.gpu_model_runner").GPUModelRunner
-    return "num_computed_tokens_cpu < num_prompt_tokens_cpu" in source_of(runner._build_attention_metadata)
+from harness.case.step_plan import ForwardRow, StepPlan
+from harness.kernels.targets.vllm.scheduling.worker_v1 import WorkerV1
+from harness.kernels.targets.vllm.scheduling.worker_v1_pair import PairedWorkerV1
 
 
 def run_as_mamba2(plan: StepPlan, worker: WorkerV1 | PairedWorkerV1) -> None:

@@ -10,16 +10,15 @@ import contextlib
 import functools
 import sys
 from types import ModuleType, SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from harness.kernels.targets.base import UnknownTarget
+from harness.case.sequence import SequenceConfig
+from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.launches_v1 import replace_launches, require_launches
 from harness.kernels.targets.vllm.scheduling.loading import module
 from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks
 from harness.kernels.targets.vllm.scheduling.standins_v1 import without_pinned_memory
-
-if TYPE_CHECKING:
-    from harness.kernels.targets.vllm.scheduling.worker_v1_host import HostWorkerV1
+from harness.refusal import UnknownTarget
 
 _RUNNER = "vllm.v1.worker.gpu_model_runner"
 _NEEDED = (
@@ -35,6 +34,25 @@ _DRAFTERS = {
     "draft_model": ("vllm.v1.spec_decode.draft_model", "DraftModelProposer"),
     "dflash": ("vllm.v1.spec_decode.dflash", "DFlashProposer"),
 }
+
+
+class Caller(Protocol):
+    """What drives a modelless runner: it is handed what would be launched, and gives what a model would give."""
+
+    engine: Engine
+    config: SequenceConfig
+    batch: Any
+    mamba_state_idx: dict[str, int]
+    received: dict[int, tuple[Any, dict[str, Any]]]
+    """By KV-cache group, what the metadata of its layers would be built from."""
+    copy_buffers: Any
+    context: Any
+
+    def landing_event(self) -> Any:
+        """The event of the copy of accepted counts to the host."""
+
+    def propose(self, values: tuple[Any, ...]) -> Any:
+        """The drafter, called with `values`."""
 
 
 class Quiet:
@@ -219,7 +237,7 @@ def _buffers(rows: int, tokens: int) -> dict[str, Any]:
     return made
 
 
-def _drafter(worker: HostWorkerV1) -> Any:
+def _drafter(worker: Caller) -> Any:
     """The release's drafter of the configured method, which proposes what the worker says."""
     import torch
 
@@ -236,7 +254,7 @@ def _drafter(worker: HostWorkerV1) -> Any:
     return drafter
 
 
-def make_runner(worker: HostWorkerV1) -> Any:
+def make_runner(worker: Caller) -> Any:
     """A runner that hands the worker what it would launch, and asks it for what a model would give."""
     _replace_devices()
     import numpy as np

@@ -9,18 +9,32 @@ from __future__ import annotations
 import contextlib
 import functools
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
-from harness.kernels.targets.base import UnknownTarget
-from harness.kernels.targets.vllm.scheduling.bare import accepted
+from harness.case.sequence import SequenceConfig
+from harness.kernels.targets.vllm.bare import accepted
+from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.launches_v2 import replace_launches, require_launches
 from harness.kernels.targets.vllm.scheduling.loading import module
 from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks
 from harness.kernels.targets.vllm.scheduling.rules_v2 import GPU, rules_v2
 from harness.kernels.targets.vllm.scheduling.standins_v1 import without_pinned_memory
+from harness.refusal import UnknownTarget
 
-if TYPE_CHECKING:
-    from harness.kernels.targets.vllm.scheduling.worker_v2_host import HostWorkerV2
+
+class Caller(Protocol):
+    """What drives a modelless runner: it is handed what would be launched, and gives what a model would give."""
+
+    engine: Engine
+    config: SequenceConfig
+    zeroed: list[int]
+    copies: list[tuple[int, int]]
+    layers: Any
+    """The attention groups, which keep what the metadata of their layers would be built from."""
+    context: Any
+
+    def propose(self) -> Any:
+        """The drafter."""
 
 
 class _NoModel:
@@ -145,7 +159,7 @@ def _encoder_connector() -> Any:
         return None
 
 
-def make_runner(worker: HostWorkerV2) -> Any:
+def make_runner(worker: Caller) -> Any:
     """A runner that hands the worker what it would launch, and asks it for what a model would give."""
     _replace_devices()
     import torch

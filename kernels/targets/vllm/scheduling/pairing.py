@@ -1,23 +1,43 @@
 """A pair is two workers on one stream: a release's host code, and our model of it, compared step by step.
 
-The device runs what the host code says. Where the model says anything else, that is a violation: a mistake of the
-model, on which faster runs rest, or one of the host code. Evidence names the value as vLLM does, its row and what both
-say of it.
+The device runs what the host code says. Where the model says anything else, one of the two is wrong: the model, on
+which faster runs rest, or the host code. A difference names the value as vLLM does, its row and what both say of it.
 """
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-from harness.kernels.targets.base import UnknownTarget
+from harness.case.step_plan import ForwardRow, PostprocessInput, StepPlan
 from harness.kernels.targets.vllm.scheduling.terms import term_of
-from harness.oracles.meaning.device import NOBODY
-from harness.oracles.meaning.plan import ForwardRow, PostprocessInput, StepPlan
-from harness.oracles.meaning.violation import HOST_CODE_DIFFERS, Violation, ViolationFound
+from harness.refusal import UnknownTarget
 
 
 class HostCodeLacks(UnknownTarget):
     """The host code of a release needs something that was not made for it; the message says what."""
+
+
+class Difference(NamedTuple):
+    """What host code and model say differently of a value in `step`.
+
+    `what` is our name of the value, `term` vLLM's with its row; `request` is whose it is, or "the batch". `host` and
+    `model` are what they say.
+    """
+
+    step: int
+    request: str
+    what: str
+    term: str
+    host: str
+    model: str
+
+
+class HostCodeDiffers(Exception):
+    """Ends a sequence: from here on the two are no longer in the same state."""
+
+    def __init__(self, difference: Difference) -> None:
+        super().__init__(f"{difference.what} of {difference.request}")
+        self.difference = difference
 
 
 def of_both(name: str) -> Any:
@@ -34,7 +54,7 @@ def of_both(name: str) -> Any:
 
 
 class PairedWorkers:
-    """See module docstring. `begin`, `end` and `settle` as for either worker; raises ViolationFound."""
+    """See module docstring. `begin`, `end` and `settle` as for either worker. All raise HostCodeDiffers."""
 
     has_slots = False
     """Whether requests have slots beside their rows in the batch."""
@@ -102,9 +122,7 @@ class PairedWorkers:
 
     def _fail(self, what: str, request: str, held: Any, should: Any) -> NoReturn:
         term = term_of(what) + self._place_of(request)
-        raise ViolationFound(
-            Violation(HOST_CODE_DIFFERS, what, self._step, request, -1, -1, -1, NOBODY, str(held), str(should), term)
-        )
+        raise HostCodeDiffers(Difference(self._step, request, what, term, str(held), str(should)))
 
     def _place_of(self, request: str) -> str:
         """The row of a request in the host code's batch, where it has one."""

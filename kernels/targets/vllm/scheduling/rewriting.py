@@ -12,7 +12,7 @@ import textwrap
 from types import FunctionType
 from typing import Any
 
-from harness.kernels.targets.vllm.scheduling.bare import source_of
+from harness.kernels.targets.vllm.bare import source_of
 
 _SOURCE = "rewritten_source"
 """Attribute of a function made here: its source, which no file holds."""

@@ -13,9 +13,9 @@ from __future__ import annotations
 import functools
 from typing import NamedTuple
 
-from harness.kernels.targets.base import UnknownTarget
-from harness.kernels.targets.vllm.scheduling.bare import parameter_names, source_of
+from harness.kernels.targets.vllm.bare import parameter_names, source_of
 from harness.kernels.targets.vllm.scheduling.loading import module
+from harness.refusal import UnknownTarget
 
 GPU = "vllm.v1.worker.gpu"
 """The package of the V2 host code."""

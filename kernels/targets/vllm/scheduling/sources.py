@@ -13,10 +13,10 @@ from pathlib import Path
 
 from packaging.version import Version
 
-from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.downloading import Announce
 from harness.kernels.targets.releases import Package, check_version, release
 from harness.kernels.targets.vllm.sources import checkout_tree, installed_tree
+from harness.refusal import UnknownTarget
 
 SCHEDULER = "vllm/v1/core/sched/scheduler.py"
 MANAGERS = "vllm/v1/core/single_type_kv_cache_manager.py"

@@ -23,7 +23,7 @@ _FIELDS = {
     "bias": "token_bias",
     "rows": "num_reqs",
 }
-"""Fields of rows of a launch (oracles/meaning/plan.py)."""
+"""Fields of rows of a launch (harness/case/step_plan.py)."""
 
 _OF_A_LAUNCH = {"forward pass: state_column": "block_table_tensor at seq_lens"}
 """Where one launch has another term: layers find their column by the length of the sequence."""

@@ -11,12 +11,12 @@ import inspect
 import types
 from typing import Any
 
-from harness.kernels.targets.base import UnknownTarget
-from harness.kernels.targets.vllm.scheduling.bare import accepted, parameter_names, source_of
+from harness.case.step_plan import ForwardRow, MoveRow, PostprocessInput, StartRow, StepPlan
+from harness.kernels.targets.vllm.bare import accepted, parameter_names, source_of
 from harness.kernels.targets.vllm.scheduling.checkpoints import Checkpoints
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.loading import module
-from harness.kernels.targets.vllm.scheduling.mamba2_rows import ends_prefills_at_prompts, sees_padded_tails
+from harness.kernels.targets.vllm.scheduling.rules_v1 import ends_prefills_at_prompts, sees_padded_tails
 from harness.kernels.targets.vllm.scheduling.standins_v1 import (
     NOTHING,
     Buffer,
@@ -24,7 +24,7 @@ from harness.kernels.targets.vllm.scheduling.standins_v1 import (
     Standin,
     without_pinned_memory,
 )
-from harness.oracles.meaning.plan import ForwardRow, MoveRow, PostprocessInput, StartRow, StepPlan
+from harness.refusal import UnknownTarget
 
 
 def _original(holder: Any, name: str) -> Any:

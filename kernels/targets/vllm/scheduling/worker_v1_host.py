@@ -12,12 +12,12 @@ from copy import copy
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
+from harness.case.step_plan import ForwardRow, PostprocessInput, StepPlan
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.modelless_runner_v1 import Quiet, make_runner
 from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks
 from harness.kernels.targets.vllm.scheduling.standins_v1 import Buffer, Precopy
 from harness.kernels.targets.vllm.scheduling.worker_v1 import WorkerV1
-from harness.oracles.meaning.plan import ForwardRow, PostprocessInput, StepPlan
 
 _UNKNOWN = -1000
 """Stands, minus a row, for an accepted count that a kernel will have left once the step is over."""

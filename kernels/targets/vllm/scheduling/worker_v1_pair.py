@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from harness.case.step_plan import ForwardRow, PostprocessInput, StepPlan
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks, PairedWorkers, of_both
 from harness.kernels.targets.vllm.scheduling.worker_v1 import WorkerV1
 from harness.kernels.targets.vllm.scheduling.worker_v1_host import HostWorkerV1, Told
-from harness.oracles.meaning.plan import ForwardRow, PostprocessInput, StepPlan
 
 
 class PairedWorkerV1(PairedWorkers):

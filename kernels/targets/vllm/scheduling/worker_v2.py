@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from harness.kernels.targets.base import UnknownTarget
-from harness.kernels.targets.vllm.scheduling.bare import accepted
+from harness.case.step_plan import ForwardRow, MoveRow, PostprocessInput, StartRow, StepPlan
+from harness.kernels.targets.vllm.bare import accepted
 from harness.kernels.targets.vllm.scheduling.checkpoints import Checkpoints
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.loading import module
 from harness.kernels.targets.vllm.scheduling.rules_v2 import rules_v2
-from harness.oracles.meaning.plan import ForwardRow, MoveRow, PostprocessInput, StartRow, StepPlan
+from harness.refusal import UnknownTarget
 
 
 class WorkerV2:

@@ -10,12 +10,12 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from harness.case.step_plan import ForwardRow, MoveRow, PostprocessInput, StartRow, StepPlan
 from harness.kernels.targets.vllm.scheduling.checkpoints import Checkpoints
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.loading import module
 from harness.kernels.targets.vllm.scheduling.modelless_runner_v2 import make_runner
 from harness.kernels.targets.vllm.scheduling.rules_v2 import GPU, rules_v2
-from harness.oracles.meaning.plan import ForwardRow, MoveRow, PostprocessInput, StartRow, StepPlan
 
 _PROPOSED = 1
 """Stands for a draft token that the drafter proposed after a sampled one; 0 for any other."""

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
-from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.family import KnownTarget
+from harness.refusal import UnknownTarget
 
 if TYPE_CHECKING:
     from harness.kernels.executors.base import Executor

@@ -1,0 +1,92 @@
+"""Running a variant of a case, which a relation asks for: on memory prepared as it wants it, in a context of its own if
+it wants one, judged by the memory oracle only if it wants that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from harness.case import operation_name
+from harness.case.case import Poison
+from harness.check.judging import OURS, SKIPPING, judge, verdict_on_exception
+from harness.check.operation_run import Task
+from harness.check.operations.registry import call_of
+from harness.check.outcome import WITHIN, Evidence, Seconds, Signature
+from harness.check.workbench import Workbench
+from harness.kernels.targets.base import Target
+from harness.memory import Image, MemoryPlan
+from harness.oracles.memory import expect
+from harness.oracles.relations.base import Run, Step, Variant
+
+
+class VariantRefused(Exception):
+    """The target declines a variant of a total case, in words of its own: a skip."""
+
+
+class VariantFailed(Exception):
+    """A variant went wrong by itself: what an ordinary check would say of it."""
+
+    def __init__(self, signature: Signature, evidence: Evidence) -> None:
+        super().__init__(evidence.summary)
+        self.signature, self.evidence = signature, evidence
+
+
+def run_variant(
+    bench: Workbench, on_operation: Callable[[str], None], variant: Variant, earlier: Sequence[Run], relation: str
+) -> Run:
+    """Run a variant for a relation; `earlier` are those run before it. `on_operation` is told what comes next.
+
+    Raises VariantFailed, VariantRefused, TargetLacks, OutsideContract or ExecutorCannot, and InvalidCase if the variant
+    needs more memory than a case may.
+    """
+    case, target = variant.case, bench.target
+    if variant.temporal_tiles is not None:
+        target = target.with_temporal_tiles(variant.temporal_tiles)
+    plan, image = bench.lay_out(case, variant, earlier)
+    if variant.fresh or target is not bench.target:
+        bench.unbind()
+    steps: list[Step] = []
+    launches = 0
+    try:
+        for index in range(len(case.program)):
+            on_operation(f"{operation_name(case.program[index])}{WITHIN}{relation}")
+            before = steps[-1].image if steps else image
+            steps.append(_step(bench, target, variant, plan, index, before))
+            launches += bench.executor.launches
+    except BaseException:
+        bench.unbind()
+        raise
+    if target is not bench.target:
+        bench.unbind()
+    return Run(case, plan, image, steps, launches)
+
+
+def _step(bench: Workbench, target: Target, variant: Variant, plan: MemoryPlan, index: int, before: Image) -> Step:
+    case = variant.case
+    bench.load(case, plan, index, before)
+    by_harness = call_of(case.program[index]).by_harness
+    expected = expect(case, plan, index, before) if variant.judged or by_harness else None
+    if by_harness and variant.amend is not None:
+        assert expected is not None
+        variant.amend(index, plan, expected.image)
+    task = Task(case, plan, index, before, expected)
+    poison: Poison = "B" if variant.fresh else "A"
+    try:
+        run = bench.run(task, Seconds(), target, poison)
+    except SKIPPING:
+        raise
+    except OURS:
+        raise
+    except Exception as error:
+        bench.end_with_the_device(error)
+        verdict = verdict_on_exception(
+            task, bench.target, bench.executor.launches, error, lambda: bench.has_changed(task)
+        )
+        if verdict.signature is None or verdict.evidence is None:
+            raise VariantRefused(verdict.detail) from error
+        raise VariantFailed(verdict.signature, verdict.evidence) from error
+    failure = judge(run)
+    if failure is not None:
+        raise VariantFailed(*failure)
+    results = {name: dict(enumerate(values.tolist())) for name, values in run.seen.after.items()}
+    return Step(run.found, results, expected)
