@@ -102,10 +102,10 @@ def test_what_is_right_gives_no_finding(kit: Kit, run: Run, settings: Make) -> N
 def test_a_lost_worker_is_a_finding_and_the_campaign_goes_on(
     kit: Kit, run: Run, settings: Make, how: str, ending: str
 ) -> None:
-    subject, (first, second) = kit.harmed(how)
+    subject, (first, _) = kit.harmed(how)
     ran = run(subject, settings(shrink=True, shrink_executions=1))
     assert ran.judged == list(range(COUNT)), "every case has one result"
-    ((signature, index, cases, repro),) = ran.found
+    ((signature, index, cases, _),) = ran.found
     before, _, after = kit.signature_of_loss.partition("{}")
     kind = signature.removeprefix(before).removesuffix(after)
     assert kind == ending or (ending.endswith("*") and kind in ("crash-SIGSEGV", "crash-SIGABRT"))
@@ -163,7 +163,11 @@ def test_wherever_a_worker_is_killed_every_case_has_one_result(
 
 def test_a_hang_costs_its_own_case_only(kit: Kit, run: Run, settings: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker is overdue here as soon as it says that it hangs: what counts as silence is tested with workers."""
-    monkeypatch.setattr(WorkerProcess, "overdue", lambda worker: "hanging" in worker._tail())
+
+    def overdue(worker: WorkerProcess) -> bool:
+        return "hanging" in worker._tail() and not worker.connection.poll()
+
+    monkeypatch.setattr(WorkerProcess, "overdue", overdue)
     subject, (first, _) = kit.harmed("hang")
     ran = run(subject, settings(workers=2))
     assert ran.judged == list(range(COUNT))
