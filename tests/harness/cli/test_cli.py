@@ -348,7 +348,7 @@ def test_shrinking_refuses_a_place_for_the_result_before_it_works(
 
 @pytest.mark.parametrize("kind", ["operations", "regimes", "relations", "fixes", "issues", "pins"])
 def test_names_are_listed(command: Command, kind: str) -> None:
-    from harness.cli.options import OPERATIONS
+    from harness.cli.case_options import OPERATIONS
     from harness.generators.sequences.configurations import Pins
     from harness.oracles.relations.registry import relations
     from harness.regimes import REGIMES
