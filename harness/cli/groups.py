@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from copy import copy
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Annotated, Any, get_type_hints
 
@@ -15,6 +16,9 @@ import typer
 from typer.core import TyperCommand
 
 HEADING = "Options"
+
+LAST = "More options"
+"""The heading of those that hardly anybody looks for."""
 
 
 class GroupedCommand(TyperCommand):
@@ -26,7 +30,7 @@ class GroupedCommand(TyperCommand):
             record = parameter.get_help_record(ctx)
             if record is not None:
                 groups.setdefault(getattr(parameter, "rich_help_panel", None) or HEADING, []).append(record)
-        for heading, records in groups.items():
+        for heading, records in sorted(groups.items(), key=lambda group: group[0] == LAST):
             with formatter.section(heading):
                 formatter.write_dl(records)
 
@@ -34,8 +38,8 @@ class GroupedCommand(TyperCommand):
 def with_groups(command: Callable[..., Any]) -> Callable[..., Any]:
     """A command with each parameter that is annotated with a data class replaced by the fields of that class.
 
-    The class may have a `HEADING`, under which the help lists them.
-    """
+    The class may have a `HEADING`, under which the help lists them, and name fields that go under the last one
+    (`LAST`). """
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
     parameters: list[inspect.Parameter] = []
@@ -61,8 +65,9 @@ def _parameters(group: Any) -> list[inspect.Parameter]:
     hints = get_type_hints(group, include_extras=True)
     found = []
     for field in fields(group):
-        kind, option = hints[field.name].__origin__, hints[field.name].__metadata__[0]
-        option.rich_help_panel = getattr(group, "HEADING", HEADING)
+        kind, option = hints[field.name].__origin__, copy(hints[field.name].__metadata__[0])
+        last = field.name in getattr(group, "LAST", ())
+        option.rich_help_panel = LAST if last else getattr(group, "HEADING", HEADING)
         default = inspect.Parameter.empty if field.default is MISSING else field.default
         found.append(
             inspect.Parameter(

@@ -19,11 +19,7 @@ from harness.subject.registry import AnySubject
 
 @with_groups
 def run(context: typer.Context, common: RunOptions, cases: CaseOptions, sequences: SequenceOptions) -> None:
-    """Draw cases, run the target and the oracle side by side, save and shrink what differs.
-
-    Exit status: 0 nothing found, 1 findings, 2 bad usage or a file that cannot be written, 3 something
-    required was not reached, 4 the harness failed, 130 interrupted.
-    """
+    """Draw cases, run the target and the oracle side by side, save and shrink what differs."""
     if common.budget is not None and common.cases is not None:
         raise typer.BadParameter("--budget and --cases exclude each other")
     if common.target is not None and common.targets is not None:

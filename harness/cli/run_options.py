@@ -19,6 +19,8 @@ DEFAULT_SECONDS = 60.0
 class RunOptions:
     """What is tested, for how long, and where findings go."""
 
+    LAST: ClassVar[tuple[str, ...]] = ("no_shrink", "targets", "executor", "case_limit", "verbose")
+
     target: Annotated[
         str | None,
         typer.Option(
@@ -47,9 +49,11 @@ class RunOptions:
             help="How long to draw and judge: 60s, 5m, 2h. Shrinking comes on top. [default: 60s]",
         ),
     ] = None
-    cases: Annotated[int | None, typer.Option("--cases", help="How many cases, instead of a time.", min=1)] = None
-    seed: Annotated[int, typer.Option("--seed", help="Same seed, same cases.", min=0, max=2**63 - 1)] = 0
-    workers: Annotated[int, typer.Option("--workers", "-j", help="Worker processes.", min=1, max=256)] = 1
+    cases: Annotated[
+        int | None, typer.Option("--cases", help="How many cases, instead of a time.", min=1, metavar="N")
+    ] = None
+    seed: Annotated[int, typer.Option("--seed", help="Same seed, same cases.", min=0, max=2**63 - 1, metavar="N")] = 0
+    workers: Annotated[int, typer.Option("--workers", "-j", help="Worker processes.", min=1, max=256, metavar="N")] = 1
     fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop judging at the first finding.")] = False
     out: Annotated[Path, typer.Option("--out", help="Folder for repro files and the journal.")] = Path("findings")
     resume: Annotated[
@@ -64,11 +68,14 @@ class RunOptions:
     ] = None
     executor: Annotated[
         str | None,
-        typer.Option("--executor", "-e", help="How kernels run: cuda, native, interpreter. Default: the fastest."),
+        typer.Option(
+            "--executor", "-e", help="How kernels run: cuda, native or interpreter. Default: the fastest here."
+        ),
     ] = None
     case_limit: CaseLimitOption = None
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="Name regimes and kernel lines that were not reached, as --json does.")
+        bool,
+        typer.Option("--verbose", help="Name regimes and kernel lines that were not reached, as --json does."),
     ] = False
 
     @property

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from harness.case import Case
 from harness.check.outcome import Verdict
-from harness.check.worker_process import WorkerProcess
+from harness.kernel_cases.worker import CaseWorker
 from harness.kernels.executors.registry import UnavailableExecutor, executor_class
 from harness.testing.conformance import NotConforming
 from harness.testing.variants import VARIANTS, cases_of
@@ -75,7 +75,7 @@ def _other(name: str) -> str:
 
 def _judgements(target: str, executor: str, cases: Sequence[Case], limit: float) -> Iterator[list[Judgement]]:
     """Of each case, with no checks but the bytes."""
-    with WorkerProcess(target, executor, limit=limit, checks=()) as worker:
+    with CaseWorker(target, executor, limit=limit, checks=()) as worker:
         worker.wait_ready()
         for case in cases:
             outcome = worker.check(case)

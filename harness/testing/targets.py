@@ -7,11 +7,12 @@ from typing import NamedTuple, get_args
 
 from harness.case import Case, Domain
 from harness.check.outcome import Verdict
-from harness.check.worker_process import WorkerError, WorkerProcess
 from harness.engines.random import Recipe, case_at
 from harness.generators.operations import OperationName
+from harness.kernel_cases.worker import CaseWorker
 from harness.kernels.executors.registry import default_executor_name
 from harness.testing.conformance import NotConforming
+from harness.worker.losses import WorkerError
 
 OPERATIONS: tuple[OperationName, ...] = get_args(OperationName)
 
@@ -45,7 +46,7 @@ def target_conforms(
     such target. A planted fault (`+`) is a failure like any other.
     """
     answers: dict[OperationName, Answer] = {}
-    with WorkerProcess(text, executor or default_executor_name(), limit=limit) as worker:
+    with CaseWorker(text, executor or default_executor_name(), limit=limit) as worker:
         worker.wait_ready()
         for operation in operations:
             verdicts: list[Verdict] = []
@@ -61,7 +62,7 @@ def target_conforms(
     return answers
 
 
-def _verdicts(worker: WorkerProcess, case: Case, where: str) -> Sequence[Verdict]:
+def _verdicts(worker: CaseWorker, case: Case, where: str) -> Sequence[Verdict]:
     """The verdicts on a case, none of which is a failure. Raises NotConforming."""
     try:
         outcome = worker.check(case)
