@@ -15,11 +15,11 @@ from typing import get_args
 import msgspec
 import pytest
 
-from harness.campaign.events import Finding, LineCoverage, Summary
 from harness.campaign.several import Comparison
 from harness.case.sequence import Event, SequenceConfig
 from harness.check.evidence import OBJECTS
 from harness.generators.sequences.configurations import PINS
+from harness.kernel_cases.summary import CaseSummary, Finding, LineCoverage
 from harness.oracles.meaning.violation import KINDS
 from harness.reports import words
 from harness.reports.shown_sequence import print_sequence
@@ -67,7 +67,7 @@ def test_the_fields_of_json_are_explained() -> None:
     """A table for each object, in the order of the page; fields in the order in which they are printed."""
     page = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
     tables = [re.findall(r"^\| `(\w+)` \| \S", table, re.MULTILINE) for table in page.split("| field | meaning |")[1:]]
-    objects = (Summary, Finding, LineCoverage, Comparison, SequenceSummary, SequenceFinding)
+    objects = (CaseSummary, Finding, LineCoverage, Comparison, SequenceSummary, SequenceFinding)
     assert tables == [list(one.__struct_fields__) for one in objects]
 
 

@@ -9,8 +9,9 @@ from typing import Annotated, Any, ClassVar, Protocol
 
 import typer
 
-from harness.cli.options import ALL, CaseLimitOption, JsonOption, option, parse_seconds, split
+from harness.cli.options import ALL, CaseLimitOption, JsonOption, option, parse_seconds, require_alone, split
 from harness.subject.registry import AnySubject
+from harness.suggestions import unknown
 
 DEFAULT_SECONDS = 60.0
 
@@ -91,12 +92,27 @@ class RunOptions:
         return self.ops is not None and self.ops != [ALL]
 
 
+def require_operations(names: Sequence[str] | None, known: Sequence[str]) -> None:
+    """Raise typer.BadParameter for words of `--ops` that are not known, none, or a whole list among others."""
+    if names is not None:
+        require_alone(names, ALL)
+        wrong = [name for name in names if name not in (*known, ALL)]
+        if wrong or not names:
+            raise typer.BadParameter(unknown("operation", wrong or [""], (*known, ALL)))
+
+
 class SubjectOptions(Protocol):
     """A group of options for one subject; a data class."""
 
     HEADING: ClassVar[str]
     ONLY: ClassVar[str]
     """Why its options are refused where the subject is not wanted."""
+    PLACE: ClassVar[int]
+    """Of its options in the help."""
+
+    @classmethod
+    def operations(cls) -> Sequence[str]:
+        """The words of `--ops` that it knows."""
 
     def wanted(self, run: RunOptions) -> bool:
         """Whether the options ask for this subject. Raises typer.BadParameter for what makes no sense."""

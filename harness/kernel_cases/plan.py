@@ -16,6 +16,7 @@ from harness.check.outcome import Outcome, Signature
 from harness.generators.reachability import require_reachable
 from harness.kernel_cases.recipe import JudgedCase
 from harness.shrink.cases.passes import PASSES, REPLACING
+from harness.shrink.cases.size import Size, size
 from harness.shrink.driver import Judged
 from harness.shrink.proposals import Pass
 
@@ -43,6 +44,9 @@ class CasePlan:
 
     def encode(self, case: Case) -> bytes:
         return encode_case(case)
+
+    def size(self, case: Case) -> Size:
+        return size(case)
 
     def require_valid(self, case: Case) -> None:
         if case.domain == "reachable":

@@ -105,8 +105,8 @@ def test_the_result_fails_alike_and_stays_in_its_domain(case: Case) -> None:
     assert judge(shrunk.case).signature == outcome.signature == shrunk.result.outcome.signature
     assert shrunk.case.domain == case.domain
     for other, seen in shrunk.others:
-        assert seen.signature != outcome.signature
-        assert judge(other).signature == seen.signature
+        assert seen.outcome.signature != outcome.signature
+        assert judge(other).signature == seen.outcome.signature
     if outcome.signature == ONE:
         assert max(len(operation.rows) for operation in shrunk.case.program) == 2
 
@@ -181,8 +181,8 @@ def test_other_bugs_on_the_way_are_kept(make_case: Callable[..., Case]) -> None:
 
     shrunk = shrink(make_case(), failed(), judge)
     assert len(shrunk.case.layout.groups) == 2
-    ((other, outcome),) = shrunk.others
-    assert outcome.signature == OTHER
+    ((other, result),) = shrunk.others
+    assert result.outcome.signature == OTHER
     assert len(other.layout.groups) == 1
 
 
