@@ -225,8 +225,8 @@ class Campaign:
         """The next cases that no worker has, and no earlier part had."""
         while self._next in self._done:
             self._next += 1
-        start = self._next
-        end = min(start + self._subject.block, self._settings.cases or start + self._subject.block)
+        start, most = self._next, self._settings.cases
+        end = start + self._subject.block if most is None else min(start + self._subject.block, most)
         if self._done:
             end = next((index for index in range(start, end) if index in self._done), end)
         self._next = max(start, end)

@@ -32,4 +32,4 @@ def useful_workers(settings: Settings, block: int) -> int:
     """Workers that get a block of cases: starting one takes seconds of processor time, so no others are started."""
     if settings.cases is None:
         return settings.workers
-    return min(settings.workers, -(-settings.cases // block))
+    return min(settings.workers, max(1, -(-settings.cases // block)))

@@ -265,6 +265,7 @@ class ByteDevice:
         except MemoryError:
             raise
         except Exception as error:
+            self._kernels.end_with_the_device(error)
             broken = compile_failure(error)
             if broken is not None:
                 raise KernelDoesNotCompile(f"{target.name}: {broken}") from error

@@ -108,7 +108,19 @@ def run(
     keep: _Keeper | None = None,
     host: bool = True,
 ) -> RunResult:
-    """Run one sequence; on our model alone where the host code turns out to need more than is made for it."""
+    """Run one sequence. Raises DeviceFault if the device of the kernels is gone."""
+    try:
+        return _run(case, controls, kernels, keep, host)
+    except Exception as error:
+        if kernels is not None:
+            kernels.end_with_the_device(error)
+        raise
+
+
+def _run(
+    case: SequenceCase, controls: Controls, kernels: Kernels | None, keep: _Keeper | None, host: bool
+) -> RunResult:
+    """On our model alone where the host code turns out to need more than is made for it."""
     from harness.kernels.targets.vllm.scheduling.engine import ReleaseLacks
     from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks
     from harness.sequences.run import SequenceRun

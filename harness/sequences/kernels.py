@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from harness.text import one_line
+
 if TYPE_CHECKING:
     from harness.kernels.executors.base import Arena, Executor
     from harness.kernels.targets.base import Target
@@ -51,6 +53,13 @@ class Kernels:
         self.target: Target = load_target(choice.target, self.executor)
         set_aside()
         self._arena: Arena | None = None
+
+    def end_with_the_device(self, error: Exception) -> None:
+        """Raise DeviceFault if an exception says that the device is gone: nothing can run here any more."""
+        from harness.kernels.executors.base import DeviceFault
+
+        if self.executor.is_device_fault(error):
+            raise DeviceFault(one_line(error)) from error
 
     def arena(self, size: int) -> Arena:
         """An arena of at least `size` bytes, in which an earlier sequence may have left something."""

@@ -1,8 +1,8 @@
 """Targets that take their process down: the harness's own kernels, until a certain kind of batch arrives.
 
 Written `broken:HOW`, where HOW is one of HARMS, or a way not to load; `broken:HOW@N` waits for the one batch whose
-source columns, stale ones included, add up to N. A test puts this folder on PYTHONPATH; the
-entry point beside this file does the rest, as for anybody else's targets.
+source columns, stale ones included, add up to N. With BROKEN_TARGETS_MENDED in the environment none breaks. A test puts
+this folder on PYTHONPATH; the entry point beside this file does the rest, as for anybody else's targets.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ import ctypes
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from harness.kernels.executors.base import DeviceFault
 from harness.kernels.targets.base import Bound, Target, TargetIncomplete, TargetLacks
 from harness.kernels.targets.family import KnownTarget
 from harness.refusal import UnknownTarget
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from harness.case import Layout
     from harness.kernels.executors.base import Executor
     from harness.kernels.targets.base import Allocate, LayoutTensors, PostprocessArrays, PrecopyArrays
+
+
+MENDED = "BROKEN_TARGETS_MENDED"
 
 
 def segfault(arrays: Any) -> None:
@@ -73,6 +78,15 @@ def incomplete(arrays: Any) -> None:
     raise TargetIncomplete("no stand-in for something")
 
 
+def fault(arrays: Any) -> None:
+    """As a kernel does it that takes the device down."""
+    raise DeviceFault("the device is gone")
+
+
+def warn(arrays: Any) -> None:
+    warnings.warn("something\nto know", stacklevel=1)
+
+
 def lack(arrays: Any) -> None:
     raise TargetLacks("broken targets lack this")
 
@@ -87,6 +101,8 @@ HARMS: dict[str, Callable[[Any], None]] = {
     "exhaust": exhaust,
     "write": write_before,
     "incomplete": incomplete,
+    "fault": fault,
+    "warn": warn,
     "lack": lack,
 }
 
@@ -125,7 +141,7 @@ class BrokenContext(Bound):
             breaks = int(arrays.source_column.sum()) == self._only
         else:
             breaks = self._harm is lack or is_trigger(arrays.runner, arrays.num_requests)
-        if breaks:
+        if breaks and MENDED not in os.environ:
             self._harm(arrays)
         self._right.precopy(arrays)
 
@@ -156,7 +172,9 @@ class BrokenFamily:
         from harness.kernels.targets.builtin import BuiltinTarget
 
         how, _, only = how.partition("@")
-        return BrokenTarget(name, HARMS[how], int(only) if only else None, BuiltinTarget(executor))
+        if how == "fault":  # executors of the CPU know no such thing
+            executor.is_device_fault = lambda error: isinstance(error, DeviceFault)  # type: ignore[method-assign]
+        return BrokenTarget(name, HARMS[how], int(only) if only else None, BuiltinTarget(executor, mutations))
 
 
 FAMILY = BrokenFamily()

@@ -1,413 +1,366 @@
-"""Campaigns: what they find depends on the seed alone, crashes are findings, and nothing counts that did not happen."""
+"""Campaigns of any subject: what they find depends on the seed alone, losses are findings, and every case is judged
+once, whatever becomes of the workers."""
 
 from __future__ import annotations
 
 import errno
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import msgspec
 import pytest
 
-from harness.campaign.campaign import Campaign, Settings, useful_workers
-from harness.campaign.events import (
-    CampaignFinished,
-    CaseJudged,
-    Event,
-    FindingFound,
-    FindingShrunk,
-    Notice,
-    Summary,
-)
-from harness.case import Case, Precopy, encode_case
-from harness.check.outcome import Outcome
-from harness.engines.random import Recipe, case_at
-from harness.kernel_cases.worker import CaseWorker
-from harness.memory import initial_image, plan_memory
-from harness.regimes.registry import regimes_of
-from harness.repro import read_repro
-from harness.shrink.shrinker import is_plainer
+from harness.campaign.campaign import Campaign
+from harness.campaign.events import CaseJudged, Event, FindingFound, FindingKept, Notice
+from harness.campaign.journal import Journal
+from harness.campaign.settings import Settings, useful_workers
+from harness.repro import read_any
+from harness.subject.entry import Entry
+from harness.subject.registry import AnySubject
 from harness.worker.losses import WorkerError
+from harness.worker.process import WorkerProcess
 
-BOTH = ("postprocess", "precopy")
-Run = Callable[..., tuple[Summary, list[Event]]]
+if TYPE_CHECKING:
+    from tests.harness.campaign.conftest import Kit, Ran
 
-
-def recipe(seed: int = 0, operations: tuple[str, ...] = BOTH, scale: str = "small") -> Recipe:
-    return Recipe(seed=seed, domains=("reachable",), operations=operations, scale=scale)  # type: ignore[arg-type]
-
-
-@pytest.fixture
-def settings(tmp_path: Path, executor_name: str) -> Callable[..., Settings]:
-    def make(target: str, **changes: Any) -> Settings:
-        given = {"recipe": recipe(), "out": tmp_path / "findings", "cases": 16, "shrink": False}
-        return Settings(target=target, executor=executor_name, **{**given, **changes})
-
-    return make
+Run = Callable[..., "Ran"]
+Make = Callable[..., Settings]
+COUNT = 40
 
 
-def finish(settings: Settings) -> tuple[Summary, list[Event]]:
-    events = list(Campaign(settings).run())
-    last = events[-1]
-    assert isinstance(last, CampaignFinished)
-    return last.summary, events
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_the_number_of_workers_changes_nothing(settings: Callable[..., Settings], tmp_path: Path) -> None:
-    """Forty cases are two and a half blocks: one worker gets what the other leaves."""
+def failures(out: Path, subject: AnySubject, index: int) -> tuple[Path, Path]:
+    """The files of a case that the harness failed in: the traceback, and the case."""
+    name = f"seed-{subject.seed}-{subject.noun}-{index}"
+    return out / "harness-failures" / f"{name}.txt", out / "harness-failures" / f"{name}.json"
+
+
+def test_the_number_of_workers_changes_nothing(kit: Kit, run: Run, settings: Make, whole: Ran) -> None:
+    """One worker gets what the other leaves."""
+    subject, given = kit.wrong(), settings(workers=2)
     told = []
-    for workers in (1, 2):
-        out = tmp_path / str(workers)
-        summary, events = finish(settings("builtin+wrong-group", cases=40, workers=workers, out=out))
-        judged = sorted(event.index for event in events if isinstance(event, CaseJudged))
-        assert judged == list(range(40))
-        assert summary.cases == 40
-        assert summary.findings
-        told.append(
-            (
-                [(f.signature, f.summary, f.domain, f.first_case, f.cases) for f in summary.findings],
-                [Path(f.repro).read_bytes() for f in summary.findings],
-                sorted(path.name for path in out.rglob("*") if path.is_file()),
-                summary.judged,
-                summary.skipped,
-                summary.launches,
-                summary.regimes,
-                summary.exit_status,
-            )
-        )
+    for ran in (whole, run(subject, given)):
+        assert ran.judged == list(range(COUNT))
+        assert ran.summary.count == COUNT
+        assert ran.summary.exit_status == 1
+        found = files(ran.out)
+        head, *entries = found.pop(subject.journal).splitlines()
+        told.append((ran.found, found, head, sorted(entry.partition(b",")[0] for entry in entries)))
     assert told[0] == told[1]
-    assert told[0][-1] == 1
+    assert told[0][0]
 
 
 @pytest.mark.parametrize(("cases", "wanted"), [(1, 1), (16, 1), (17, 2), (10**6, 200), (None, 200)])
-def test_no_worker_is_started_that_would_get_no_cases(
-    settings: Callable[..., Settings], cases: int | None, wanted: int
-) -> None:
-    assert useful_workers(settings("builtin", cases=cases, workers=200)) == wanted
+def test_no_worker_is_started_that_would_get_no_cases(tmp_path: Path, cases: int | None, wanted: int) -> None:
+    assert useful_workers(Settings(out=tmp_path, cases=cases, workers=200), 16) == wanted
 
 
-def test_a_finding_is_the_first_case_with_its_signature(settings: Callable[..., Settings]) -> None:
-    """Each file holds the very case that the engine draws, and that case fails as the file says."""
-    given = settings("builtin+wrong-group", cases=32)
-    summary, events = finish(given)
+def test_a_finding_is_the_first_case_with_its_signature(kit: Kit, whole: Ran) -> None:
+    """Each file holds the very case that is drawn, and that case fails as the file says."""
+    subject, ran = kit.wrong(), whole
     failing: dict[str, list[int]] = {}
-    for event in events:
-        if isinstance(event, CaseJudged) and event.outcome.signature is not None:
-            failing.setdefault(str(event.outcome.signature), []).append(event.index)
-    assert {f.signature: (f.first_case, f.cases) for f in summary.findings} == {
+    for event in ran.events:
+        if isinstance(event, CaseJudged):
+            key = subject.key(subject.draw(event.index), event.result)
+            if key is not None:
+                failing.setdefault(key.signature, []).append(event.index)
+    assert {signature: (first, cases) for signature, first, cases, _ in ran.found} == {
         signature: (min(indices), len(indices)) for signature, indices in failing.items()
     }
-    for finding in summary.findings:
-        repro = read_repro(Path(finding.repro))
-        assert repro.origin.index == finding.first_case
-        assert encode_case(repro.case) == encode_case(case_at(given.recipe, finding.first_case))
-        assert str(repro.signature) == finding.signature
-        assert repro.evidence.summary == finding.summary
+    assert max(map(len, failing.values())) > 1
+    with subject.new_worker() as worker:
+        worker.wait_ready()
+        for signature, first, _, repro in ran.found:
+            case = subject.case_of(repro)
+            assert subject.encode(case) == subject.encode(subject.draw(first))
+            again = subject.judge(worker, case, index=first)
+            key = subject.key(case, again)
+            assert key is not None
+            assert key.signature == signature
 
 
-def test_what_is_right_gives_no_finding(settings: Callable[..., Settings]) -> None:
-    given = settings("builtin", cases=32, require=("same-block-shift-ds",))
-    summary, events = finish(given)
-    assert summary.findings == []
-    assert summary.judged == {
-        name: sum(
-            type(operation).__name__.lower() == name
-            for index in range(32)
-            for operation in case_at(given.recipe, index).program
-        )
-        for name in BOTH
-    }
-    assert summary.launches >= sum(summary.judged.values()) // 2
-    assert not given.out.exists()
-    reached = sum("same-block-shift-ds" in regimes_of(case_at(given.recipe, index)) for index in range(32))
-    assert summary.regimes["same-block-shift-ds"] == reached > 0
-    assert (summary.missing, summary.exit_status) == ([], 0)
-    assert not any(isinstance(event, FindingFound) for event in events)
+def test_what_is_right_gives_no_finding(kit: Kit, run: Run, settings: Make) -> None:
+    subject = kit.right()
+    ran = run(subject, settings())
+    assert ran.judged == list(range(COUNT))
+    assert (ran.found, ran.summary.harness_failures) == ([], 0)
+    assert ran.summary.exit_status != 1
+    assert not any(isinstance(event, FindingFound) for event in ran.events)
+    assert list(files(ran.out)) == [subject.journal]
 
 
-def test_regimes_and_operations_asked_for_must_be_reached(
-    settings: Callable[..., Settings], broken_targets: Path
+# Losses.
+
+
+@pytest.mark.parametrize(("how", "ending"), [("crash", "crash-SIG*"), ("exit", "exit-3")])
+def test_a_lost_worker_is_a_finding_and_the_campaign_goes_on(
+    kit: Kit, run: Run, settings: Make, how: str, ending: str
 ) -> None:
-    """The target lacks precopy: asked for and never judged is no success, and neither is a regime without a case."""
-    given = settings("broken:lack", require=("several-groups", "misaligned-base-8"))
-    summary, _ = finish(given)
-    assert summary.findings == []
-    assert summary.judged["precopy"] == 0
-    assert summary.judged["postprocess"] > 0
-    programs = [case_at(given.recipe, index).program for index in range(summary.cases)]
-    lacking = sum(any(isinstance(operation, Precopy) for operation in program) for program in programs)
-    assert summary.skipped == {"lacks-operation": lacking}
-    assert "operation precopy" in summary.missing
-    assert "regime misaligned-base-8" in summary.missing, "no reachable case has it"
-    assert summary.exit_status == 3
-
-
-def trigger_cases(given: Settings) -> list[int]:
-    """Cases that make a broken target break: read from its own source."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "broken_targets"))
-    try:
-        from broken_targets import is_trigger
-    finally:
-        sys.path.pop(0)
-    assert given.cases is not None
-    return [
-        index
-        for index in range(given.cases)
-        if any(
-            isinstance(operation, Precopy) and is_trigger(operation.runner, len(operation.rows))
-            for operation in case_at(given.recipe, index).program
-        )
-    ]
-
-
-def with_triggers(make: Callable[..., Settings], target: str, count: int, **changes: Any) -> tuple[Settings, list[int]]:
-    """Settings whose cases hold exactly `count` triggers, none of them first or last."""
-    for seed in range(1000):
-        given = make(target, recipe=recipe(seed, ("precopy",)), **changes)
-        triggers = trigger_cases(given)
-        if len(triggers) == count and triggers[0] > 0 and triggers[-1] < given.cases - 1:  # type: ignore[operator]
-            return given, triggers
-    raise AssertionError("no seed has so many triggers")
-
-
-def test_a_crash_is_a_finding_and_the_campaign_goes_on(settings: Callable[..., Settings], broken_targets: Path) -> None:
-    given, triggers = with_triggers(settings, "broken:segfault", 2, cases=20, shrink=True, shrink_executions=1)
-    summary, events = finish(given)
-    judged = [event.index for event in events if isinstance(event, CaseJudged)]
-    assert sorted(judged) == list(range(20)), "every case has one verdict"
-    (finding,) = summary.findings
-    assert finding.signature == "precopy/isolation/crash-SIGSEGV/process/-"
-    assert (finding.first_case, finding.cases) == (triggers[0], 2)
-    assert summary.judged["precopy"] == sum(len(case_at(given.recipe, i).program) for i in range(20))
-    (found,) = [event for event in events if isinstance(event, FindingFound)]
-    assert encode_case(found.repro.case) == encode_case(case_at(given.recipe, triggers[0]))
-    (shrunk,) = [event for event in events if isinstance(event, FindingShrunk)]
-    assert shrunk.repro.signature == found.repro.signature
-    assert shrunk.repro.shrink is not None
-    assert (shrunk.repro.shrink.executions, shrunk.repro.shrink.complete) == (1, False)
-    assert summary.exit_status == 1
-
-
-def test_what_the_harness_cannot_judge_is_kept_and_the_campaign_goes_on(
-    settings: Callable[..., Settings], broken_targets: Path
-) -> None:
-    given, triggers = with_triggers(settings, "broken:incomplete", 2, cases=20)
-    summary, events = finish(given)
-    judged = [event.index for event in events if isinstance(event, CaseJudged)]
-    assert sorted(judged) == sorted(set(range(20)) - set(triggers))
-    assert (summary.findings, summary.harness_failures, summary.exit_status) == ([], 2, 4)
-    kept = given.out / "harness-failures"
-    names = {f"seed-{given.recipe.seed}-case-{index}" for index in triggers}
-    assert {path.name for path in kept.iterdir()} == {f"{name}{end}" for name in names for end in (".txt", ".json")}
-    for index in triggers:
-        name = f"seed-{given.recipe.seed}-case-{index}"
-        assert (kept / f"{name}.json").read_bytes().strip() == encode_case(case_at(given.recipe, index))
-        assert "no stand-in for something" in (kept / f"{name}.txt").read_text()
-    told = [event.text for event in events if isinstance(event, Notice)]
-    assert any(f"case {triggers[0]}: " in text and "no stand-in for something" in text for text in told)
-
-
-def test_a_harness_that_fails_again_and_again_ends_the_campaign(
-    settings: Callable[..., Settings], broken_targets: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("harness.campaign.harness_failures.LIMIT", 1)
-    given, _ = with_triggers(settings, "broken:incomplete", 2, cases=20)
-    summary, events = finish(given)
-    assert (summary.harness_failures, summary.exit_status) == (1, 4)
-    assert any("ends early" in event.text for event in events if isinstance(event, Notice))
-
-
-def test_what_ends_a_campaign_early_ends_it_for_every_worker(
-    settings: Callable[..., Settings], broken_targets: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("harness.campaign.harness_failures.LIMIT", 1)
-    given = settings("broken:incomplete", cases=None, budget_seconds=600.0, workers=2)
-    summary, events = finish(given)
-    assert summary.exit_status == 4
-    assert sum("ends early" in event.text for event in events if isinstance(event, Notice)) == 1
-    assert max(event.index for event in events if isinstance(event, CaseJudged)) < 10_000
-
-
-def test_a_harness_that_fails_while_shrinking_keeps_the_finding_and_the_candidate(
-    settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every third candidate breaks the harness."""
-    check, asked = CaseWorker.check, []
-
-    def breaking(worker: CaseWorker, case: Case, *rest: Any, **named: Any) -> Outcome:
-        asked.append(case)
-        if len(asked) % 3 == 0 and len(asked) < 10:
-            raise WorkerError("Traceback\nbroken")
-        return check(worker, case, *rest, **named)
-
-    monkeypatch.setattr(CaseWorker, "check", breaking)
-    given = settings("builtin+wrong-group", cases=16, shrink=True, shrink_executions=60)
-    summary, _ = finish(given)
-    assert summary.findings
-    assert summary.exit_status == 4
-    assert summary.harness_failures == 3
-    kept = sorted((given.out / "harness-failures").glob("*-candidate-*.json"))
-    assert [path.read_bytes().strip() for path in kept] == [encode_case(asked[index]) for index in (2, 5, 8)]
+    subject, (first, _) = kit.harmed(how)
+    ran = run(subject, settings(shrink=True, shrink_executions=1))
+    assert ran.judged == list(range(COUNT)), "every case has one result"
+    ((signature, index, cases, _),) = ran.found
+    before, _, after = kit.signature_of_loss.partition("{}")
+    kind = signature.removeprefix(before).removesuffix(after)
+    assert kind == ending or (ending.endswith("*") and kind in ("crash-SIGSEGV", "crash-SIGABRT"))
+    assert (index, cases) == (first, 2)
+    (found,) = [event for event in ran.events if isinstance(event, FindingFound)]
+    assert (found.index, found.key.signature) == (first, signature)
+    (kept,) = [event for event in ran.events if isinstance(event, FindingKept)]
+    assert (kept.key.signature, kept.count) == (signature, 2)
+    assert subject.encode(subject.case_of(found.repro)) == subject.encode(subject.draw(first))
+    if kept.repro.shrink is not None:  # sequences stay as they were drawn: each run would cost loading a release
+        assert (kept.repro.shrink.executions, kept.repro.shrink.complete) == (1, False)
+    assert ran.summary.exit_status == 1
 
 
 def test_a_kill_from_outside_is_no_finding_unless_it_happens_again(
-    settings: Callable[..., Settings], broken_targets: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    kit: Kit, run: Run, settings: Make, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("BROKEN_TARGETS_MARK", str(tmp_path / "mark"))
-    given, _ = with_triggers(settings, "broken:killed-once", 2, cases=20)
-    summary, events = finish(given)
-    assert sorted(event.index for event in events if isinstance(event, CaseJudged)) == list(range(20))
-    assert (summary.findings, summary.exit_status) == ([], 0)
-    assert [event.text for event in events if isinstance(event, Notice) and "ended from outside (SIGKILL" in event.text]
-    again, triggers = with_triggers(settings, "broken:killed", 2, cases=20)
-    summary, events = finish(again)
-    assert sorted(event.index for event in events if isinstance(event, CaseJudged)) == list(range(20))
-    (finding,) = summary.findings
-    assert finding.signature == "precopy/isolation/crash-SIGKILL/process/-"
-    assert (finding.first_case, finding.cases) == (triggers[0], 2)
+    subject, _ = kit.harmed("kill-once")
+    ran = run(subject, settings())
+    assert ran.judged == list(range(COUNT))
+    assert (ran.found, ran.summary.harness_failures) == ([], 0)
+    outside = "a worker was ended from outside (SIGKILL; is memory short?): what it was at is asked again"
+    assert ran.notices == [outside]
+    subject, (first, _) = kit.harmed("kill")
+    ran = run(subject, settings(out=tmp_path / "again"))
+    assert ran.judged == list(range(COUNT))
+    ((signature, index, cases, _),) = ran.found
+    assert (signature, index, cases) == (kit.signature_of_loss.format("crash-SIGKILL"), first, 2)
+
+
+def test_wherever_a_worker_is_killed_every_case_has_one_result(
+    kit: Kit, run: Run, settings: Make, whole: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between cases too: the case it had answered is not judged again, and the next one not blamed on anybody."""
+    subject = kit.wrong()
+    workers: list[WorkerProcess] = []
+    make = subject.new_worker
+
+    def new_worker(*arguments: Any) -> WorkerProcess:
+        workers.append(make(*arguments))
+        return workers[-1]
+
+    monkeypatch.setattr(subject, "new_worker", new_worker)
+
+    def kill(event: Event) -> None:
+        if isinstance(event, CaseJudged) and event.index in (0, 15, 30, COUNT - 1):
+            os.kill(workers[-1]._process.pid, signal.SIGKILL)
+
+    ran = run(subject, settings(), kill)
+    assert ran.judged == list(range(COUNT))
+    assert ran.found == whole.found
+    assert files(ran.out).keys() == files(whole.out).keys()
+    assert ran.summary.exit_status == whole.summary.exit_status
+
+
+def test_a_hang_costs_its_own_case_only(kit: Kit, run: Run, settings: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A worker is overdue here as soon as it says that it hangs: what counts as silence is tested with workers."""
+
+    def overdue(worker: WorkerProcess) -> bool:
+        return "hanging" in worker._tail() and not worker.connection.poll()
+
+    monkeypatch.setattr(WorkerProcess, "overdue", overdue)
+    subject, (first, _) = kit.harmed("hang")
+    ran = run(subject, settings(workers=2))
+    assert ran.judged == list(range(COUNT))
+    ((signature, index, cases, repro),) = ran.found
+    assert (signature, index, cases) == (kit.signature_of_loss.format("hang"), first, 2)
+    assert repro.origin.index == first
+
+
+def test_a_campaign_of_nothing_but_losses_ends(kit: Kit, run: Run, settings: Make) -> None:
+    subject, (first, _) = kit.harmed("exit")
+    subject.losses_limit = 1
+    ran = run(subject, settings())
+    assert [one[:3] for one in ran.found] == [(kit.signature_of_loss.format("exit-3"), first, 1)]
+    assert ran.judged == list(range(first + 1))
+    assert "the campaign ends early: 1 times a worker was lost" in ran.notices
+
+
+# Failures of the harness.
+
+
+def test_what_the_harness_cannot_judge_is_kept_and_the_campaign_goes_on(
+    kit: Kit, run: Run, settings: Make, tmp_path: Path
+) -> None:
+    subject, broken = kit.harmed("break")
+    ran = run(subject, settings(workers=2))
+    assert ran.judged == sorted(set(range(COUNT)) - set(broken))
+    assert (ran.found, ran.summary.harness_failures, ran.summary.exit_status) == ([], 2, 4)
+    kept = [path for index in broken for path in failures(tmp_path / "out", subject, index)]
+    assert set(kept) == set((tmp_path / "out" / "harness-failures").iterdir())
+    for index in broken:
+        traceback, case = failures(tmp_path / "out", subject, index)
+        assert case.read_bytes().strip() == subject.encode(subject.draw(index))
+        last = traceback.read_text().strip().splitlines()[-1]
+        assert f"the harness itself failed in {subject.noun} {index}: {last}; see {traceback} and {case}" in ran.notices
+        assert "a mistake of ours" in last or "no stand-in for something" in last
+    kit.mend()
+    mended = run(subject, settings(resume=True))
+    assert mended.judged == broken, "a mended harness judges what it could not before"
+    assert (mended.summary.count, mended.summary.harness_failures) == (COUNT, 0)
+    assert mended.summary.exit_status != 4
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_harness_that_fails_again_and_again_ends_the_campaign(
+    kit: Kit, run: Run, settings: Make, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
+    """For every worker: there would be cases without end."""
+    monkeypatch.setattr("harness.campaign.harness_failures.LIMIT", 2)
+    subject, broken = kit.harmed("break")
+    ran = run(subject, settings(cases=None, seconds=3600.0, workers=workers))
+    assert 2 <= ran.summary.harness_failures < 2 + workers, "another one may be under way"
+    assert ran.summary.exit_status == 4
+    assert ran.notices.count("the campaign ends early: the harness failed 2 times") == 1
+    assert not set(ran.judged) & set(broken)
 
 
 def test_a_harness_that_fails_when_a_lost_case_is_asked_again_goes_on_after_it(
-    settings: Callable[..., Settings], broken_targets: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    kit: Kit, run: Run, settings: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("BROKEN_TARGETS_MARK", str(tmp_path / "mark"))
-
-    def broken(worker: CaseWorker, case: Case, *rest: Any, index: int, **named: Any) -> Outcome:
+    def broken(campaign: Campaign, worker: WorkerProcess, index: int) -> Any:
         raise WorkerError("Traceback\nbroken", index)
 
-    monkeypatch.setattr(CaseWorker, "check", broken)
-    given, triggers = with_triggers(settings, "broken:killed-once", 2, cases=20)
-    summary, events = finish(given)
-    assert sorted(event.index for event in events if isinstance(event, CaseJudged)) == sorted(
-        set(range(20)) - {triggers[0]}
-    )
-    assert (summary.findings, summary.harness_failures, summary.exit_status) == ([], 1, 4)
-    kept = given.out / "harness-failures" / f"seed-{given.recipe.seed}-case-{triggers[0]}.json"
-    assert kept.read_bytes().strip() == encode_case(case_at(given.recipe, triggers[0]))
+    monkeypatch.setattr(Campaign, "_result_at", broken)
+    subject, (lost, _) = kit.harmed("kill-once")
+    ran = run(subject, settings())
+    assert ran.judged == sorted(set(range(COUNT)) - {lost})
+    assert (ran.found, ran.summary.harness_failures, ran.summary.exit_status) == ([], 1, 4)
+    _, case = failures(tmp_path / "out", subject, lost)
+    assert case.read_bytes().strip() == subject.encode(subject.draw(lost))
 
 
-def test_wherever_a_worker_is_killed_every_case_has_one_verdict(
-    settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("broken", [(2, 5, 8), range(2, 1000)], ids=["now and then", "from some time on"])
+def test_a_harness_that_fails_while_shrinking_keeps_the_finding_and_the_candidates(
+    kit: Kit, run: Run, settings: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, broken: tuple[int, ...]
 ) -> None:
-    """Between cases too: the case it had answered is not judged again, and the next one not blamed on anybody."""
-    workers: list[CaseWorker] = []
-    make = Campaign._new_worker
+    judge = WorkerProcess.judge
+    asked: list[bytes] | None = None
 
-    def new_worker(self: Campaign) -> CaseWorker:
-        workers.append(make(self))
-        return workers[-1]
+    def breaking(worker: WorkerProcess, case: bytes, *rest: Any, **named: Any) -> bytes:
+        if asked is not None:
+            asked.append(case)
+            if len(asked) - 1 in broken:
+                raise WorkerError("Traceback\nbroken")
+        return judge(worker, case, *rest, **named)
 
-    monkeypatch.setattr(Campaign, "_new_worker", new_worker)
-    given = settings("builtin", cases=60)
-    undisturbed, _ = finish(given)
-    judged: list[int] = []
-    ends: list[Event] = []
-    for event in Campaign(given).run():
-        if isinstance(event, CaseJudged):
-            judged.append(event.index)
-            if event.index in (0, 15, 16, 30, 59):
-                os.kill(workers[-1]._process.pid, signal.SIGKILL)
-        ends.append(event)
-    assert sorted(judged) == list(range(60))
-    last = ends[-1]
-    assert isinstance(last, CampaignFinished)
-    for name in ("cases", "judged", "regimes", "findings", "skipped", "exit_status"):
-        assert getattr(last.summary, name) == getattr(undisturbed, name), name
+    def heed(event: Event) -> None:
+        nonlocal asked
+        if asked is None and isinstance(event, Notice) and event.text.startswith("shrinking "):
+            asked = []
+
+    monkeypatch.setattr(WorkerProcess, "judge", breaking)
+    subject = kit.wrong()
+    ran = run(subject, settings(shrink=True, shrink_executions=60), heed)
+    assert asked is not None
+    drawn = [event for event in ran.events if isinstance(event, FindingFound) and event.index is not None]
+    assert {one[0] for one in ran.found} <= {event.key.signature for event in drawn}
+    assert ran.found
+    assert ran.summary.exit_status == 4
+    kept = sorted((tmp_path / "out" / "harness-failures").glob("*-candidate-*.json"))
+    assert ran.summary.harness_failures == len(kept) == (3 if len(broken) == 3 else 5)
+    assert [path.read_bytes().strip() for path in kept] == [asked[index] for index in sorted(broken)[: len(kept)]]
+
+
+# Ends.
+
+
+def test_a_time_budget_is_kept(kit: Kit, run: Run, settings: Make) -> None:
+    """It ends, though there would be cases without end, and not before its time."""
+    began: list[float] = []
+    ran = run(kit.right(), settings(cases=None, seconds=1.0), lambda event: began.append(time.monotonic()))
+    assert began[-1] - began[0] >= 1.0
+    assert ran.judged == list(range(ran.summary.count))
+    assert ran.summary.harness_failures == 0
+
+
+def test_fail_fast_stops_judging(kit: Kit, run: Run, settings: Make) -> None:
+    """What the worker has in hand is judged, and no more."""
+    subject = kit.wrong()
+    ran = run(subject, settings(cases=100_000, fail_fast=True))
+    first = min(index for _, index, _, _ in ran.found)
+    assert ran.judged == list(range((first // subject.block + 1) * subject.block))
+    assert ran.summary.exit_status == 1
+
+
+def test_a_loss_is_the_first_finding_too(kit: Kit, run: Run, settings: Make) -> None:
+    subject, (first, _) = kit.harmed("exit")
+    assert run(subject, settings(fail_fast=True)).judged == list(range(first + 1))
+
+
+# Files.
+
+
+def test_findings_are_saved_before_anything_else(
+    kit: Kit, run: Run, settings: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The campaign may be killed at any moment: what its journal and its events say of is in a file. Shrinking begins
+    after the last case."""
+    saved: dict[int, list[str]] = {}
+    append = Journal.append
+
+    def look(journal: Journal, entry: Entry) -> None:
+        if entry.signature is not None:
+            signatures = [str(read_any(path)[1].signature) for path in (tmp_path / "out" / "as-drawn").iterdir()]
+            assert any(entry.signature in one for one in signatures)
+            saved[entry.index] = signatures
+        append(journal, entry)
+
+    def heed(event: Event) -> None:
+        if isinstance(event, FindingFound | FindingKept):
+            assert read_any(event.path)[1] == event.repro
+
+    monkeypatch.setattr(Journal, "append", look)
+    subject = kit.wrong()
+    ran = run(subject, settings(shrink=True, shrink_executions=100), heed)
+    order = [type(event).__name__ for event in ran.events]
+    judged, kept = len(order) - 1 - order[::-1].index("CaseJudged"), order.index("FindingKept")
+    assert order.index("FindingFound") < judged < kept
+    assert {index for _, index, _, _ in ran.found} <= saved.keys()
+    for path in (tmp_path / "out").rglob("*.json"):
+        read_any(path)
 
 
 @pytest.mark.parametrize("when", ["as-drawn", "minimal"])
-def test_a_disk_that_fills_up_ends_a_campaign_with_its_summary(
-    settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch, when: str
+def test_a_finding_that_cannot_be_written_ends_a_campaign_with_its_summary(
+    kit: Kit, run: Run, settings: Make, whole: Ran, monkeypatch: pytest.MonkeyPatch, when: str
 ) -> None:
+    replace = os.replace
+
     def full(source: str, destination: Path) -> None:
         if (destination.parent.name == "as-drawn") == (when == "as-drawn"):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # without a name, as of a write
-        rename(source, destination)
+        replace(source, destination)
 
-    rename = os.replace
-    monkeypatch.setattr("harness.files.os.replace", full)
-    given = settings("builtin+wrong-group", cases=2000, shrink=True, shrink_executions=3, fail_fast=True)
+    given = settings(shrink=True, shrink_executions=3)
+    subject = kit.wrong()
     events: list[Event] = []
-    with pytest.raises(OSError, match=r"No space left on device; p.*/wrong-bytes/.*, seed 0, case \d+ is") as caught:
-        events.extend(Campaign(given).run())  # what came before the error stays
-    assert str(caught.value.filename).startswith(str(given.out))
-    last = events[-1]
-    assert isinstance(last, CampaignFinished)
-    assert last.summary.exit_status == 2
-    assert 0 < last.summary.cases < 2000
-    saved = sorted(str(read_repro(path).signature) for path in given.out.rglob("*.json"))
-    assert saved == sorted(finding.signature for finding in last.summary.findings)
-    assert bool(saved) == (when == "minimal"), "what was saved before is told"
-    assert [path for path in given.out.rglob("*") if path.is_file() and path.suffix != ".json"] == []
-
-
-def test_a_hang_costs_its_own_case_only(settings: Callable[..., Settings], broken_targets: Path) -> None:
-    """The other worker has much to do meanwhile: nobody must take its silence, or ours, for a hang."""
-    given = settings("builtin", recipe=recipe(0, ("precopy",)), cases=300, workers=2, case_seconds=4.0)
-    cases_of_sum: dict[int, list[int]] = {}
-    for index in range(300):
-        case = case_at(given.recipe, index)
-        plan = plan_memory(case, 32)
-        image = initial_image(case, plan)
-        for spans in plan.arrays:
-            columns = image.view(spans["source_column"].start, spans["source_column"].size).view("int32")
-            cases_of_sum.setdefault(int(columns.sum()), []).append(index)
-    total, (culprit,) = next((total, found) for total, found in cases_of_sum.items() if len(found) == 1)
-    summary, events = finish(msgspec.structs.replace(given, target=f"broken:hang@{total}"))
-    assert sorted(event.index for event in events if isinstance(event, CaseJudged)) == list(range(300))
-    (finding,) = summary.findings
-    assert finding.signature == "precopy/isolation/hang/process/-"
-    assert (finding.first_case, finding.cases) == (culprit, 1)
-
-
-def test_a_campaign_of_nothing_but_crashes_ends(
-    settings: Callable[..., Settings], broken_targets: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("harness.campaign.campaign.WORKER_LOSSES_LIMIT", 1)
-    given, _ = with_triggers(settings, "broken:exit", 2, cases=20)
-    summary, events = finish(given)
-    assert [f.signature for f in summary.findings] == ["precopy/isolation/exit-3/process/-"]
-    assert any("ends early" in str(getattr(event, "text", "")) for event in events)
-
-
-def test_a_time_budget_is_kept(settings: Callable[..., Settings]) -> None:
-    given = settings("builtin", cases=None, budget_seconds=1.5)
-    times = [(time.monotonic(), event) for event in Campaign(given).run()]
-    begin = times[0][0]
-    assert 1.0 < times[-1][0] - begin < 12.0
-    summary = times[-1][1].summary  # type: ignore[union-attr]
-    assert summary.cases == sum(isinstance(event, CaseJudged) for _, event in times) > 0
-    assert summary.exit_status == 0
-
-
-def test_fail_fast_stops_judging(settings: Callable[..., Settings]) -> None:
-    summary, _ = finish(settings("builtin+wrong-group", cases=2000, fail_fast=True))
-    assert summary.findings
-    assert summary.cases < 200
-    assert summary.exit_status == 1
-
-
-def test_findings_are_safe_before_shrinking(settings: Callable[..., Settings]) -> None:
-    """Every event of a finding comes when its file is whole; shrinking begins after the last case."""
-    given = settings("builtin+wrong-group", cases=24, shrink=True, shrink_executions=400)
-    order: list[str] = []
-    for event in Campaign(given).run():
-        order.append(type(event).__name__)
-        if isinstance(event, FindingFound | FindingShrunk):
-            assert read_repro(event.path) == event.repro
-    judged, shrunk = len(order) - 1 - order[::-1].index("CaseJudged"), order.index("FindingShrunk")
-    first = order.index("FindingFound")
-    assert first < judged < shrunk
-    for path in given.out.rglob("*"):
-        if path.is_file():
-            read_repro(path)
-    as_drawn = {read_repro(path).signature for path in (given.out / "as-drawn").iterdir()}
-    minimal = {read_repro(path).signature for path in given.out.glob("*.json")}
-    # A race may go by a plainer kind of state in its minimal form.
-    assert all(any(found == drawn or is_plainer(found, drawn) for drawn in as_drawn) for found in minimal)
-    assert all(any(found == drawn or is_plainer(found, drawn) for found in minimal) for drawn in as_drawn)
+    said = r"No space left on device; \S+(, seed \d+, case \d+)? is not saved, and the campaign ends"
+    with monkeypatch.context() as patch:
+        patch.setattr("harness.files.os.replace", full)
+        with pytest.raises(OSError, match=said) as caught:
+            events.extend(Campaign(subject, given).run())  # what came before the error stays
+    where = given.out / "as-drawn" if when == "as-drawn" else given.out
+    assert Path(caught.value.filename).parent == where
+    summary = events[-1].summary  # type: ignore[union-attr]
+    assert summary.exit_status == 2
+    judged = [event.index for event in events if isinstance(event, CaseJudged)]
+    found = summary.compared()
+    if when == "minimal":
+        assert len(judged) == COUNT
+        assert all(Path(finding.repro).is_file() for finding in found)
+        assert {Path(finding.repro).parent.name for finding in found} == {"as-drawn"}
+    else:
+        assert len(judged) < COUNT
+        assert [finding.repro for finding in found] in ([None], ["None"])
+    assert not list(given.out.rglob("*.partial"))
+    assert run(kit.wrong(), settings(resume=True)).found == whole.found

@@ -1,38 +1,47 @@
-"""A stand-in for a release: `harness` commands in which running a sequence takes no time and gives what its events say.
+"""A stand-in for a release: step sequences in which running takes no time and gives what their events say.
 
-Run as a script with the arguments of a `harness` command; children are started by it too. The real one takes ten
-seconds to load, and what is done to processes here does not depend on it. HOW is an environment variable, `hang:3`
-(sequence 3 of SEED does not end), `crash:3`, `exit:3`, `skip:3`, `break:3` (a mistake of ours), `slow:N` (each takes N
-milliseconds), `load:N` (loading does), `refuse:0.31.0` (that release cannot be driven), `lacks` (packages are missing),
-comma-separated.
+Run as a script it is a `harness` command, whose workers are stand-ins too; run with `serve`, such a worker. The real
+one takes ten seconds to load, and what is done to processes here does not depend on it. HOW is an environment variable
+with words, comma-separated. A word and a number say what sequence NUMBER of SEED does: `hang:3`, `crash:3`, `exit:3`,
+`kill:3` (as Linux does it where memory runs out), `kill-once:3` (the file that MARK names is there from then on),
+`fault:3` (the device is gone), `warn:3`, `skip:3`, `break:3` (a mistake of ours). Others are for all of them: `right`
+(no violations), `slow:N` (each takes N milliseconds), `load:N` (loading does), `refuse:0.31.0` (that release cannot be
+driven), `lacks` (packages are missing).
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import time
+import warnings
 import zlib
 from pathlib import Path
+from typing import Any
 
 from harness.case.sequence import Add, SequenceCase, encode_sequence
+from harness.kernels.executors.base import DeviceFault
 from harness.kernels.targets.vllm.scheduling import loading, sources
 from harness.kernels.targets.vllm.scheduling.sources import WholeTree
 from harness.oracles.meaning.device import NOBODY
 from harness.oracles.meaning.violation import Violation
 from harness.refusal import UnknownTarget
+from harness.sequences import effects, judge
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RunResult
-from harness.sequences.worker import SequenceWorker
+from harness.worker import child
+from harness.worker.process import WorkerProcess
 
 SEED = 5
-HOW = "STAND_IN"
+HOW, MARK = "STAND_IN", "STAND_IN_MARK"
 CHILD = "serve"
+DONE_TO_ONE = ("hang", "crash", "exit", "kill", "kill-once", "fault", "warn", "skip", "break")
 
 
 def main() -> None:
     tree = WholeTree(Path(__file__).parent, "a stand-in")
-    SequenceWorker.SERVES = (__file__, CHILD)
+    WorkerProcess.SERVES = (__file__, CHILD)
     sources.whole_tree = lambda name, announce=None: tree  # type: ignore[misc]
     how = [part.partition(":") for part in os.environ.get(HOW, "").split(",") if part]
     if any(kind == "lacks" for kind, _, _ in how):
@@ -53,11 +62,17 @@ def main() -> None:
         wanted = {
             encode_sequence(sequence_at(SequenceRecipe(SEED), int(value))): kind
             for kind, _, value in how
-            if kind in ("hang", "crash", "exit", "skip", "break")
+            if kind in DONE_TO_ONE
         }
         pause = next((int(value) / 1000 for kind, _, value in how if kind == "slow"), 0.0)
-        child._run = lambda case, *_: run(case, wanted.get(encode_sequence(case), ""), pause)  # type: ignore[assignment]
-        child._effects = lambda connection, fixes: connection.send(("effects", [fixes[0]]))
+        right = any(kind == "right" for kind, _, _ in how)
+
+        def run(case: SequenceCase, *_: Any) -> RunResult:
+            time.sleep(pause)
+            return gives(case, wanted.get(encode_sequence(case), ""), right)
+
+        judge.run = run
+        effects.without_effect = lambda fixes: [fixes[0]]
         child.main()
     else:
         from harness.cli.main import main as command
@@ -65,9 +80,25 @@ def main() -> None:
         command()
 
 
-def run(case: SequenceCase, how: str, pause: float) -> RunResult:
+def gives(case: SequenceCase, how: str, right: bool) -> RunResult:
     """What a sequence gives."""
-    time.sleep(pause)
+    harm(how)
+    if how == "skip":
+        return RunResult(None, "no such feature", -1, 0, 0.0, {})
+    prompts = [sum(segment.length for segment in event.prompt) for event in case.events if isinstance(event, Add)]
+    most = max(prompts, default=0)
+    violation = None
+    if most >= 20 and most % 3 == 0 and not right:
+        kind = ("wrong-state-read", "token-mismatch")[case.config.num_spec > 0]
+        violation = Violation(kind, "conv", 1, "request 1", 1, 2, 3, NOBODY, "this", "that")
+    steps = case.steps
+    return RunResult(
+        violation, None, 0, steps, 0.001 * steps, {"steps": steps, "odd": zlib.crc32(str(prompts).encode())}
+    )
+
+
+def harm(how: str) -> None:
+    """What becomes of the process."""
     if how == "hang":
         print("hanging", file=sys.stderr, flush=True)
         stay()
@@ -75,20 +106,15 @@ def run(case: SequenceCase, how: str, pause: float) -> RunResult:
         os.abort()
     if how == "exit":
         os._exit(3)
-    if how == "skip":
-        return RunResult(None, "no such feature", -1, 0, 0.0, {})
+    if how == "kill" or (how == "kill-once" and not os.path.exists(os.environ[MARK])):
+        Path(os.environ[MARK]).touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    if how == "fault":
+        raise DeviceFault("the device is gone")
+    if how == "warn":
+        warnings.warn("something\nto know", stacklevel=1)
     if how == "break":
         raise IndexError("a mistake of ours")
-    prompts = [sum(segment.length for segment in event.prompt) for event in case.events if isinstance(event, Add)]
-    most = max(prompts, default=0)
-    violation = None
-    if most >= 20 and most % 3 == 0:
-        kind = ("wrong-state-read", "token-mismatch")[case.config.num_spec > 0]
-        violation = Violation(kind, "conv", 1, "request 1", 1, 2, 3, NOBODY, "this", "that")
-    steps = case.steps
-    return RunResult(
-        violation, None, 0, steps, 0.001 * steps, {"steps": steps, "odd": zlib.crc32(str(prompts).encode())}
-    )
 
 
 def stay() -> None:

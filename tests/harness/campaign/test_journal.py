@@ -1,0 +1,90 @@
+"""Journals that a kill tore, that somebody edited, or that another campaign is writing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.campaign.journal import CannotResume, Journal
+from harness.files import NotSaved
+from harness.subject.entry import Entry
+
+HEAD = b'{"a":1}\n'
+LINE = b'{"index":3,"steps":5,"seconds":0.5}\n'
+ENTRY = Entry(3, 5, 0.5)
+
+
+def journal(path: Path) -> Journal:
+    return Journal(path, {"a": 1}, "case")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [LINE[:-9], b"\xff\xfe\n", b'{"index":4,"x":' + b"[" * 100_000 + b"\n", LINE.replace(b"3", b"-3")],
+    ids=["torn", "no text", "deep", "index below 0"],
+)
+def test_lines_that_are_none_are_left_out(tmp_path: Path, more: bytes) -> None:
+    path = tmp_path / "journal"
+    path.write_bytes(HEAD + LINE + more)
+    assert journal(path).read() == [ENTRY]
+
+
+@pytest.mark.parametrize("torn", [HEAD[:-1], HEAD[:-3], b""])
+def test_nothing_resumes_from_a_torn_first_line(tmp_path: Path, torn: bytes) -> None:
+    path = tmp_path / "journal"
+    path.write_bytes(torn)
+    writing = journal(path)
+    with pytest.raises(CannotResume):
+        writing.read()
+    assert writing.open(resume=False) == tmp_path / "earlier.1"
+    assert (tmp_path / "earlier.1" / "journal").read_bytes() == torn
+    writing.close()
+    (tmp_path / "earlier.2").symlink_to(tmp_path / "nowhere")
+    assert writing.open(resume=False) == tmp_path / "earlier.3"
+    writing.append(ENTRY)
+    writing.close()
+    assert path.read_bytes() == HEAD + LINE
+    assert journal(path).read() == [ENTRY]
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_two_campaigns_write_no_journal_together(tmp_path: Path, resume: bool) -> None:
+    first, second = (journal(tmp_path / "journal") for _ in range(2))
+    first.open(resume=False)
+    first.append(ENTRY)
+    with pytest.raises(NotSaved) as caught:
+        second.open(resume=resume)
+    assert "another campaign is writing here" in str(caught.value.error)
+    second.close()
+    first.close()
+    second.open(resume=True)
+    second.close()
+    assert second.read() == [ENTRY]
+
+
+@pytest.mark.parametrize(
+    ("there", "difference"),
+    [
+        (b'{"a":2}', "a 2, not 1"),
+        (b'{"a":1,"b":["x","y"]}', "b x, y, not none"),
+        (b'{"a":1,"pins":{"runner":"V1"}}', "pins runner V1, not none"),
+        (b"[1]", "its first line does not say which"),
+    ],
+)
+def test_what_another_campaign_was_is_said(tmp_path: Path, there: bytes, difference: str) -> None:
+    path = tmp_path / "journal"
+    path.write_bytes(there + b"\n")
+    with pytest.raises(CannotResume) as refused:
+        journal(path).read()
+    assert str(refused.value) == f"{path} is another campaign's: {difference}"
+
+
+@pytest.mark.parametrize("holds", [None, b"", HEAD[:-1]])
+def test_nothing_resumes_from_nothing(tmp_path: Path, holds: bytes | None) -> None:
+    path = tmp_path / "journal"
+    if holds is not None:
+        path.write_bytes(holds)
+    with pytest.raises(CannotResume):
+        journal(path).read()
+    assert path.exists() == (holds is not None)

@@ -1,0 +1,220 @@
+"""Resuming campaigns of any subject: an interrupted one ends as if nothing had happened, and mixes with no other."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from harness.campaign.campaign import Campaign
+from harness.campaign.events import CampaignStarted, CaseJudged, Event
+from harness.campaign.journal import CannotResume, Journal
+from harness.campaign.settings import Settings
+from harness.subject.entry import Entry
+
+if TYPE_CHECKING:
+    from tests.harness.campaign.conftest import Kit, Ran
+
+Run = Callable[..., "Ran"]
+Make = Callable[..., Settings]
+COUNT = 40
+
+
+def files(folder: Path) -> dict[Path, bytes]:
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def entries(journal: Path) -> list[Entry]:
+    """The lines of a journal, but for the first."""
+    return [msgspec.json.decode(line, type=Entry) for line in journal.read_bytes().splitlines()[1:]]
+
+
+def test_a_campaign_is_resumed_where_its_journal_has_holes_and_a_torn_end(
+    kit: Kit, run: Run, settings: Make, whole: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subject, given = kit.wrong(), settings(resume=True, workers=2)
+    shutil.copytree(whole.out, given.out)
+    journal = given.out / subject.journal
+    lines = journal.read_bytes().splitlines(keepends=True)
+    kept = [*lines[:3], *lines[6:8], lines[16], *lines[20:34]]
+    journal.write_bytes(b"".join([*kept, lines[35][:-9]]))
+    before = [msgspec.json.decode(line, type=Entry) for line in kept[1:]]
+    known = {entry.index for entry in before}
+    alike: dict[str, list[int]] = {}
+    for entry in before:
+        if entry.signature is not None:
+            alike.setdefault(entry.signature, []).append(entry.index)
+    assert max(map(len, alike.values())) > 1
+    again: list[int] = []
+    result_at = Campaign._result_at
+
+    def asked(campaign: Campaign, worker: Any, index: int) -> Any:
+        again.append(index)
+        return result_at(campaign, worker, index)
+
+    monkeypatch.setattr(Campaign, "_result_at", asked)
+    resumed = run(subject, given)
+    assert resumed.judged == sorted(set(range(COUNT)) - known)
+    assert sorted(again) == sorted(map(min, alike.values())), "of those that look alike, the first is judged again"
+    assert resumed.found == whole.found
+    assert resumed.summary.count == COUNT
+    assert resumed.summary.exit_status == whole.summary.exit_status
+    assert f"resuming after {subject.noun} {max(known)}: {len(known)} were run before" in resumed.notices
+    assert sorted(entry.index for entry in entries(journal)) == list(range(COUNT))
+    assert files(given.out).keys() == files(whole.out).keys()
+
+
+def test_a_campaign_that_had_ended_ends_the_same_again(kit: Kit, run: Run, settings: Make, whole: Ran) -> None:
+    subject, given = kit.wrong(), settings(resume=True)
+    shutil.copytree(whole.out, given.out)
+    journal = (given.out / subject.journal).read_bytes()
+    resumed = run(subject, given)
+    assert (resumed.judged, resumed.found) == ([], whole.found)
+    assert (given.out / subject.journal).read_bytes() == journal
+
+
+def test_more_cases_can_be_asked_for(kit: Kit, run: Run, settings: Make, whole: Ran) -> None:
+    run(kit.wrong(), settings(cases=COUNT // 2))
+    assert run(kit.wrong(), settings(resume=True)).found == whole.found
+
+
+def test_an_interrupted_campaign_says_what_is_left(kit: Kit, settings: Make, whole: Ran) -> None:
+    subject, given = kit.wrong(), settings()
+    campaign = Campaign(subject, given)
+    assert campaign.so_far == ""
+    failing = {entry.index for entry in entries(whole.out / subject.journal) if entry.signature is not None}
+    for event in campaign.run():
+        if isinstance(event, CaseJudged) and event.index == max(failing):
+            break
+    assert campaign.so_far == (
+        f"{len(failing)} violations, as drawn in {given.out / 'as-drawn'}, after {max(failing) + 1} {subject.noun}s; "
+        "resume with the same command and --resume"
+    )
+
+
+def test_a_loss_is_told_from_the_journal_or_shows_again(kit: Kit, run: Run, settings: Make) -> None:
+    """Whichever it is, it is what it was before."""
+    subject, _ = kit.harmed("exit")
+    before = run(subject, settings())
+    resumed = run(subject, settings(resume=True))
+    assert (resumed.judged, resumed.found) == ([], before.found)
+
+
+def test_what_shows_something_else_than_before_is_said(kit: Kit, run: Run, settings: Make) -> None:
+    subject, (first, second) = kit.harmed("fault")
+    signature = run(subject, settings()).found[0][0]
+    kit.mend()
+    resumed = run(subject, settings(resume=True))
+    if resumed.found:  # sequences tell a lost worker from the journal
+        assert [one[:3] for one in resumed.found] == [(signature, first, 2)]
+    else:
+        said = [f"{subject.noun} {index} gave {signature} before, and no violation now" for index in (first, second)]
+        assert [text for text in resumed.notices if " before, and " in text] == said
+
+
+# Of another campaign.
+
+
+def test_nothing_resumes_from_the_journal_of_another_campaign(kit: Kit, run: Run, settings: Make, whole: Ran) -> None:
+    subject, given = kit.wrong(seed=77), settings(resume=True)
+    shutil.copytree(whole.out, given.out)
+    before = files(given.out)
+    with pytest.raises(CannotResume) as refused:
+        Campaign(subject, given)
+    seed = kit.wrong().seed
+    assert str(refused.value) == f"{given.out / subject.journal} is another campaign's: seed {seed}, not 77"
+    assert files(given.out) == before
+
+
+def test_nor_from_none(kit: Kit, settings: Make) -> None:
+    given = settings(resume=True)
+    with pytest.raises(CannotResume, match=r"^there is no \S+ to resume from$"):
+        Campaign(kit.right(), given)
+    assert not given.out.exists()
+
+
+def test_a_new_campaign_moves_what_is_there_aside(kit: Kit, run: Run, settings: Make, tmp_path: Path) -> None:
+    """Whole: the earlier one can be resumed where it is. What is no campaign's of this subject stays."""
+    out = tmp_path / "out"
+    others = [out / "wrong-group.json", out / "as-drawn" / "wrong-group.json", out / f"{kit.name}.txt"]
+    (out / "as-drawn").mkdir(parents=True)
+    for path in others:
+        path.write_text("something else")
+    subject = kit.wrong()
+    left = []
+    for number, cases in enumerate((COUNT, COUNT // 2, 5)):
+        ran = run(kit.wrong(), settings(cases=cases, shrink=number == 0, shrink_executions=2))
+        aside = [text for text in ran.notices if "an earlier campaign" in text]
+        where = f"what an earlier campaign left in {out} is in {out / f'earlier.{number}'} from now on"
+        assert aside == ([where] if number else [])
+        kept = {path: text for path, text in files(out).items() if out / path not in others}
+        left.append({path: text for path, text in kept.items() if not path.parts[0].startswith("earlier.")})
+    for number in (1, 2):
+        assert files(out / f"earlier.{number}") == left[number - 1]
+    assert {path.parent for path in left[0]} == {Path(), Path("as-drawn")}
+    assert all(path.read_text() == "something else" for path in others)
+    resumed = run(subject, settings(out=out / "earlier.2", resume=True))
+    assert resumed.judged == list(range(COUNT // 2, COUNT))
+
+
+def test_a_journal_that_another_campaign_is_writing_ends_this_one(kit: Kit, settings: Make) -> None:
+    subject, given = kit.right(), settings(cases=3)
+    other = Journal(given.out / subject.journal, subject.identity(), subject.noun)
+    other.open(resume=False)
+    with pytest.raises(OSError, match="another campaign is writing here: give another --out"):
+        list(Campaign(subject, given).run())
+    other.close()
+
+
+# A journal that cannot be written.
+
+
+@pytest.fixture
+def small_files() -> Iterator[Callable[[int], None]]:
+    """Call it with the most bytes that a file of this process may have from now on."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_journal_that_cannot_be_written_ends_a_campaign_with_its_summary(
+    kit: Kit, run: Run, settings: Make, whole: Ran, small_files: Callable[[int], None]
+) -> None:
+    subject, given = kit.wrong(), settings()
+    head, *lines = (whole.out / subject.journal).read_bytes().splitlines(keepends=True)
+    padding = 20 * max(map(len, lines))
+    subject.entry = padded(subject.entry, padding)  # type: ignore[method-assign]
+    largest = max(len(text) for path, text in files(whole.out).items() if path.name != subject.journal)
+    events: list[Event] = []
+
+    def take_all() -> None:
+        for event in Campaign(subject, given).run():
+            events.append(event)
+            if isinstance(event, CampaignStarted):  # its workers have no such limit
+                small_files(max(largest, len(head)) + 3 * padding)
+
+    with pytest.raises(OSError, match="is not saved, and the campaign ends") as caught:
+        take_all()
+    small_files(resource.RLIM_INFINITY)
+    assert (caught.value.filename, caught.value.errno) == (str(given.out / subject.journal), errno.EFBIG)
+    assert os.strerror(errno.EFBIG) in str(caught.value)
+    summary = events[-1].summary  # type: ignore[union-attr]
+    assert (summary.exit_status, 0 < summary.count < COUNT) == (2, True)
+    assert run(kit.wrong(), settings(resume=True)).found == whole.found, "the line that was written in part is none"
+
+
+def padded(entry_of: Callable[..., Entry], size: int) -> Callable[..., Entry]:
+    """The same entries, each with a counter whose name is so long."""
+
+    def longer(*arguments: Any) -> Entry:
+        entry = entry_of(*arguments)
+        return msgspec.structs.replace(entry, counters={**entry.counters, "x" * size: 1})
+
+    return longer
