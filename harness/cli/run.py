@@ -15,7 +15,6 @@ from harness.cli.subjects import GROUPS
 from harness.exit_status import Interrupted, worst
 from harness.subject.registry import AnySubject
 
-
 _BY_PLACE = sorted(GROUPS, key=lambda group: group.PLACE)
 
 
