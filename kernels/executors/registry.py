@@ -4,11 +4,12 @@ nothing."""
 from __future__ import annotations
 
 import importlib
-import importlib.util
+import warnings
 from collections.abc import Sequence
 
 from harness.case import CHECKS
 from harness.kernels.executors.base import Executor
+from harness.kernels.executors.requirements import unmet
 from harness.suggestions import unknown
 
 _CLASSES = {
@@ -17,6 +18,9 @@ _CLASSES = {
     "interpreter": "harness.kernels.executors.interpreter:InterpreterExecutor",
 }
 """In the order in which one is chosen when nobody names any: the fastest first."""
+
+_COMPILER = "harness.kernels.executors.native.kernel"
+"""What imports all that the native executor compiles with."""
 
 
 class UnavailableExecutor(ValueError):
@@ -30,12 +34,31 @@ def executor_names() -> tuple[str, ...]:
 
 
 def executor_class(name: str) -> type[Executor]:
-    """The class called `name`. Raises UnavailableExecutor if there is none."""
+    """The class called `name`. Raises UnavailableExecutor if there is none, or what it needs cannot be imported."""
     if name not in _CLASSES:
         raise UnavailableExecutor(unknown("executor", [name], _CLASSES))
-    module, _, attribute = _CLASSES[name].partition(":")
-    found: type[Executor] = getattr(importlib.import_module(module), attribute)
-    return found
+    try:
+        return _imported(name)
+    except (ImportError, OSError) as error:
+        raise _unavailable(name, _not_imported(error)) from error
+
+
+def why_unavailable(name: str, imports: bool = False) -> str | None:
+    """Why this machine cannot run the executor called `name`, in one line; None if it can, as far as can be told
+    without a kernel. Raises UnavailableExecutor if there is none of that name.
+
+    `imports`: try all that it imports, too. Not for a process that is to run kernels in Triton's interpreter, which has
+    to be chosen before.
+    """
+    if name not in _CLASSES:
+        raise UnavailableExecutor(unknown("executor", [name], _CLASSES))
+    try:
+        reason = _imported(name).unavailable()
+        if reason is None and imports:
+            importlib.import_module(_COMPILER if name == "native" else "triton")
+        return reason
+    except (ImportError, OSError) as error:
+        return _not_imported(error)
 
 
 def create_executor(name: str, checks: Sequence[str] = CHECKS) -> Executor:
@@ -43,29 +66,58 @@ def create_executor(name: str, checks: Sequence[str] = CHECKS) -> Executor:
 
     Raises UnavailableExecutor, with the reason, if it cannot run here.
     """
-    found = executor_class(name)
-    reason = found.unavailable()
+    reason = why_unavailable(name)
     if reason is not None:
-        raise UnavailableExecutor(f"executor {name} is not available: {reason}")
-    if name == "native":
-        return found(  # type: ignore[call-arg]
-            checks="memory" in checks, undefined="undefined" in checks, races="races" in checks
-        )
+        raise _unavailable(name, reason)
+    found = executor_class(name)
     try:
+        if name == "native":
+            importlib.import_module(_COMPILER)  # here, where it is told in one line what is missing
+            return found(  # type: ignore[call-arg]
+                checks="memory" in checks, undefined="undefined" in checks, races="races" in checks
+            )
         return found()
+    except (ImportError, OSError) as error:
+        raise _unavailable(name, _not_imported(error)) from error
     except RuntimeError as error:
-        raise UnavailableExecutor(f"executor {name} is not available: {str(error).splitlines()[0]}") from error
+        raise _unavailable(name, str(error).splitlines()[0]) from error
 
 
 def default_executor_name() -> str:
-    """The first executor that this machine can run: `cuda`, else `native`, else `interpreter`.
+    """The first executor that this machine can run: `cuda`, else `native`, else `interpreter`, which warns that it is
+    used and why: it is slow, and sees less.
 
     Raises UnavailableExecutor, with every reason, if there is none.
     """
-    reasons = []
+    reasons: dict[str, str] = {}
     for name in _CLASSES:
-        reason = executor_class(name).unavailable()
+        reason = why_unavailable(name)
         if reason is None:
+            if name == "interpreter":
+                warnings.warn(f"Triton's interpreter is used, which is slow; native: {reasons['native']}", stacklevel=2)
             return name
-        reasons.append(f"{name}: {reason}")
-    raise UnavailableExecutor(f"no executor is available ({'; '.join(reasons)})")
+        reasons[name] = reason
+    if len(set(reasons.values())) == 1:
+        raise UnavailableExecutor(f"no executor is available: {reason}")
+    raise UnavailableExecutor(
+        f"no executor is available ({'; '.join(f'{name}: {reason}' for name, reason in reasons.items())})"
+    )
+
+
+def _imported(name: str) -> type[Executor]:
+    module, _, attribute = _CLASSES[name].partition(":")
+    found: type[Executor] = getattr(importlib.import_module(module), attribute)
+    return found
+
+
+def _unavailable(name: str, reason: str) -> UnavailableExecutor:
+    return UnavailableExecutor(f"executor {name} is not available: {reason}")
+
+
+def _not_imported(error: Exception) -> str:
+    """One line for an import that failed, as where a package is missing, damaged, or made for another system."""
+    reason = unmet("torch", "triton", "numpy")
+    if reason is not None:
+        return reason
+    said = str(error).splitlines() or [type(error).__name__]
+    return f"what it needs cannot be imported: {said[0]}"
