@@ -36,8 +36,8 @@ def demo(
     from harness.repro import replay as replaying
 
     require_writable(out)
-    prepare(target, options.announce)
     how = options.executor_or_default(executor)
+    prepare(target, options.announce)
     recipe = Recipe(
         seed=0,
         domains=("reachable",),
