@@ -13,7 +13,6 @@ import pytest
 from harness.generators.reachability import require_reachable
 from harness.regimes import REGIMES, regimes_of
 from harness.repro import read_repro
-from harness.repro.replay import recorded_target
 
 ROOT = Path(__file__).resolve().parents[1]
 ENLARGED = ("v2-accepted-race-many-programs.json",)
@@ -54,7 +53,7 @@ def test_files_are_minimal_forms_of_what_releases_do(file: Path) -> None:
     else:
         assert repro.shrink is not None
         assert repro.shrink.complete
-    assert recorded_target(repro).startswith("vllm==")
+    assert repro.origin.target.startswith("vllm==")
     if repro.case.domain == "reachable":
         require_reachable(repro.case)
         assert not [name for name in regimes_of(repro.case) if not REGIMES[name].reachable]

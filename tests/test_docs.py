@@ -15,15 +15,15 @@ from typing import get_args
 import msgspec
 import pytest
 
-from harness.campaign.events import Finding, LineCoverage, Summary
 from harness.campaign.several import Comparison
 from harness.case.sequence import Event, SequenceConfig
 from harness.check.evidence import OBJECTS
 from harness.generators.sequences.configurations import PINS
+from harness.kernel_cases.summary import CaseSummary, Finding, LineCoverage
 from harness.oracles.meaning.violation import KINDS
 from harness.reports import words
 from harness.reports.shown_sequence import print_sequence
-from harness.repro.sequences import read_sequence_repro
+from harness.repro import SequenceRepro, read_any
 from harness.sequences.counters import ENOUGH_STEPS, THRESHOLDS
 from harness.sequences.known import DEFAULT_FIXES, KNOWN, KnownIssue
 from harness.sequences.summary import SequenceFinding, SequenceSummary
@@ -67,7 +67,7 @@ def test_the_fields_of_json_are_explained() -> None:
     """A table for each object, in the order of the page; fields in the order in which they are printed."""
     page = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
     tables = [re.findall(r"^\| `(\w+)` \| \S", table, re.MULTILINE) for table in page.split("| field | meaning |")[1:]]
-    objects = (Summary, Finding, LineCoverage, Comparison, SequenceSummary, SequenceFinding)
+    objects = (CaseSummary, Finding, LineCoverage, Comparison, SequenceSummary, SequenceFinding)
     assert tables == [list(one.__struct_fields__) for one in objects]
 
 
@@ -107,8 +107,8 @@ def test_each_known_issue_says_where_to_read_about_it(issue: KnownIssue) -> None
 
 def test_the_example_of_a_finding_is_what_show_prints(capsys: pytest.CaptureFixture[str]) -> None:
     (file,) = re.findall(r"`harness show (corpus/\S+)`", SEQUENCES)
-    repro = read_sequence_repro(ROOT / file)
-    assert repro is not None
+    _, repro = read_any(ROOT / file)
+    assert isinstance(repro, SequenceRepro)
     print_sequence(Path(file), repro)
     shown = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
     (example,) = re.findall(r"```text\n(.*?)```", SEQUENCES, re.DOTALL)

@@ -222,7 +222,7 @@ class _Guarded:
         self._plan, self._index, self._fail, self._worker = plan, index, fail, worker
         self._broken = False
         self.passes = plan.passes
-        self.encode, self.require_valid = plan.encode, plan.require_valid
+        self.encode, self.size, self.require_valid = plan.encode, plan.size, plan.require_valid
         self.notices: list[str] = []
 
     def judge(self, case: Any, proposed_by: Pass[Any]) -> Judged[Any] | None:

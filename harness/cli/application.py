@@ -31,6 +31,11 @@ _UsageProblem = cast(
 )
 """What typer raises for a wrong command line: it has no public name of its own."""
 
+RUN_STATUS = (
+    "Exit status: 0 nothing found, 1 findings, 2 bad usage or a file that cannot be written, 3 something required was "
+    "not reached, 4 the harness failed, 130 interrupted."
+)
+
 app = typer.Typer(
     name="harness",
     help="Find wrong bytes, stray accesses and races in the fused Triton kernels that move Mamba state between "
@@ -60,7 +65,9 @@ def _version(
 
 
 # Each has a line of its own in the list of commands: the first sentence of its help may be longer than a line.
-app.command("run", cls=GroupedCommand, short_help="Draw, run, compare, save and shrink.")(running.run)
+app.command("run", cls=GroupedCommand, epilog=RUN_STATUS, short_help="Draw, run, compare, save and shrink.")(
+    running.run
+)
 app.command("replay", short_help="Run a repro file: FAILED, FIXED or SKIPPED.")(replay.replay)
 app.command("shrink", short_help="Make a repro file smaller.")(shrink.shrink)
 app.command("sweep", short_help="Replay repro files on many releases.")(sweep.sweep)

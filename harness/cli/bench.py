@@ -11,8 +11,9 @@ from rich.table import Table
 
 from harness.case import DEFAULT_CHECKS
 from harness.cli import options
-from harness.cli.case_options import DEFAULT_OPERATIONS, kernel_operations, parse_domain
+from harness.cli.case_options import DEFAULT_OPERATIONS, OPERATIONS, kernel_operations, parse_domain
 from harness.cli.options import ExecutorOption, JsonOption, TargetOption, option, split
+from harness.cli.run_options import require_operations
 from harness.text import counted
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 def parse_operations(text: str) -> Any:
     """Kernel operations of a comma-separated list. Raises typer.BadParameter."""
+    require_operations(split(text), OPERATIONS)
     return kernel_operations(split(text))
 
 

@@ -15,13 +15,10 @@ from harness.cli.options import ALL, CHECKS_HELP, NONE, announce, choice, choice
 from harness.cli.run_options import RunOptions
 from harness.engines.random import AddressPolicy, CheckPolicy, InterleavePolicy, OrderPolicy
 from harness.generators.operations import OperationName
-from harness.suggestions import unknown
 
 OPERATIONS: tuple[OperationName, ...] = get_args(OperationName)
 DEFAULT_OPERATIONS: tuple[OperationName, ...] = ("postprocess", "precopy")
 """What is tested unless told otherwise: the kernels that move state."""
-SEQUENCES = "sequences"
-"""The name among operations that stands for another subject."""
 VARY: Literal["vary"] = "vary"
 
 _DOMAINS: dict[str, tuple[Domain, ...]] = {
@@ -32,13 +29,9 @@ _DOMAINS: dict[str, tuple[Domain, ...]] = {
 
 
 def kernel_operations(names: Sequence[str] | None) -> tuple[OperationName, ...]:
-    """Those of the names of `--ops`, in the order of OPERATIONS. Raises typer.BadParameter."""
+    """Those of the words of `--ops`, in the order of OPERATIONS."""
     if names is None:
         return DEFAULT_OPERATIONS
-    options.require_alone(names, ALL)
-    wrong = [name for name in names if name not in (*OPERATIONS, ALL, SEQUENCES)]
-    if wrong or not names:
-        raise typer.BadParameter(unknown("operation", wrong or [""], (*OPERATIONS, ALL, SEQUENCES)))
     return OPERATIONS if list(names) == [ALL] else tuple(name for name in OPERATIONS if name in names)
 
 
@@ -96,6 +89,7 @@ class CaseOptions:
 
     HEADING: ClassVar[str] = "Kernel operations"
     ONLY: ClassVar[str] = "not with step sequences alone, about which it says nothing"
+    PLACE: ClassVar[int] = 0
 
     domain: Annotated[
         Any,
@@ -190,6 +184,10 @@ class CaseOptions:
             "after the other) to 16, or vary: 4 in every eighth case.",
         ),
     ] = VARY
+
+    @classmethod
+    def operations(cls) -> Sequence[str]:
+        return OPERATIONS
 
     def wanted(self, run: RunOptions) -> bool:
         wanted = bool(kernel_operations(run.ops))

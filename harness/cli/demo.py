@@ -39,8 +39,8 @@ def demo(
     from harness.worker.losses import WorkerError
 
     require_writable(out)
-    prepare(target, options.announce)
     how = options.executor_or_default(executor)
+    prepare(target, options.announce)
     recipe = Recipe(
         seed=0,
         domains=("reachable",),

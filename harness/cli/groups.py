@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from copy import copy
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Annotated, Any, get_type_hints
 
@@ -15,6 +16,9 @@ import typer
 from typer.core import TyperCommand
 
 HEADING = "Options"
+
+LAST = "More options"
+"""The heading of those that hardly anybody looks for."""
 
 
 class GroupedCommand(TyperCommand):
@@ -26,43 +30,54 @@ class GroupedCommand(TyperCommand):
             record = parameter.get_help_record(ctx)
             if record is not None:
                 groups.setdefault(getattr(parameter, "rich_help_panel", None) or HEADING, []).append(record)
-        for heading, records in groups.items():
+        for heading, records in sorted(groups.items(), key=lambda group: group[0] == LAST):
             with formatter.section(heading):
                 formatter.write_dl(records)
 
 
-def with_groups(command: Callable[..., Any]) -> Callable[..., Any]:
-    """A command with each parameter that is annotated with a data class replaced by the fields of that class.
+def with_groups(*more: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Decorates a command: each parameter that is annotated with a data class is replaced by the fields of that class.
 
-    The class may have a `HEADING`, under which the help lists them.
-    """
-    hints = get_type_hints(command, include_extras=True)
-    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
-    parameters: list[inspect.Parameter] = []
-    for parameter in inspect.signature(command).parameters.values():
-        group = groups.get(parameter.name)
-        if group is None:
-            parameters.append(parameter.replace(annotation=hints[parameter.name]))
-        else:
+    Fields of the classes `more` come after them, and instances of these are the command's argument `groups`. A class
+    may have a `HEADING`, under which the help lists its fields, and name those that go under the last one (`LAST`)."""
+
+    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
+        hints = get_type_hints(command, include_extras=True)
+        named: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+        parameters: list[inspect.Parameter] = []
+        for parameter in inspect.signature(command).parameters.values():
+            if parameter.name in named:
+                parameters += _parameters(named[parameter.name])
+            elif parameter.name != "groups":
+                parameters.append(parameter.replace(annotation=hints[parameter.name]))
+        for group in more:
             parameters += _parameters(group)
 
-    @functools.wraps(command)
-    def flat(**given: Any) -> Any:
-        for name, group in groups.items():
-            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
-        return command(**given)
+        @functools.wraps(command)
+        def flat(**given: Any) -> Any:
+            for name, group in named.items():
+                given[name] = _made(group, given)
+            groups = tuple(_made(group, given) for group in more)
+            return command(**given, **({"groups": groups} if more else {}))
 
-    flat.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return flat
+        flat.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        return flat
+
+    return decorated
+
+
+def _made(group: Any, given: dict[str, Any]) -> Any:
+    return group(**{field.name: given.pop(field.name) for field in fields(group)})
 
 
 def _parameters(group: Any) -> list[inspect.Parameter]:
     hints = get_type_hints(group, include_extras=True)
     found = []
     for field in fields(group):
-        kind, option = hints[field.name].__origin__, hints[field.name].__metadata__[0]
-        option.rich_help_panel = getattr(group, "HEADING", HEADING)
+        kind, option = hints[field.name].__origin__, copy(hints[field.name].__metadata__[0])
+        last = field.name in getattr(group, "LAST", ())
+        option.rich_help_panel = LAST if last else getattr(group, "HEADING", HEADING)
         default = inspect.Parameter.empty if field.default is MISSING else field.default
         found.append(
             inspect.Parameter(

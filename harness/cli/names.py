@@ -7,8 +7,9 @@ from typing import Annotated, Literal, get_args
 import msgspec
 import typer
 
-from harness.cli.case_options import DEFAULT_OPERATIONS, SEQUENCES
+from harness.cli.case_options import DEFAULT_OPERATIONS
 from harness.cli.options import JsonOption
+from harness.cli.sequence_options import SEQUENCES
 from harness.suggestions import unknown
 
 Kind = Literal["operations", "regimes", "relations", "fixes", "issues", "pins"]

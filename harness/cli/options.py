@@ -20,9 +20,9 @@ announce = Announcer()
 Value = TypeVar("Value")
 
 
-def option(*names: str, help: str, parser: Callable[[str], Any] | None = None, metavar: str | None = None) -> Any:
+def option(*names: str, help: str, parser: Callable[[str], Any], metavar: str = "TEXT") -> Any:
     """An option whose text is read by `parser`, which raises typer.BadParameter."""
-    return typer.Option(*names, help=help, parser=parser, metavar=metavar if parser is None else metavar or "TEXT")
+    return typer.Option(*names, help=help, parser=parser, metavar=metavar)
 
 
 def parse_seconds(text: str) -> float:

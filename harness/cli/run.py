@@ -8,28 +8,25 @@ from collections.abc import Sequence
 
 import typer
 
-from harness.cli.case_options import CaseOptions, kernel_operations
 from harness.cli.groups import given, with_groups
 from harness.cli.options import announce
-from harness.cli.run_options import RunOptions, SubjectOptions
-from harness.cli.sequence_options import SequenceOptions
+from harness.cli.run_options import RunOptions, SubjectOptions, require_operations
+from harness.cli.subjects import GROUPS
 from harness.exit_status import Interrupted, worst
 from harness.subject.registry import AnySubject
 
+_BY_PLACE = sorted(GROUPS, key=lambda group: group.PLACE)
 
-@with_groups
-def run(context: typer.Context, common: RunOptions, cases: CaseOptions, sequences: SequenceOptions) -> None:
-    """Draw cases, run the target and the oracle side by side, save and shrink what differs.
 
-    Exit status: 0 nothing found, 1 findings, 2 bad usage or a file that cannot be written, 3 something
-    required was not reached, 4 the harness failed, 130 interrupted.
-    """
+@with_groups(*_BY_PLACE)
+def run(context: typer.Context, common: RunOptions, groups: tuple[SubjectOptions, ...]) -> None:
+    """Draw cases, run the target and the oracle side by side, save and shrink what differs."""
     if common.budget is not None and common.cases is not None:
         raise typer.BadParameter("--budget and --cases exclude each other")
     if common.target is not None and common.targets is not None:
         raise typer.BadParameter("--target and --targets exclude each other")
-    kernel_operations(common.ops)  # refuses what is no name
-    groups: tuple[SubjectOptions, ...] = (sequences, cases)
+    require_operations(common.ops, [name for group in _BY_PLACE for name in group.operations()])
+    groups = tuple(sorted(groups, key=lambda group: GROUPS.index(type(group))))
     wanted = [group for group in groups if group.wanted(common)]
     for group in groups:
         needless = [] if group in wanted else given(context, group)

@@ -9,8 +9,9 @@ from typing import Annotated, Any, ClassVar, Protocol
 
 import typer
 
-from harness.cli.options import ALL, CaseLimitOption, JsonOption, option, parse_seconds, split
+from harness.cli.options import ALL, CaseLimitOption, JsonOption, option, parse_seconds, require_alone, split
 from harness.subject.registry import AnySubject
+from harness.suggestions import unknown
 
 DEFAULT_SECONDS = 60.0
 
@@ -18,6 +19,8 @@ DEFAULT_SECONDS = 60.0
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """What is tested, for how long, and where findings go."""
+
+    LAST: ClassVar[tuple[str, ...]] = ("no_shrink", "targets", "executor", "case_limit", "verbose")
 
     target: Annotated[
         str | None,
@@ -47,9 +50,11 @@ class RunOptions:
             help="How long to draw and judge: 60s, 5m, 2h. Shrinking comes on top. [default: 60s]",
         ),
     ] = None
-    cases: Annotated[int | None, typer.Option("--cases", help="How many cases, instead of a time.", min=1)] = None
-    seed: Annotated[int, typer.Option("--seed", help="Same seed, same cases.", min=0, max=2**63 - 1)] = 0
-    workers: Annotated[int, typer.Option("--workers", "-j", help="Worker processes.", min=1, max=256)] = 1
+    cases: Annotated[
+        int | None, typer.Option("--cases", help="How many cases, instead of a time.", min=1, metavar="N")
+    ] = None
+    seed: Annotated[int, typer.Option("--seed", help="Same seed, same cases.", min=0, max=2**63 - 1, metavar="N")] = 0
+    workers: Annotated[int, typer.Option("--workers", "-j", help="Worker processes.", min=1, max=256, metavar="N")] = 1
     fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop judging at the first finding.")] = False
     out: Annotated[Path, typer.Option("--out", help="Folder for repro files and the journal.")] = Path("findings")
     resume: Annotated[
@@ -64,11 +69,14 @@ class RunOptions:
     ] = None
     executor: Annotated[
         str | None,
-        typer.Option("--executor", "-e", help="How kernels run: cuda, native, interpreter. Default: the fastest."),
+        typer.Option(
+            "--executor", "-e", help="How kernels run: cuda, native or interpreter. Default: the fastest here."
+        ),
     ] = None
     case_limit: CaseLimitOption = None
     verbose: Annotated[
-        bool, typer.Option("--verbose", help="Name regimes and kernel lines that were not reached, as --json does.")
+        bool,
+        typer.Option("--verbose", help="Name regimes and kernel lines that were not reached, as --json does."),
     ] = False
 
     @property
@@ -84,12 +92,27 @@ class RunOptions:
         return self.ops is not None and self.ops != [ALL]
 
 
+def require_operations(names: Sequence[str] | None, known: Sequence[str]) -> None:
+    """Raise typer.BadParameter for words of `--ops` that are not known, none, or a whole list among others."""
+    if names is not None:
+        require_alone(names, ALL)
+        wrong = [name for name in names if name not in (*known, ALL)]
+        if wrong or not names:
+            raise typer.BadParameter(unknown("operation", wrong or [""], (*known, ALL)))
+
+
 class SubjectOptions(Protocol):
     """A group of options for one subject; a data class."""
 
     HEADING: ClassVar[str]
     ONLY: ClassVar[str]
     """Why its options are refused where the subject is not wanted."""
+    PLACE: ClassVar[int]
+    """Of its options in the help."""
+
+    @classmethod
+    def operations(cls) -> Sequence[str]:
+        """The words of `--ops` that it knows."""
 
     def wanted(self, run: RunOptions) -> bool:
         """Whether the options ask for this subject. Raises typer.BadParameter for what makes no sense."""

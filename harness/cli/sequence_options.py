@@ -11,10 +11,12 @@ import msgspec
 import typer
 
 from harness.cli import options
-from harness.cli.case_options import SEQUENCES
 from harness.cli.options import ALL, NONE, announce, choices, option
 from harness.cli.run_options import RunOptions
 from harness.suggestions import unknown
+
+SEQUENCES = "sequences"
+"""The word of `--ops`."""
 
 
 def parse_pins(text: str) -> Any:
@@ -65,6 +67,7 @@ class SequenceOptions:
 
     HEADING: ClassVar[str] = "Step sequences"
     ONLY: ClassVar[str] = "only with --ops sequences"
+    PLACE: ClassVar[int] = 1
 
     fixes: Annotated[
         Any,
@@ -96,6 +99,10 @@ class SequenceOptions:
         Path | None,
         typer.Option("--cases-out", help="A folder for their kernel cases, which `harness replay` runs."),
     ] = None
+
+    @classmethod
+    def operations(cls) -> Sequence[str]:
+        return (SEQUENCES,)
 
     def wanted(self, run: RunOptions) -> bool:
         if self.include_known and self.fixes is not None:

@@ -7,19 +7,18 @@ keeps it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from harness.case import Case, decode_case, encode_case
-from harness.check.outcome import Signature
+from harness.check.outcome import Outcome, Signature
 from harness.generators.reachability import require_reachable
-from harness.kernel_cases.recipe import CaseQuestion, JudgedCase
-from harness.kernel_cases.worker import check
+from harness.kernel_cases.recipe import JudgedCase
 from harness.shrink.cases.passes import PASSES, REPLACING
+from harness.shrink.cases.size import Size, size
 from harness.shrink.driver import Judged
 from harness.shrink.proposals import Pass
-from harness.worker.process import WorkerProcess
 
 RACING_STATES = (("temporal", "-"), ("conv", "SD"), ("conv", "DS"))
 """What signatures of races call states, the simplest first."""
@@ -35,17 +34,19 @@ def is_simpler(race: Signature, other: Signature) -> bool:
 
 
 class CasePlan:
-    """Shrinks cases that fail with a signature; if a relation saw the failure, that one is asked."""
+    """Shrinks cases that fail with a signature. `judge` judges a candidate, and raises InvalidCase if it is outside the
+    preconditions."""
 
     passes: Sequence[Pass[Case]] = PASSES
 
-    def __init__(self, worker: WorkerProcess, signature: Signature) -> None:
-        self._worker, self._signature = worker, signature
-        asked = () if signature.relation is None else (signature.relation,)
-        self._question = CaseQuestion(asked, sighted=signature.sighted)
+    def __init__(self, signature: Signature, judge: Callable[[Case], Outcome]) -> None:
+        self._signature, self._judge = signature, judge
 
     def encode(self, case: Case) -> bytes:
         return encode_case(case)
+
+    def size(self, case: Case) -> Size:
+        return size(case)
 
     def require_valid(self, case: Case) -> None:
         if case.domain == "reachable":
@@ -53,7 +54,7 @@ class CasePlan:
         decode_case(encode_case(case))  # bounds of numbers are checked on the way in alone
 
     def judge(self, case: Case, proposed_by: Pass[Case]) -> Judged[JudgedCase]:
-        result = JudgedCase(check(self._worker, case, self._question))
+        result = JudgedCase(self._judge(case))
         found = result.outcome.signature
         if found is None:
             return Judged(result, same=False)

@@ -202,8 +202,11 @@ class KernelCases(Subject[Case, JudgedCase]):
         )
 
     def plan(self, worker: WorkerProcess, key: Key, result: JudgedCase) -> CasePlan:
+        """If a relation saw the failure, that one is asked of candidates."""
         signature, _ = _found(result.outcome)
-        return CasePlan(worker, signature)
+        asked = () if signature.relation is None else (signature.relation,)
+        question = CaseQuestion(asked, sighted=signature.sighted)
+        return CasePlan(signature, lambda case: check(worker, case, question))
 
     # Answers.
 

@@ -7,6 +7,7 @@ same fix takes it away. Of what no fix takes away the same has to be true.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -19,7 +20,7 @@ from harness.sequences.verdicts import signature_of
 from harness.sequences.worker import LOST, check
 from harness.shrink.driver import Judged
 from harness.shrink.proposals import Pass
-from harness.shrink.sequences import PASSES
+from harness.shrink.sequences import PASSES, size
 from harness.worker.process import WorkerProcess
 
 
@@ -75,6 +76,9 @@ class SequencePlan:
 
     def encode(self, case: SequenceCase) -> bytes:
         return encode_sequence(case)
+
+    def size(self, case: SequenceCase) -> tuple[Any, ...]:
+        return size(case)
 
     def require_valid(self, case: SequenceCase) -> None:
         """Nothing: a sequence that can be made is one."""

@@ -1,14 +1,14 @@
 """The driver runs passes over a failing case until none of them finds a smaller one that shows the same finding.
 
-What cases are, how one is judged, and what counts as the same finding is a plan's: the minimised case must not be a
-different bug, nor one that "cannot happen". Shrinking is deterministic, given a plan that is.
-"""
+What cases are, which of two is smaller, how one is judged, and what counts as the same finding is a plan's: the
+minimised case must not be a different bug, nor one that "cannot happen". Each step makes the case smaller, so shrinking
+ends. It is deterministic, given a plan that is."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -40,6 +40,10 @@ class Plan(Protocol[Case, Result]):
 
     def encode(self, case: Case) -> bytes:
         """Equal for equal cases."""
+
+    def size(self, case: Case) -> tuple[Any, ...]:
+        """What shrinking makes smaller: keys that compare with each other. A candidate that is no smaller is not
+        run."""
 
     def require_valid(self, case: Case) -> None:
         """Raises InvalidCase for what is no case, or one of another domain: it is not run."""
@@ -82,6 +86,7 @@ class _Shrinker(Generic[Case, Result]):
         self._best, self._result = case, result
         self._plan, self._budget = plan, budget
         self._tried = {plan.encode(case)}
+        self._size = plan.size(case)
         self._others: dict[str, tuple[Case, Result]] = {}
         self._executions = 0
         self._hangs = 0
@@ -123,7 +128,7 @@ class _Shrinker(Generic[Case, Result]):
                 continue
             self._hangs += judged.hung
             if judged.same:
-                self._best, self._result = candidate, judged.result
+                self._best, self._result, self._size = candidate, judged.result, self._plan.size(candidate)
                 counter.accepted += 1
                 return True
             if judged.other is not None:
@@ -135,7 +140,7 @@ class _Shrinker(Generic[Case, Result]):
         try:
             candidate = proposal()
             text = self._plan.encode(candidate)
-            if text in self._tried:
+            if text in self._tried or not self._plan.size(candidate) < self._size:
                 return None
             self._plan.require_valid(candidate)
         except ValueError:  # InvalidCase, and what msgspec refuses

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import msgspec
 
-from harness.case.sequence import Add, Segment, SequenceCase, SequenceConfig, Step
+from harness.case.sequence import Add, Event, Segment, SequenceCase, SequenceConfig, Step, encode_sequence
 from harness.shrink.proposals import Pass, Proposal
+
+ROOMY, AMPLE_BUDGET = 256, 2048
+"""Blocks and tokens that are as good as no limit for sequences of this length."""
 
 _FEW = 24
 """Events of a sequence that is short enough for all pairs of them to be tried."""
@@ -159,13 +163,13 @@ def simpler_configurations(case: SequenceCase) -> Iterator[Proposal[SequenceCase
         yield from changed(mamba_groups=groups)
     for requests in range(1, config.requests):
         yield from changed(requests=requests)
-    if config.budget < 2048:
-        yield lambda: _valid(config, {"budget": 2048}, case)
-    if config.num_blocks < 256:
-        yield lambda: _valid(config, {"num_blocks": 256}, case)
-    if config.length_limit < 256:
-        yield lambda: _valid(config, {"length_limit": 256, "num_blocks": max(config.num_blocks, 512)}, case)
-    if config.num_blocks < 256:  # a small pool matters: the smallest one, for requests that are no longer than these
+    if config.budget < AMPLE_BUDGET:
+        yield lambda: _valid(config, {"budget": AMPLE_BUDGET}, case)
+    if config.num_blocks < ROOMY:
+        yield lambda: _valid(config, {"num_blocks": ROOMY}, case)
+    if config.length_limit < ROOMY:
+        yield lambda: _valid(config, {"length_limit": ROOMY, "num_blocks": max(config.num_blocks, 512)}, case)
+    if config.num_blocks < ROOMY:  # a small pool matters: the smallest one, for requests that are no longer than these
         longest = max((_length(event) for event in case.events if isinstance(event, Add)), default=0)
         if 4 <= longest < config.length_limit:
             yield from changed(length_limit=longest)
@@ -187,6 +191,55 @@ def _with_spare(config: SequenceConfig, values: dict[str, object], spare: int, c
     """The change, with `spare` more blocks than one request needs then."""
     roomy = _valid(config, {**values, "num_blocks": 4096}, case)
     return _valid(config, {**values, "num_blocks": roomy.config.blocks_for_one() + spare}, case)
+
+
+def size(case: SequenceCase) -> tuple[Any, ...]:
+    """The key of a sequence, lower for simpler ones: fewer events, then a simpler configuration, then earlier requests
+    and smaller numbers. Total: sequences that differ have different keys."""
+    config, events = case.config, case.events
+    adds = [i for i, event in enumerate(events) if isinstance(event, Add)]
+    text = encode_sequence(case)
+    roomy = config.num_blocks >= ROOMY
+    return (
+        len(events),
+        config.num_spec,
+        [_rank(config, name) for name in _PLAIN],
+        config.mamba_groups,
+        config.requests,
+        config.budget < AMPLE_BUDGET,
+        0 if config.length_limit >= ROOMY else config.length_limit,
+        0 if roomy else 1 + config.num_blocks - config.blocks_for_one(),
+        sum(adds),
+        _numbers(events),
+        len(text),
+        text,
+    )
+
+
+def _rank(config: SequenceConfig, name: str) -> int:
+    """How far an option is from its simplest value."""
+    value, simplest = getattr(config, name), _PLAIN[name]
+    if name == "spec_method" and not config.num_spec:
+        return 0
+    return simplest.index(value) if value in simplest else len(simplest)
+
+
+def _numbers(events: Sequence[Event]) -> list[int]:
+    steps = [event for event in events if isinstance(event, Step)]
+    adds = [event for event in events if isinstance(event, Add)]
+    lists = [values for step in steps for values in (step.drafts, step.right)]
+    segments = [segment for add in adds for segment in add.prompt]
+    return [
+        sum(step.early for step in steps),
+        sum(map(len, lists)),
+        sum(map(sum, lists)),
+        sum(step.repeat for step in steps),
+        sum(add.priority for add in adds),
+        sum(add.outputs for add in adds),
+        len(segments),
+        sum(segment.length for segment in segments),
+        sum(abs(segment.family) for segment in segments),
+    ]
 
 
 PASSES: tuple[Pass[SequenceCase], ...] = (

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import msgspec
@@ -25,9 +26,15 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     reached: str = ""
 
 
-def bits_of(reached: Sequence[str], names: Sequence[str]) -> str:
-    """The names in `reached` as `Entry.reached` has them."""
-    return f"{sum(1 << names.index(name) for name in reached):x}"
+def bits_of(reached: Iterable[str], names: tuple[str, ...]) -> str:
+    """Those of `names` that are in `reached`, as `Entry.reached` has them."""
+    places = _places(names)
+    return f"{sum(1 << places[name] for name in reached):x}"
+
+
+@functools.lru_cache(maxsize=8)
+def _places(names: tuple[str, ...]) -> dict[str, int]:
+    return {name: place for place, name in enumerate(names)}
 
 
 class Tally:

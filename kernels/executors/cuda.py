@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.kernels.executors.base import Arena, Executor, ExecutorCannot
+from harness.kernels.executors.requirements import unmet
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,6 +34,9 @@ class CudaExecutor(Executor):
 
     @classmethod
     def unavailable(cls) -> str | None:
+        reason = unmet("torch", "triton", "numpy")
+        if reason is not None:
+            return reason
         import torch
 
         if torch.version.cuda is None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.kernels.executors.base import Executor
 from harness.kernels.executors.host_memory import HostArena
+from harness.kernels.executors.requirements import unmet
 
 if TYPE_CHECKING:
     from harness.kernels.executors.base import Arena
@@ -37,10 +38,10 @@ class InterpreterExecutor(Executor):
 
     @classmethod
     def unavailable(cls) -> str | None:
-        try:
-            triton, numpy = importlib.metadata.version("triton"), importlib.metadata.version("numpy")
-        except importlib.metadata.PackageNotFoundError as missing:
-            return f"{missing.name} is not installed"
+        reason = unmet("torch", "triton", "numpy")
+        if reason is not None:
+            return reason
+        triton, numpy = importlib.metadata.version("triton"), importlib.metadata.version("numpy")
         if _release(triton) < (3, 7) and _release(numpy) >= (2, 4):
             # https://github.com/triton-lang/triton/issues/9171: loops with bounds computed in the kernel fail.
             return f"the interpreter of Triton {triton} does not work with NumPy {numpy}; NumPy below 2.4 is needed"

@@ -1,22 +1,38 @@
 """The registry of executors: name -> class, imported only when it is wanted, so that listing them costs
-nothing."""
+nothing. Others add theirs through entry points of the group `mamba_migration_harness.executors`: each has the name of
+an executor, and names its class.
+"""
 
 from __future__ import annotations
 
+import functools
 import importlib
-import importlib.util
-from collections.abc import Collection
+import importlib.metadata
+import warnings
+from collections.abc import Collection, Mapping
 
 from harness.kernels.executors.base import Executor
+from harness.kernels.executors.requirements import unmet
 from harness.refusal import Refusal
 from harness.suggestions import unknown
 
-_CLASSES = {
+ENTRY_POINTS = "mamba_migration_harness.executors"
+
+_OURS = {
     "cuda": "harness.kernels.executors.cuda:CudaExecutor",
     "native": "harness.kernels.executors.native.executor:NativeExecutor",
     "interpreter": "harness.kernels.executors.interpreter:InterpreterExecutor",
 }
 """In the order in which one is chosen when nobody names any: the fastest first."""
+
+_COMPILER = "harness.kernels.executors.native.kernel"
+"""What imports all that the native executor compiles with."""
+
+
+@functools.cache
+def _classes() -> Mapping[str, str]:
+    """Where each class is; a name of ours is ours."""
+    return {entry.name: entry.value for entry in importlib.metadata.entry_points(group=ENTRY_POINTS)} | _OURS
 
 
 class UnavailableExecutor(Refusal):
@@ -26,16 +42,31 @@ class UnavailableExecutor(Refusal):
 
 def executor_names() -> tuple[str, ...]:
     """All executors, whether or not this machine can run them."""
-    return tuple(_CLASSES)
+    return tuple(_classes())
 
 
 def executor_class(name: str) -> type[Executor]:
-    """The class called `name`. Raises UnavailableExecutor if there is none."""
-    if name not in _CLASSES:
-        raise UnavailableExecutor(unknown("executor", [name], _CLASSES))
-    module, _, attribute = _CLASSES[name].partition(":")
-    found: type[Executor] = getattr(importlib.import_module(module), attribute)
-    return found
+    """The class called `name`. Raises UnavailableExecutor if there is none, or what it needs cannot be imported."""
+    try:
+        return _imported(name)
+    except (ImportError, OSError) as error:
+        raise _unavailable(name, _not_imported(error)) from error
+
+
+def why_unavailable(name: str, imports: bool = False) -> str | None:
+    """Why this machine cannot run the executor called `name`, in one line; None if it can, as far as can be told
+    without a kernel. Raises UnavailableExecutor if there is none of that name.
+
+    `imports`: try all that it imports, too. Not for a process that is to run kernels in Triton's interpreter, which has
+    to be chosen before.
+    """
+    try:
+        reason = _imported(name).unavailable()
+        if reason is None and imports:
+            importlib.import_module(_COMPILER if name == "native" else "triton")
+        return reason
+    except (ImportError, OSError) as error:
+        return _not_imported(error)
 
 
 def create_executor(name: str, checks: Collection[str] | None = None) -> Executor:
@@ -43,25 +74,54 @@ def create_executor(name: str, checks: Collection[str] | None = None) -> Executo
 
     Raises UnavailableExecutor, with the reason, if it cannot run here.
     """
-    found = executor_class(name)
-    reason = found.unavailable()
+    reason = why_unavailable(name, imports=name == "native")
     if reason is not None:
-        raise UnavailableExecutor(f"executor {name} is not available: {reason}")
+        raise _unavailable(name, reason)
     try:
-        return found.create(checks)
+        return executor_class(name).create(checks)
+    except (ImportError, OSError) as error:
+        raise _unavailable(name, _not_imported(error)) from error
     except RuntimeError as error:
-        raise UnavailableExecutor(f"executor {name} is not available: {str(error).splitlines()[0]}") from error
+        raise _unavailable(name, str(error).splitlines()[0]) from error
 
 
 def default_executor_name() -> str:
-    """The first executor that this machine can run: `cuda`, else `native`, else `interpreter`.
+    """The first of ours that this machine can run: `cuda`, else `native`, else `interpreter`, which warns that it is
+    used and why: it is slow, and sees less.
 
     Raises UnavailableExecutor, with every reason, if there is none.
     """
-    reasons = []
-    for name in _CLASSES:
-        reason = executor_class(name).unavailable()
+    reasons: dict[str, str] = {}
+    for name in _OURS:
+        reason = why_unavailable(name)
         if reason is None:
+            if name == "interpreter":
+                warnings.warn(f"Triton's interpreter is used, which is slow; native: {reasons['native']}", stacklevel=2)
             return name
-        reasons.append(f"{name}: {reason}")
-    raise UnavailableExecutor(f"no executor is available ({'; '.join(reasons)})")
+        reasons[name] = reason
+    if len(set(reasons.values())) == 1:
+        raise UnavailableExecutor(f"no executor is available: {reason}")
+    raise UnavailableExecutor(
+        f"no executor is available ({'; '.join(f'{name}: {reason}' for name, reason in reasons.items())})"
+    )
+
+
+def _imported(name: str) -> type[Executor]:
+    if name not in _classes():
+        raise UnavailableExecutor(unknown("executor", [name], executor_names()))
+    module, _, attribute = _classes()[name].partition(":")
+    found: type[Executor] = getattr(importlib.import_module(module), attribute)
+    return found
+
+
+def _unavailable(name: str, reason: str) -> UnavailableExecutor:
+    return UnavailableExecutor(f"executor {name} is not available: {reason}")
+
+
+def _not_imported(error: Exception) -> str:
+    """One line for an import that failed, as where a package is missing, damaged, or made for another system."""
+    reason = unmet("torch", "triton", "numpy")
+    if reason is not None:
+        return reason
+    said = str(error).splitlines() or [type(error).__name__]
+    return f"what it needs cannot be imported: {said[0]}"

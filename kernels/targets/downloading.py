@@ -30,6 +30,9 @@ _WHEEL_TAGS = (
     "--platform=manylinux1_x86_64",
 )
 
+GET_PIP = "`python -m ensurepip` or `uv pip install pip` brings it"
+"""What to do where there is no pip. It is a dependency of this project, so somebody has removed it."""
+
 _UNITS = {"bytes": 1, "kB": 1000, "MB": 1000**2, "GB": 1000**3}
 
 Announce = Callable[[str], None]
@@ -58,7 +61,7 @@ def download_wheel(package: str, version: str, work: Path, announce: Announce | 
     """Download the wheel of a release into the folder `work`. Raises UnknownTarget with one line."""
     named = f"{package} {version}"
     if package_installer() is None:
-        raise UnknownTarget(f"{named} is not in the cache, and this Python has no pip to get it with")
+        raise UnknownTarget(f"{named} is not in the cache, and this Python has no pip to get it with; {GET_PIP}")
     target = work / "wheel"
     command = [
         *(sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:", "--no-cache-dir"),

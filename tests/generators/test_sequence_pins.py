@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from harness.case.sequence import decode_sequence, encode_sequence
-from harness.cli.sequences import parse_pins
+from harness.cli.sequence_options import parse_pins
 from harness.generators.draw import RandomDraw
 from harness.generators.sequences.configurations import PINS, Pins
 from harness.generators.sequences.events import draw_sequence

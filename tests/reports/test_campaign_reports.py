@@ -15,18 +15,17 @@ from harness.campaign.events import (
     CampaignStarted,
     CaseJudged,
     Event,
-    Finding,
     FindingFound,
-    FindingShrunk,
-    LineCoverage,
+    FindingKept,
     Notice,
-    Summary,
 )
 from harness.case import Case
 from harness.check.outcome import Evidence, Outcome, Seconds, Signature, Verdict
-from harness.engines.random import Recipe
+from harness.kernel_cases.recipe import JudgedCase
+from harness.kernel_cases.summary import CaseSummary, Finding, LineCoverage
 from harness.reports.registry import reporter
 from harness.repro import Origin, Repro, ShrinkRecord
+from harness.subject.subject import Key
 
 SIGNATURE = Signature("precopy", "memory", "wrong-bytes", "conv", "DS")
 ODD_TEXT = "expected [bold]00[/bold], found [01]"
@@ -47,7 +46,6 @@ def events(make_case: Callable[..., Case]) -> list[Event]:
     outcome = Outcome(
         (Verdict("precopy", "fail", signature=SIGNATURE, evidence=evidence, launches=1, moves=2),), Seconds()
     )
-    recipe = Recipe(seed=5, domains=("reachable",), operations=("postprocess", "precopy"), scale="full")
     summary: dict[str, Any] = {
         "seed": 5,
         "target": "builtin+x",
@@ -70,12 +68,12 @@ def events(make_case: Callable[..., Case]) -> list[Event]:
         "harness_failures": 0,
     }
     return [
-        CampaignStarted("builtin+x", "native", recipe, 10, None, 2),
-        CaseJudged(3, outcome, 1, 0.5, 0.1),
-        FindingFound(SIGNATURE, repro, Path("out/as-drawn/big.json")),
+        CampaignStarted("builtin+x on native: seed [5], 2 workers", 2),
+        CaseJudged("case", 3, JudgedCase(outcome), 1, 0.5, 0.1),
+        FindingFound("case", Key(str(SIGNATURE)), repro, Path("out/as-drawn/big.json"), 3),
         Notice("something [red]to know[/red]"),
-        FindingShrunk(SIGNATURE, shrunk, Path("out/small.json")),
-        CampaignFinished(Summary(**summary)),
+        FindingKept("case", Key(str(SIGNATURE)), shrunk, Path("out/small.json"), 1),
+        CampaignFinished(CaseSummary(**summary)),
     ]
 
 
@@ -87,7 +85,7 @@ def test_terminal(events: list[Event], capsys: pytest.CaptureFixture[str]) -> No
     assert err == ""
     assert "\x1b" not in out
     lines = out.splitlines()
-    assert lines[0] == ("builtin+x on native: seed 5, reachable domain, postprocess, precopy, 10 cases, 2 workers")
+    assert lines[0] == "builtin+x on native: seed [5], 2 workers"
     assert "found precopy/memory/wrong-bytes/conv/DS, case 3" in lines
     assert f"      {ODD_TEXT}" in lines
     assert "      saved as drawn: out/as-drawn/big.json" in lines
@@ -106,6 +104,7 @@ def test_terminal(events: list[Event], capsys: pytest.CaptureFixture[str]) -> No
 def test_a_clean_run_says_so(events: list[Event], capsys: pytest.CaptureFixture[str]) -> None:
     last = events[-1]
     assert isinstance(last, CampaignFinished)
+    assert isinstance(last.summary, CaseSummary)
     clean = CampaignFinished(msgspec.structs.replace(last.summary, findings=[], missing=[], exit_status=0))
     with reporter("terminal") as handle:
         for event in (events[0], clean):
@@ -116,6 +115,7 @@ def test_a_clean_run_says_so(events: list[Event], capsys: pytest.CaptureFixture[
 def test_several_findings_may_be_one_fault(events: list[Event], capsys: pytest.CaptureFixture[str]) -> None:
     last = events[-1]
     assert isinstance(last, CampaignFinished)
+    assert isinstance(last.summary, CaseSummary)
     one = last.summary.findings[0]
     signatures = ("precopy/memory/stray-write/conv/DS", "postprocess/race/between-programs/temporal/-")
     findings = [one, *(msgspec.structs.replace(one, signature=text) for text in signatures)]
@@ -128,6 +128,7 @@ def test_several_findings_may_be_one_fault(events: list[Event], capsys: pytest.C
 def test_what_was_missed_is_said_last_too(events: list[Event], capsys: pytest.CaptureFixture[str]) -> None:
     last = events[-1]
     assert isinstance(last, CampaignFinished)
+    assert isinstance(last.summary, CaseSummary)
     with reporter("terminal") as handle:
         handle(CampaignFinished(msgspec.structs.replace(last.summary, findings=[], exit_status=3)))
     answer = capsys.readouterr().out.splitlines()[-1]
@@ -137,6 +138,7 @@ def test_what_was_missed_is_said_last_too(events: list[Event], capsys: pytest.Ca
 def test_what_could_not_be_judged_is_said_last(events: list[Event], capsys: pytest.CaptureFixture[str]) -> None:
     last = events[-1]
     assert isinstance(last, CampaignFinished)
+    assert isinstance(last.summary, CaseSummary)
     failed = msgspec.structs.replace(last.summary, findings=[], exit_status=4, harness_failures=2)
     with reporter("terminal") as handle:
         handle(CampaignFinished(failed))
@@ -148,6 +150,7 @@ def test_a_run_that_could_not_save_its_finding_does_not_say_nothing_found(
 ) -> None:
     last = events[-1]
     assert isinstance(last, CampaignFinished)
+    assert isinstance(last.summary, CaseSummary)
     failed = CampaignFinished(msgspec.structs.replace(last.summary, findings=[], missing=[], exit_status=2))
     with reporter("terminal") as handle:
         for event in (events[0], failed):
@@ -160,6 +163,7 @@ def test_what_no_drawn_case_showed_was_not_seen_zero_times(
 ) -> None:
     last = events[-1]
     assert isinstance(last, CampaignFinished)
+    assert isinstance(last.summary, CaseSummary)
     met = msgspec.structs.replace(last.summary.findings[0], cases=0)
     with reporter("terminal") as handle:
         handle(CampaignFinished(msgspec.structs.replace(last.summary, findings=[met])))
@@ -171,6 +175,7 @@ def test_what_no_drawn_case_showed_was_not_seen_zero_times(
 def test_what_was_not_reached_is_named_on_request(events: list[Event], capsys: pytest.CaptureFixture[str]) -> None:
     last = events[-1]
     assert isinstance(last, CampaignFinished)
+    assert isinstance(last.summary, CaseSummary)
     regimes = {"decode": 1, **{f"regime-{i}": 0 for i in range(30)}}
     finished = CampaignFinished(msgspec.structs.replace(last.summary, regimes=regimes))
     with reporter("terminal") as handle:
@@ -194,6 +199,7 @@ def test_json_is_one_object_on_standard_output(events: list[Event], capsys: pyte
     out, err = capsys.readouterr()
     last = events[-1]
     assert isinstance(last, CampaignFinished)
+    assert isinstance(last.summary, CaseSummary)
     assert json.loads(out) == msgspec.to_builtins(last.summary)
     assert out.count("\n") == 1
     assert err == "harness: something [red]to know[/red]\n"

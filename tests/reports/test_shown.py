@@ -27,7 +27,7 @@ from harness.reports.replayed import print_replayed
 from harness.reports.shown import SHOWN_STATES, print_repro
 from harness.reports.words import violation_in_words
 from harness.repro import Origin, Repro
-from harness.repro.replay import Replayed
+from harness.subject.subject import Replayed
 
 SIGNATURE = Signature("precopy", "memory", "wrong-bytes", "temporal", "-")
 DIFFERENCE = Difference(
@@ -175,7 +175,9 @@ def replayed(answer: str, verdict: Verdict, same: bool) -> Replayed:
         target="builtin",
         executor="native",
         same=same,
-        outcome=Outcome((verdict,), Seconds()),
+        signature=None if verdict.signature is None else str(verdict.signature),
+        summary="",
+        result=Outcome((verdict,), Seconds()),
     )
 
 

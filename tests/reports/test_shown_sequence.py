@@ -20,7 +20,7 @@ from harness.case.sequence import (
     Step,
 )
 from harness.reports.shown_sequence import event_in_words, print_sequence
-from harness.repro.sequences import read_sequence_repro
+from harness.repro import SequenceRepro, read_any
 
 CORPUS = Path(__file__).resolve().parents[2] / "corpus" / "sequences"
 PROMPT = (Segment(family=0, length=36), Segment(family=11, length=1), Segment(family=CONTINUATION, length=8))
@@ -56,8 +56,8 @@ def test_an_event_in_words(event: Event, words: str) -> None:
 
 def test_everything_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     file = CORPUS / "left-out-row.json"
-    repro = read_sequence_repro(file)
-    assert repro is not None
+    _, repro = read_any(file)
+    assert isinstance(repro, SequenceRepro)
     print_sequence(file, repro)
     out = capsys.readouterr().out
     assert "\n  left-out-row: a V1 decode that is left out of a step loses its accepted count (docs/reports/" in out
@@ -70,8 +70,8 @@ def test_everything_is_told(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_what_a_file_says_is_shown_literally(capsys: pytest.CaptureFixture[str]) -> None:
-    repro = read_sequence_repro(CORPUS / "left-out-row.json")
-    assert repro is not None
+    _, repro = read_any(CORPUS / "left-out-row.json")
+    assert isinstance(repro, SequenceRepro)
     evidence = msgspec.structs.replace(repro.evidence, summary="one\x1b[2J [bold]")
     print_sequence(Path("bug.json"), msgspec.structs.replace(repro, evidence=evidence))
     out = capsys.readouterr().out

@@ -6,7 +6,6 @@ line left the memory it may touch. Programs run one after the other in a chosen 
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import struct
 import sys
@@ -30,6 +29,7 @@ from harness.kernels.executors.base import (
 )
 from harness.kernels.executors.host_memory import HostArena
 from harness.kernels.executors.native.program_order import check_order, program_ids
+from harness.kernels.executors.requirements import unmet
 
 if TYPE_CHECKING:
     from harness.accesses import RecordedLaunch
@@ -102,9 +102,9 @@ class NativeExecutor(Executor):
     def unavailable(cls) -> str | None:
         if sys.byteorder != "little" or struct.calcsize("P") != 8:
             return "the native executor needs a little-endian 64-bit processor"
-        for module in ("triton", "llvmlite"):
-            if importlib.util.find_spec(module) is None:
-                return f"the native executor needs {module}, which is not installed"
+        reason = unmet("torch", "triton", "llvmlite", "numpy")
+        if reason is not None:
+            return reason
         if os.environ.get("TRITON_INTERPRET", "0").lower() in ("1", "true", "yes", "on"):
             return "Triton's interpreter is on in this process (TRITON_INTERPRET), which rules out compiling"
         return None

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
-from harness.cli import run as command
 from harness.cli.application import app
+
+run_module = import_module("harness.cli.run")
 
 
 @pytest.mark.parametrize(
@@ -20,17 +22,16 @@ def test_both_run_and_the_worse_status_counts(
 ) -> None:
     ran: list[object] = []
 
-    def sequences(**given: object) -> int:
-        ran.append((given["target"], given["seed"], given["cases"]))
-        return of_sequences
-
-    def follow(settings: Any, report: str) -> int:
-        ran.append((settings.target, settings.recipe.seed, settings.cases, settings.recipe.operations))
+    def follow(subject: Any, settings: Any, report: str) -> int:
+        if subject.name == "sequence":
+            ran.append((subject.target, subject.seed, settings.cases))
+            return of_sequences
+        ran.append((subject.target, subject.seed, settings.cases, subject.recipe.operations))
         return of_kernels
 
-    monkeypatch.setattr(command.sequences, "run_sequences", sequences)
-    monkeypatch.setattr(command, "follow", follow)
+    monkeypatch.setattr("harness.sequences.subject.require_driven", lambda target, announce: target)
+    monkeypatch.setattr(run_module, "follow", follow)
     arguments = ["run", "--ops", "sequences,postprocess", "-t", "builtin", "--seed", "3", "--cases", "5", "--out"]
     finished = CliRunner().invoke(app, [*arguments, str(tmp_path)])
     assert finished.exit_code == worse, finished.output
-    assert ran == [("builtin", 3, 5), ("builtin", 3, 5, ("postprocess",))]
+    assert ran == [("vllm==0.33.0", 3, 5), ("builtin", 3, 5, ("postprocess",))]

@@ -13,7 +13,8 @@ import pytest
 from harness.case import Execution
 from harness.kernels.executors.registry import executor_class
 from harness.repro import read_repro
-from harness.repro.replay import replay
+from harness.subject.registry import subject_class
+from harness.subject.subject import Setting
 
 
 @pytest.mark.skipif(executor_class("native").unavailable() is not None, reason="nothing to see with")
@@ -46,4 +47,8 @@ def test_an_executor_that_cannot_look_does_not_say_fixed(monkeypatch: pytest.Mon
     name = "native" if executor_class("native").unavailable() is None else "interpreter"
     for instrumented, answer in ((True, "FIXED"), (False, "SKIPPED")):
         monkeypatch.setattr(executor_class(name), "instrumented", instrumented)
-        assert replay(repro, "builtin", name, 120.0).answer == answer
+        subject, _ = subject_class("case").of_file(repro, Setting(target="builtin", executor=name))
+        with subject.new_worker() as worker:
+            worker.wait_ready()
+            replayed = subject.replayed(repro, subject.judge_file(worker, repro))
+        assert replayed.answer == answer

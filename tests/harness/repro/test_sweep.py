@@ -15,7 +15,8 @@ from harness.check.outcome import Evidence, Signature
 from harness.cli import options
 from harness.reports.swept import markdown
 from harness.repro import Origin, Repro, write_repro
-from harness.sweep.sweep import SweepAnswer, Swept, TargetAnswer, affected_range, in_words
+from harness.sweep.affected import SweepAnswer, TargetAnswer, affected_range, in_words
+from harness.sweep.sweep import Swept
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 STATUS = {"FAILED": 1, "FIXED": 0, "NOT APPLICABLE": 3, "ERROR": 2}

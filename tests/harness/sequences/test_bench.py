@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.bench.sequences import measure
-from harness.sequences.child import HOST_EVERY
+from harness.sequences.judge import HOST_EVERY
 
 
 def test_every_symbolic_arm_is_measured(newest: str) -> None:

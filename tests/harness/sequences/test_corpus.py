@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.repro import SequenceRepro, read_sequence_repro
+from harness.repro import SequenceRepro, read_any
 from harness.sequences.controls import Controls
 from harness.sequences.known import KNOWN, fixes_of
 from harness.sequences.verdicts import signature_of
@@ -21,8 +21,8 @@ MOST_EVENTS = 12
 
 
 def read(file: Path) -> SequenceRepro:
-    repro = read_sequence_repro(file)
-    assert repro is not None
+    _, repro = read_any(file)
+    assert isinstance(repro, SequenceRepro)
     return repro
 
 

@@ -18,7 +18,7 @@ from harness.generators.sequences.configurations import Pins
 from harness.kernels.targets.vllm.scheduling.loading import load, module
 load(sys.argv[1])
 import msgspec
-import harness.sequences.child as child
+from harness.sequences import judge
 import harness.sequences.run as runs
 from harness.kernels.targets.vllm.scheduling.engine import ReleaseLacks
 from harness.kernels.targets.vllm.scheduling.rewriting import rewritten
@@ -73,7 +73,7 @@ for name, fault in FAULTS.items():
 for place, old, new, axes in json.loads(sys.argv[3]):
     edit = (place, rewritten(getattr(runner, place), ((old, new),)))
     edits[f"{place}: {new}"] = first(Pins(runner="V1", **lacked, **axes), UNSETTLED, edit=(edit,))
-results = (child._run(sequence_at(recipe, index), Controls(), None) for index in range(18))
+results = (judge.run(sequence_at(recipe, index), Controls(), None) for index in range(18))
 runs.v1_host_code_refusal = lambda: "a reason"
 alone = next(result for result in results if result.skipped is None).counters
 runs.v1_host_code_refusal = lambda: None

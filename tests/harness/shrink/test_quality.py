@@ -11,10 +11,22 @@ from harness.case import Case, ConvState, TemporalState, encode_case, state_exte
 from harness.check.outcome import Outcome
 from harness.engines.random import Recipe, case_at
 from harness.generators.reachability import PAGE_ALIGNMENT, require_reachable
+from harness.kernel_cases.plan import CasePlan, is_simpler
+from harness.kernel_cases.recipe import JudgedCase
 from harness.kernel_cases.worker import CaseWorker
 from harness.kernels.executors.registry import executor_class
 from harness.regimes import REGIMES, regimes_of
-from harness.shrink.shrinker import Shrunk, is_plainer, shrink
+from harness.shrink import driver
+from harness.shrink.driver import Shrunk
+
+
+def shrink(
+    case: Case, outcome: Outcome, judge: Callable[[Case], Outcome], max_executions: int = 1000
+) -> Shrunk[Case, JudgedCase]:
+    """Shrink a case that failed with `outcome`."""
+    assert outcome.signature is not None
+    return driver.shrink(case, JudgedCase(outcome), CasePlan(outcome.signature, judge), max_executions)
+
 
 CASES = 48
 SEEDS = (0, 1, 2)
@@ -56,14 +68,16 @@ def bench(executor_name: str) -> Iterator[Bench]:
     made.close()
 
 
-def check_everything(shrunk: Shrunk, case: Case, outcome: Outcome, judge: Callable[[Case], Outcome]) -> None:
+def check_everything(
+    shrunk: Shrunk[Case, JudgedCase], case: Case, outcome: Outcome, judge: Callable[[Case], Outcome]
+) -> None:
     """What holds of every shrinking."""
     assert shrunk.complete
     assert shrunk.executions <= 150
-    final = shrunk.outcome.signature
+    final = shrunk.result.outcome.signature
     assert final is not None
     assert outcome.signature is not None
-    assert final == outcome.signature or is_plainer(final, outcome.signature)
+    assert final == outcome.signature or is_simpler(final, outcome.signature)
     assert judge(shrunk.case).signature == final
     assert shrunk.case.domain == case.domain == "reachable"
     require_reachable(shrunk.case)
@@ -177,10 +191,10 @@ def test_races(bench: Bench, target: str, executor_name: str) -> None:
             if outcome.signature is None or outcome.signature.oracle != "race":
                 continue
             shrunk = shrink(case, outcome, bench.judge(target))
-            found.add(str(shrunk.outcome.signature))
+            found.add(str(shrunk.result.outcome.signature))
             assert shrunk.complete
-            assert bench.judge(target)(shrunk.case).signature == shrunk.outcome.signature
-            (verdict,) = shrunk.outcome.verdicts
+            assert bench.judge(target)(shrunk.case).signature == shrunk.result.outcome.signature
+            (verdict,) = shrunk.result.outcome.verdicts
             assert verdict.launches == 1
             (operation,) = shrunk.case.program
             assert len(operation.rows) * shrunk.case.layout.num_states <= 2

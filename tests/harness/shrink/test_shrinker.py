@@ -24,8 +24,20 @@ from harness.case import (
 from harness.check.outcome import Evidence, Outcome, Seconds, Signature, Verdict
 from harness.engines.random import Recipe, case_at
 from harness.generators.reachability import require_reachable
+from harness.kernel_cases.plan import CasePlan, is_simpler
+from harness.kernel_cases.recipe import JudgedCase
+from harness.shrink import driver
 from harness.shrink.cases.passes import PASSES
-from harness.shrink.shrinker import HANGS, is_plainer, shrink
+from harness.shrink.driver import HANGS, Shrunk
+
+
+def shrink(
+    case: Case, outcome: Outcome, judge: Callable[[Case], Outcome], max_executions: int = 1000
+) -> Shrunk[Case, JudgedCase]:
+    """Shrink a case that failed with `outcome`."""
+    assert outcome.signature is not None
+    return driver.shrink(case, JudgedCase(outcome), CasePlan(outcome.signature, judge), max_executions)
+
 
 ONE = Signature("precopy", "memory", "wrong-bytes", "conv", "SD")
 OTHER = Signature("precopy", "memory", "stray-write", "guard", "-")
@@ -90,11 +102,11 @@ def test_the_result_fails_alike_and_stays_in_its_domain(case: Case) -> None:
     if outcome.signature is None:
         return
     shrunk = shrink(case, outcome, judge, max_executions=3000)
-    assert judge(shrunk.case).signature == outcome.signature == shrunk.outcome.signature
+    assert judge(shrunk.case).signature == outcome.signature == shrunk.result.outcome.signature
     assert shrunk.case.domain == case.domain
     for other, seen in shrunk.others:
-        assert seen.signature != outcome.signature
-        assert judge(other).signature == seen.signature
+        assert seen.outcome.signature != outcome.signature
+        assert judge(other).signature == seen.outcome.signature
     if outcome.signature == ONE:
         assert max(len(operation.rows) for operation in shrunk.case.program) == 2
 
@@ -169,8 +181,8 @@ def test_other_bugs_on_the_way_are_kept(make_case: Callable[..., Case]) -> None:
 
     shrunk = shrink(make_case(), failed(), judge)
     assert len(shrunk.case.layout.groups) == 2
-    ((other, outcome),) = shrunk.others
-    assert outcome.signature == OTHER
+    ((other, result),) = shrunk.others
+    assert result.outcome.signature == OTHER
     assert len(other.layout.groups) == 1
 
 
@@ -253,17 +265,17 @@ def test_a_race_is_told_by_the_plainest_state_that_shows_it(
     outcome = judge(case)
     assert outcome.signature == RACE
     shrunk = shrink(case, outcome, judge)
-    assert str(shrunk.outcome.signature) == final
-    assert judge(shrunk.case).signature == shrunk.outcome.signature
+    assert str(shrunk.result.outcome.signature) == final
+    assert judge(shrunk.case).signature == shrunk.result.outcome.signature
     assert shrunk.case.layout.num_states == 1
     assert shrunk.others == [], "the same race in another kind of state is no other finding"
 
 
 def test_what_races_are_the_same() -> None:
     plain = msgspec.structs.replace(RACE, object="temporal", conv_layout="-")
-    assert is_plainer(plain, RACE)
-    assert not is_plainer(RACE, plain)
-    assert not is_plainer(RACE, RACE)
+    assert is_simpler(plain, RACE)
+    assert not is_simpler(RACE, plain)
+    assert not is_simpler(RACE, RACE)
     for field, value in (("operation", "postprocess"), ("violation", "between-warps"), ("object", "accepted")):
-        assert not is_plainer(msgspec.structs.replace(plain, **{field: value}), RACE)
-    assert not is_plainer(*(msgspec.structs.replace(side, oracle="memory") for side in (plain, RACE)))
+        assert not is_simpler(msgspec.structs.replace(plain, **{field: value}), RACE)
+    assert not is_simpler(*(msgspec.structs.replace(side, oracle="memory") for side in (plain, RACE)))

@@ -3,47 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import msgspec
 import pytest
 
-from harness.case import Case, ConvLayout, ConvState, Execution, Runner
-from harness.check.outcome import Evidence, Verdict
+from harness.case import Case, Execution
 from harness.engines.random import Recipe, case_at
-from harness.generators.operations import OperationName
-from harness.kernel_cases.worker import CaseWorker
 from harness.kernels.executors.registry import executor_class
+from harness.testing import Judgement, executor_agrees
+from harness.testing.variants import VARIANTS, Variant, cases_of
 
 # Mutations whose accesses stay within what kernels may touch: elsewhere a checking executor keeps the damage away.
 TARGETS = ("builtin", "builtin+wrong-group", "builtin+conv-shift-off-by-one", "builtin+lost-reset")
 RELEASES = ("vllm==0.33.0", "vllm==0.33.0+wrong-group")
-
-
-class Judgement(NamedTuple):
-    """Everything an executor decides about one operation."""
-
-    operation: str
-    status: str
-    reason: str | None
-    signature: str
-    found: object
-    launches: int
-
-
-def judgements(target: str, executor: str, cases: Sequence[Case]) -> Iterator[list[Judgement]]:
-    """Of each case, with no checks but the bytes."""
-    with CaseWorker(target, executor, limit=300.0, checks=()) as worker:
-        worker.wait_ready()
-        for case in cases:
-            yield [judgement(verdict) for verdict in worker.check(case).verdicts]
-
-
-def judgement(verdict: Verdict) -> Judgement:
-    evidence: Evidence | None = verdict.evidence
-    found = None if evidence is None else (evidence.differences, evidence.total_bytes, evidence.details)
-    return Judgement(verdict.operation, verdict.status, verdict.reason, str(verdict.signature), found, verdict.launches)
 
 
 def drawn(recipe: Recipe, cases: int) -> list[Case]:
@@ -51,11 +24,8 @@ def drawn(recipe: Recipe, cases: int) -> list[Case]:
 
 
 def agree(target: str, executors: tuple[str, str], cases: Sequence[Case]) -> list[Judgement]:
-    """Have both executors judge the cases; what they said, if it was the same."""
-    first, second = (list(judgements(target, executor, cases)) for executor in executors)
-    for index, (one, other) in enumerate(zip(first, second, strict=True)):
-        assert one == other, f"{target}, case {index}"
-    said = [row for rows in first for row in rows]
+    """Have both executors judge the cases; what they said, if it was the same, and right."""
+    said = executor_agrees(executors[0], (target,), reference=executors[1], cases=cases)
     assert any(row.status == "fail" for row in said) == ("+" in target)
     return said
 
@@ -81,52 +51,7 @@ def test_native_and_interpreter_agree_on_many(target: str) -> None:
     agree(target, ("native", "interpreter"), drawn(recipe("small", seed=12), 160))
 
 
-class Variant(NamedTuple):
-    """A kernel and what of it is decided when it is compiled: by the operation, the runner and the conv layout."""
-
-    operation: OperationName
-    runner: Runner
-    conv_layout: ConvLayout | None = None
-
-    def of(self, case: Case) -> bool:
-        """Whether a case is a single operation of this variant with rows, with a window if the layout matters."""
-        if len(case.program) != 1 or not case.program[0].rows or case.program[0].runner != self.runner:
-            return False
-        if self.conv_layout is None:
-            return True
-        states = [state for _, state in case.layout.states()]
-        return case.layout.conv_layout == self.conv_layout and any(isinstance(state, ConvState) for state in states)
-
-
-VARIANTS = (
-    *(
-        Variant(operation, runner, conv_layout)
-        for operation, runners in (
-            ("postprocess", ("V1", "V2")),
-            ("precopy", ("V1", "V2")),
-            ("postprocess-entry", ("V1",)),
-            ("preprocess", ("V1",)),
-            ("scalar-copy", ("V1",)),
-        )
-        for runner in runners
-        for conv_layout in ("SD", "DS")
-    ),
-    *(Variant(name, "V2") for name in ("advance", "aligned-indices", "scatter-accepted", "fill-accepted")),
-)
 EACH = 20
-
-
-def cases_of(variant: Variant, count: int) -> list[Case]:
-    """Small cases of a variant, from many layouts of both domains."""
-    found: list[Case] = []
-    recipe = Recipe(seed=21, domains=("reachable", "total"), operations=(variant.operation,), scale="small")
-    for block in range(4000):
-        case = case_at(recipe, 16 * block + block % 16)
-        if variant.of(case):
-            found.append(msgspec.structs.replace(case, execution=Execution()))
-            if len(found) == count:
-                return found
-    raise AssertionError(f"only {len(found)} cases of {variant}")
 
 
 def agree_on_variants(target: str, variants: Sequence[Variant], count: int) -> None:

@@ -64,7 +64,8 @@ def test_the_default_is_the_first_that_runs_here(monkeypatch: pytest.MonkeyPatch
         monkeypatch.setattr(executor_class(name), "unavailable", classmethod(lambda cls: reasons[cls.name]))
     assert default_executor_name() == "native"
     reasons["native"] = "no compiler"
-    assert default_executor_name() == "interpreter"
+    with pytest.warns(UserWarning, match=r"^Triton's interpreter is used, which is slow; native: no compiler$"):
+        assert default_executor_name() == "interpreter"
     reasons["interpreter"] = "no Triton"
     with pytest.raises(UnavailableExecutor, match=r"\(cuda: no GPU; native: no compiler; interpreter: no Triton\)$"):
         registry.default_executor_name()
@@ -91,7 +92,7 @@ def test_the_interpreter_refuses_to_come_after_triton() -> None:
 
 
 def test_old_interpreters_do_not_work_with_new_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
-    versions = {"triton": "3.6.0", "numpy": "2.4.0"}
+    versions = {"torch": "2.10.0", "triton": "3.6.0", "numpy": "2.4.0"}
     monkeypatch.setattr("importlib.metadata.version", versions.__getitem__)
     found = executor_class("interpreter")
     assert "NumPy below 2.4 is needed" in (found.unavailable() or "")

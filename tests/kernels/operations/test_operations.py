@@ -16,6 +16,7 @@ from harness.generators.reachability import require_reachable
 from harness.kernels.executors.registry import create_executor, executor_class
 from harness.kernels.mutations.registry import mutation
 from harness.kernels.targets.registry import load_target
+from harness.testing import target_conforms
 
 OPERATIONS: tuple[OperationName, ...] = get_args(OperationName)
 CASES = 32
@@ -62,16 +63,12 @@ def outcomes(session: Session, operation: OperationName, domain: str, cases: int
     return [session.check(case_at(recipe, index)) for index in range(cases)]
 
 
-@pytest.mark.parametrize("domain", ["reachable", "total"])
-@pytest.mark.parametrize("operation", OPERATIONS)
-def test_our_own_target_passes_and_is_judged(builtin: Session, operation: OperationName, domain: str) -> None:
-    found = outcomes(builtin, operation, domain, CASES)
-    assert [str(outcome.signature) for outcome in found if outcome.failure] == []
-    verdicts = [verdict for outcome in found for verdict in outcome.verdicts]
-    assert all(verdict.status == "pass" and not verdict.refused for verdict in verdicts)
-    assert sum(verdict.operation == operation for verdict in verdicts) >= CASES // 2
-    if operation not in ("stage", "all-mode", "forward"):
-        assert sum(verdict.launches for verdict in verdicts) >= CASES // 2
+def test_our_own_target_conforms_and_has_every_operation(executor_name: str) -> None:
+    for operation, answer in target_conforms("builtin", executor=executor_name, cases=CASES).items():
+        assert answer.judged >= CASES, operation
+        assert (answer.lacking, answer.refused) == (0, 0), operation
+        if operation not in ("stage", "all-mode", "forward"):
+            assert answer.launches >= CASES, operation
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

@@ -17,8 +17,11 @@ import pytest
 import torch
 
 from harness.kernels.executors.base import ExecutorCannot
+from harness.kernels.executors.interpreter import InterpreterExecutor
 from harness.kernels.executors.native import executor as executor_module
 from harness.kernels.executors.native.executor import NativeExecutor
+
+_NO_INTERPRETER = InterpreterExecutor.unavailable()
 
 
 def test_launches_are_counted_and_empty_grids_are_none(bench: Any) -> None:
@@ -225,6 +228,7 @@ addresses.zero_()
 """
 
 
+@pytest.mark.skipif(_NO_INTERPRETER is not None, reason=_NO_INTERPRETER or "")
 def test_results_are_those_of_tritons_interpreter(make_bench: Callable[..., Any], tmp_path: Path) -> None:
     bench = make_bench()
     generator = torch.Generator().manual_seed(1)
