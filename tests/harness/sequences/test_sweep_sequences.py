@@ -14,11 +14,12 @@ import msgspec
 import pytest
 
 from harness.check.outcome import Evidence, Signature
-from harness.cli.sweep import _check_packages
+from harness.cli.sweep import _prepare
 from harness.kernels.targets.vllm.scheduling import sources
-from harness.repro import Origin, SequenceRepro, read_repro, read_sequence_repro, write_repro
+from harness.repro import Origin, SequenceRepro, read_any, write_repro
 from harness.sequences.recipe import SequenceRecipe, sequence_at
-from harness.sequences.sweeping import ask_sequences
+from harness.subject.registry import read_file
+from harness.sweep.sweep import sweep
 
 ROOT = Path(__file__).resolve().parents[3]
 CORPUS = ROOT / "corpus"
@@ -53,7 +54,7 @@ def folder(tmp_path: Path) -> Path:
             issue="drained-queue" if index == 6 else None,
             sequence=sequence_at(SequenceRecipe(SEED), index),
         )
-        write_repro(tmp_path / f"{index}.json", repro)  # type: ignore[arg-type]
+        write_repro(tmp_path / f"{index}.json", repro)
     return tmp_path
 
 
@@ -76,7 +77,7 @@ def test_targets_that_cannot_be_driven_are_a_reason_and_no_error(folder: Path) -
     assert details["vllm==0.33.0"].startswith("step 1, request 1: ")
     assert [one["issue"] for one in (first, second, third)] == [None, None, "drained-queue"]
     loads = [line for line in done.stderr.splitlines() if "loading" in line]
-    assert len(loads) == 2, "a target's child runs all files"
+    assert len(loads) == 2, "a target's worker runs all files"
     table = swept(folder, "-t", targets, "--markdown", how="refuse:0.31.0").stdout.splitlines()
     assert table[4] == (
         "| sequence/meaning/wrong-state-read/mamba/- [drained-queue] | reachable | - | - | - | NOT AFFECTED |"
@@ -112,15 +113,15 @@ def test_kernel_cases_are_swept_without_them(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sources, "REQUIRED", ("no_such_package",))
-    sequence = read_sequence_repro(folder / "4.json")
-    assert sequence is not None
+    files = [(path, *read_file(path)) for path in (CORPUS / "shift-within-block-sd.json", folder / "4.json")]
     targets = ["vllm==0.32.0", "vllm==0.33.0"]
-    _check_packages(targets, [read_repro(CORPUS / "shift-within-block-sd.json"), sequence])
+    kinds = [kind for _, kind, _ in files]
+    monkeypatch.setattr(kinds[0], "announce_downloads", lambda *_: None)
+    _prepare(kinds, targets)
     assert capsys.readouterr().err.count("install the extra") == 1
-    for target in targets:
-        ((row, answer),) = ask_sequences(target, [sequence], "native", 1.0, lambda _: None)
-        assert (row, answer.answer, answer.status) == (0, "ERROR", 2)
-        assert answer.detail == "step sequences cannot run here: packages are missing"
+    (swept,) = sweep(files[1:], targets, "native", limit=1.0)
+    assert [(answer.answer, answer.status) for answer in swept.answers] == [("ERROR", 2)] * 2
+    assert {answer.detail for answer in swept.answers} == {"step sequences cannot run here: packages are missing"}
 
 
 @pytest.mark.parametrize("command", ["replay", "shrink"])
@@ -135,8 +136,8 @@ def test_kernel_cases_are_swept_without_them(
 )
 def test_a_file_that_names_no_scheduler_asks_for_one(folder: Path, command: str, target: str, said: str) -> None:
     file = folder / "4.json"
-    repro = read_sequence_repro(file)
-    assert repro is not None
+    _, repro = read_any(file)
+    assert isinstance(repro, SequenceRepro)
     origin = msgspec.structs.replace(repro.origin, target=target)
     write_repro(file, msgspec.structs.replace(repro, origin=origin))
     done = swept(file, command=command)
