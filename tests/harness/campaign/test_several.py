@@ -3,27 +3,35 @@
 from __future__ import annotations
 
 import json
+import math
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+from harness.campaign.campaign import Campaign
+from harness.campaign.settings import Settings
+from harness.campaign.several import run_several
+
+if TYPE_CHECKING:
+    from tests.harness.campaign.conftest import Kit
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 RIGHT, WRONG = "builtin", "builtin+lost-reset"
 
 
 def test_targets_judge_the_same_cases(harness: Command, executor_name: str, tmp_path: Path) -> None:
-    # The first target's share of the time decides how many cases there are, for the others too.
     done = harness(
-        *("run", "--targets", f"{RIGHT},{WRONG}", "--budget", "6s", "--scale", "small", "--ops", "postprocess"),
+        *("run", "--targets", f"{RIGHT},{WRONG}", "--cases", 48, "--scale", "small", "--ops", "postprocess"),
         *("--relations", "none", "-e", executor_name, "--json", "--no-shrink"),
     )
     assert done.returncode == 1, done.stderr
     comparison = json.loads(done.stdout)
     assert [summary["target"] for summary in comparison["targets"]] == [RIGHT, WRONG]
     first, second = comparison["targets"]
-    assert first["cases"] == second["cases"] > 0
+    assert first["cases"] == second["cases"] == 48
     assert first["judged"] == second["judged"]
     assert first["regimes"] == second["regimes"]
     assert first["findings"] == []
@@ -32,6 +40,29 @@ def test_targets_judge_the_same_cases(harness: Command, executor_name: str, tmp_
         assert list(finding["cases"]) == [WRONG]
         assert finding["repros"][WRONG].startswith("findings/builtin+lost-reset/")
         assert (tmp_path / finding["repros"][WRONG]).is_file()
+
+
+@pytest.mark.parametrize("judged", [0, 3])
+def test_of_a_time_the_first_target_decides_how_many_cases_there_are(
+    kit: Kit, settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch, judged: int
+) -> None:
+    """Its share of the time is over here when so many are judged, on whatever machine."""
+    budgets: list[float | None] = []
+
+    def deadline(campaign: Campaign) -> float:
+        if campaign._settings.seconds not in budgets:
+            budgets.append(campaign._settings.seconds)
+        over = campaign._settings.seconds is not None and campaign._tally.cases >= judged
+        return -math.inf if over else math.inf
+
+    monkeypatch.setattr(Campaign, "_deadline", property(deadline))
+    subject = kit.right()
+    subject.block = 1
+    given = settings(cases=None, seconds=7200.0)
+    comparison = run_several(lambda target: subject, given, ["first", "second"], lambda event: None)
+    assert [summary.count for summary in comparison.targets] == [judged, judged]
+    assert budgets[0] == 3600.0
+    assert budgets[1:] == ([None] if judged else []), "the number of cases ends the second"
 
 
 def test_the_report_ends_with_all_targets(harness: Command, executor_name: str) -> None:

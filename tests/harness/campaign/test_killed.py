@@ -1,0 +1,328 @@
+"""Whatever becomes of the processes of a `harness run`, it ends, or is resumed, with the findings it would have had."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.case import Precopy
+from harness.engines.random import Recipe, case_at
+from harness.kernel_cases.subject import KernelCases
+from harness.repro import read_any
+from harness.sequences.subject import StepSequences
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+ROOT = Path(__file__).resolve().parents[3]
+STAND_IN = ROOT / "tests" / "harness" / "sequences" / "stand_in_release.py"
+COUNT = 40
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+class Side:
+    """A subject on the command line: 40 cases, some of them wrong. With `held`, one of them never ends, so that the
+    campaign does not end before it is killed, on whatever machine."""
+
+    name: str
+    journal: str
+    counted: tuple[str, ...]
+    """Of its summary, what a campaign that is resumed has to have as well."""
+
+    def command(self, held: bool) -> tuple[list[object], dict[str, str]]:
+        """The command line, and what to set in the environment."""
+        raise NotImplementedError
+
+
+class Kernels(Side):
+    name = "case"
+    journal = KernelCases.journal
+    counted = ("cases", "judged", "skipped", "launches", "regimes", "relations")
+
+    def __init__(self, executor: str, broken_targets: Path) -> None:
+        sys.path.insert(0, str(broken_targets))
+        try:
+            from broken_targets import is_trigger
+        finally:
+            sys.path.pop(0)
+
+        def holds(index: int, seed: int) -> bool:
+            recipe = Recipe(seed=seed, domains=("reachable",), operations=("postprocess", "precopy"), scale="small")
+            moves = [one for one in case_at(recipe, index).program if isinstance(one, Precopy)]
+            return any(is_trigger(move.runner, len(move.rows)) for move in moves)
+
+        self._executor = executor
+        self._seed = next(
+            seed
+            for seed in range(1000)
+            if not any(holds(index, seed) for index in range(24)) and any(holds(index, seed) for index in range(24, 32))
+        )
+
+    def command(self, held: bool) -> tuple[list[object], dict[str, str]]:
+        start = "from harness.cli.main import main; main()"
+        options = ("--seed", self._seed, "--scale", "small", "--relations", "none", "-e", self._executor)
+        return (
+            [sys.executable, "-P", "-c", start, "run", "-t", "broken:hang+wrong-group", *options],
+            {} if held else {"BROKEN_TARGETS_MENDED": "1"},
+        )
+
+
+class Sequences(Side):
+    name = "sequence"
+    journal = StepSequences.journal
+    counted = ("sequences", "steps", "skipped", "counters")
+
+    def __init__(self, executor: str, broken_targets: Path) -> None:
+        """Neither is asked for."""
+
+    def command(self, held: bool) -> tuple[list[object], dict[str, str]]:
+        arguments = ("run", "--ops", "sequences", "-t", "vllm==0.33.0", "--seed", 5)
+        return [sys.executable, "-P", STAND_IN, *arguments], {"STAND_IN": "hang:30" if held else ""}
+
+
+@pytest.fixture(params=[Kernels, Sequences], ids=lambda side: side.name)
+def side(request: pytest.FixtureRequest, executor_name: str, broken_targets: Path) -> Side:
+    found: Side = request.param(executor_name, broken_targets)
+    return found
+
+
+def children(parent: int) -> list[int]:
+    found = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
+    return [int(number) for number in found]
+
+
+def is_running(number: int) -> bool:
+    """Whether a process is there, and no zombie waiting for somebody to ask."""
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def said(number: int) -> str:
+    """What a worker has said, which goes into a file; before it has one, its parent's standard error is its own."""
+    errors = Path(f"/proc/{number}/fd/2")
+    try:
+        return errors.read_text(errors="replace") if errors.is_file() else ""
+    except OSError:
+        return ""
+
+
+def wait_for(condition: Callable[[], Any], seconds: float = 300.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "in vain"
+        time.sleep(0.005)
+
+
+def lines(side: Side, out: Path) -> int:
+    """Cases that the journal in a folder tells of; -1 where it has no first line."""
+    journal = out / side.journal
+    return journal.read_bytes().count(b"\n") - 1 if journal.is_file() else -1
+
+
+def begin(side: Side, out: Path, *arguments: object, held: bool = False) -> subprocess.Popen[str]:
+    """Start `harness run` in a process group of its own."""
+    command, environment = side.command(held)
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    plain = ("--cases", COUNT, "--case-limit", "10m", "--json", "--out", out)
+    return subprocess.Popen(
+        [str(word) for word in (*command, *plain, *arguments)],
+        cwd=out.parent,
+        env={**os.environ, "PYTHONPATH": path, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no threads here
+    )
+
+
+@pytest.fixture
+def start(side: Side) -> Iterator[Start]:
+    """`begin`; what is left afterwards is killed."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: Any, **named: Any) -> subprocess.Popen[str]:
+        started.append(begin(side, *arguments, **named))
+        return started[-1]
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def answer(side: Side, process: subprocess.Popen[str]) -> tuple[dict[str, Any], str]:
+    """What has to be the same for the same campaign, and what standard error says."""
+    printed, errors = process.communicate(timeout=600)
+    assert process.returncode == 1, errors
+    told: dict[str, Any] = json.loads(printed)
+    for finding in told["findings"]:
+        finding["repro"] = Path(finding["repro"]).name
+        if finding.get("shrink"):
+            del finding["shrink"]["seconds"]
+    return {name: told[name] for name in (*side.counted, "findings")}, errors
+
+
+def files(folder: Path) -> dict[str, Any]:
+    """Whole files but the journal, without times; not those that a kill left half written, nor what was moved aside."""
+    found = {}
+    for path in folder.rglob("*.json"):
+        name = str(path.relative_to(folder))
+        if not name.startswith("earlier."):
+            found[name] = content = json.loads(path.read_bytes())
+            if content["shrink"] is not None:
+                del content["shrink"]["seconds"]
+    return found
+
+
+Told = tuple[dict[str, Any], dict[str, Any]]
+"""What a campaign came to, and its files."""
+
+
+@pytest.fixture(scope="module")
+def undisturbed_sides() -> dict[str, Told]:
+    return {}
+
+
+@pytest.fixture
+def undisturbed(side: Side, undisturbed_sides: dict[str, Told], tmp_path_factory: pytest.TempPathFactory) -> Told:
+    """What the campaign comes to that nobody disturbs."""
+    if side.name not in undisturbed_sides:
+        out = tmp_path_factory.mktemp("undisturbed") / "out"
+        found, _ = answer(side, begin(side, out))
+        assert len(found["findings"]) > 1
+        undisturbed_sides[side.name] = found, files(out)
+    return undisturbed_sides[side.name]
+
+
+def kill(process: subprocess.Popen[str]) -> bool:
+    """Kill a campaign alone, as a machine out of memory does; its workers have to go with it. Whether it still ran."""
+    with_it = children(process.pid) if process.poll() is None else []
+    process.kill()
+    process.communicate()
+    wait_for(lambda: not any(map(is_running, with_it)))
+    return process.returncode == -signal.SIGKILL
+
+
+def test_a_killed_campaign_is_resumed_and_ends_the_same(
+    side: Side, start: Start, tmp_path: Path, undisturbed: Told
+) -> None:
+    out = tmp_path / "killed"
+    for reached, torn, resume in ((3, 0, []), (14, 7, ["--resume"])):  # the second time a line is torn
+        running = start(out, *resume, "-j", 2, held=True)
+        wait_for(lambda reached=reached: lines(side, out) >= reached)
+        assert kill(running)
+        assert reached <= lines(side, out) < COUNT
+        journal = (out / side.journal).read_bytes()
+        (out / side.journal).write_bytes(journal[: len(journal) - torn])
+    before = lines(side, out)
+    resumed, errors = answer(side, start(out, "--resume"))
+    assert (resumed, files(out)) == undisturbed
+    assert re.search(rf"^harness: resuming after {side.name} \d+: {before} were run before$", errors, re.MULTILINE)
+
+
+@pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.slow)])
+def test_a_campaign_killed_at_random_moments_ends_the_same(
+    side: Side, start: Start, tmp_path: Path, undisturbed: Told, kills: int
+) -> None:
+    """While it loads, judges, or shrinks what it found, as it happens."""
+    moments = random.Random(kills)
+    out = tmp_path / "killed"
+    killed = 0
+    while killed < kills:
+        before = lines(side, out)
+        running = start(out, *(["--resume"] if before >= 0 else []), "-j", moments.randrange(1, 3))
+        reached = min(COUNT, before + moments.randrange(0, 2 * COUNT // kills))
+        wait_for(lambda reached=reached, running=running: lines(side, out) >= reached or running.poll() is not None)
+        time.sleep(moments.random() / 2)
+        killed += kill(running)
+    resumed, _ = answer(side, start(out, *(["--resume"] if lines(side, out) >= 0 else [])))
+    assert (resumed, files(out)) == undisturbed
+
+
+def test_a_campaign_killed_while_it_keeps_findings_ends_the_same(
+    side: Side, start: Start, tmp_path: Path, undisturbed: Told
+) -> None:
+    out = tmp_path / "killed"
+    running = start(out, "-j", 2)
+    wait_for(lambda: any(out.glob("*.json")) or running.poll() is not None)
+    kill(running)
+    assert lines(side, out) == COUNT
+    resumed, _ = answer(side, start(out, "--resume"))
+    assert (resumed, files(out)) == undisturbed
+
+
+def test_a_hanging_worker_ends_with_a_killed_campaign(side: Side, start: Start, tmp_path: Path) -> None:
+    """It would never notice that nobody listens."""
+    running = start(tmp_path / "out", held=True)
+    wait_for(lambda: any("hanging" in said(child) for child in children(running.pid)))
+    assert kill(running)
+
+
+@pytest.mark.parametrize(("times", "whole_group"), [(1, True), (3, False)], ids=["ctrl-c", "parent only, three times"])
+def test_an_interrupt_is_one_line_and_leaves_nobody(
+    side: Side, start: Start, tmp_path: Path, times: int, whole_group: bool
+) -> None:
+    out = tmp_path / "out"
+    running = start(out, "-j", 2, held=True)
+    wait_for(lambda: lines(side, out) >= 3 and any(out.glob("as-drawn/*.json")))
+    with_it = children(running.pid)
+    for _ in range(times):
+        if whole_group:
+            os.killpg(running.pid, signal.SIGINT)
+        else:
+            running.send_signal(signal.SIGINT)
+        time.sleep(0.05)
+    printed, errors = running.communicate(timeout=300)
+    assert (running.returncode, printed) == (130, "")
+    last = re.fullmatch(
+        r"harness: interrupted: (\d+) violations?, as drawn in (\S+), after (\d+) (\w+)s; "
+        r"resume with the same command and --resume",
+        errors.splitlines()[-1],
+    )
+    assert last, errors
+    assert "Traceback" not in errors
+    entries = [json.loads(line) for line in (out / side.journal).read_bytes().splitlines()[1:]]
+    violations = sum(entry.get("signature") is not None for entry in entries)
+    assert int(last[1]) in (violations, violations - 1), "one may be in the journal that was not counted yet"
+    assert int(last[3]) in (len(entries), len(entries) - 1)
+    assert Path(last[2]) == out / "as-drawn"
+    assert last[4] == side.name
+    assert [read_any(path) for path in (out / "as-drawn").glob("*.json")]
+    wait_for(lambda: not any(map(is_running, with_it)))
+
+
+@pytest.mark.parametrize("option", ["--resume", "--resume-sequences"])
+def test_what_cannot_be_resumed_is_one_line(side: Side, start: Start, tmp_path: Path, option: str) -> None:
+    refused = start(tmp_path / "out", option)
+    printed, errors = refused.communicate(timeout=300)
+    assert (refused.returncode, printed) == (2, "")
+    assert errors.splitlines()[-1].startswith("harness: Invalid value for --resume: there is no ")
+    assert "Traceback" not in errors
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_option_has_the_name_that_it_had_for_sequences(
+    side: Side, start: Start, tmp_path: Path, undisturbed: Told
+) -> None:
+    out = tmp_path / "out"
+    running = start(out, held=True)
+    wait_for(lambda: lines(side, out) >= 3)
+    assert kill(running)
+    resumed, _ = answer(side, start(out, "--resume-sequences"))
+    assert (resumed, files(out)) == undisturbed

@@ -1,0 +1,97 @@
+"""A subject from elsewhere is one like ours: campaigns, files and commands need no more than its registration."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from harness.campaign.events import FindingKept
+from harness.campaign.settings import Settings
+from harness.case import InvalidCase
+from harness.repro import read_any, read_repro
+from harness.subject.registry import read_file
+
+if TYPE_CHECKING:
+    from tests.harness.campaign.conftest import Ran
+
+Command = Callable[..., tuple[int, str, str]]
+Run = Callable[..., "Ran"]
+Make = Callable[..., Settings]
+
+
+@pytest.fixture
+def out(run: Run, settings: Make) -> Path:
+    """The folder of a campaign in which two kinds of numbers were found."""
+    numbers: Any = importlib.import_module("numbers_subject")
+    ran = run(numbers.Numbers("vllm==0.31.0"), settings(shrink=True))
+    assert [one[0] for one in ran.found] == ["unlucky", "unlucky-too"]
+    assert [one[3].numbers for one in ran.found] == [[13], [14]]
+    kept = [event for event in ran.events if isinstance(event, FindingKept)]
+    assert [event.repro.shrink.complete for event in kept if event.repro.shrink is not None] == [True, True]
+    return ran.out
+
+
+def test_its_files_are_its_own(out: Path) -> None:
+    files = sorted(out.glob("*.json"))
+    assert [read_any(path)[0] for path in files] == ["number", "number"]
+    subject, repro = read_file(files[0])
+    assert (subject.__name__, repro.signature.violation) == ("Numbers", "unlucky")
+    with pytest.raises(InvalidCase, match="not a kernel case"):
+        read_repro(files[0])
+
+
+def test_its_files_are_shown_replayed_and_shrunk(out: Path, command: Command) -> None:
+    (drawn,) = (path for path in (out / "as-drawn").iterdir() if "unlucky-too" not in path.name)
+    status, said, _ = command("show", drawn)
+    assert status == 0
+    assert "unlucky" in said
+    for target, expected in (("vllm==0.31.0", (1, "FAILED")), ("vllm==0.32.0", (0, "FIXED"))):
+        status, said, _ = command("replay", drawn, "-t", target)
+        assert (status, expected[1] in said) == (expected[0], True)
+        status, said, _ = command("replay", drawn, "-t", target, "--json")
+        told = json.loads(said)
+        assert (status, told["answer"], told["same"]) == (*expected, expected[1] == "FAILED")
+    status, said, _ = command("shrink", drawn)
+    assert status == 1
+    smaller = drawn.with_suffix(".min.json")
+    assert said.startswith(f"{smaller}: unlucky, ")
+    assert json.loads(smaller.read_bytes())["numbers"] == [13]
+    status, said, _ = command("shrink", drawn, "-t", "vllm==0.32.0")
+    assert status == 0
+
+
+def test_its_files_are_swept(out: Path, command: Command) -> None:
+    status, said, _ = command("sweep", out, "-t", "vllm==0.29.0,vllm==0.30.0,vllm==0.31.0,vllm==0.33.0", "--json")
+    assert status == 1
+    told = json.loads(said)["findings"]
+    words = ["NOT APPLICABLE", "FAILED", "FAILED", "FIXED"]
+    assert [[answer["answer"] for answer in row["answers"]] for row in told] == [words, words]
+    affected = "Affects vllm 0.30.0 to 0.31.0, fixed in 0.33.0; not applicable to vllm 0.29.0."
+    assert {row["affected"] for row in told} == {affected}
+
+
+def test_a_hang_of_its_ends_shrinking_in_time(out: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each candidate would take the whole time limit."""
+    file = next(out.glob("*.json"))
+    long = {**json.loads(file.read_bytes()), "numbers": [*range(20), 97]}
+    file.write_text(json.dumps(long))
+    monkeypatch.setenv("NUMBERS", "hang:97")
+    status, said, _ = command("shrink", file, "--case-limit", "0.2s", "--json")
+    assert status == 1
+    shrunk = json.loads(said)["shrink"]
+    assert (shrunk["executions"], shrunk["complete"]) == (6, False)
+
+
+def test_several_targets_are_compared(run: Run, settings: Make) -> None:
+    several: Any = importlib.import_module("harness.campaign.several")
+    numbers: Any = importlib.import_module("numbers_subject")
+    targets = ["vllm==0.31.0", "vllm==0.33.0"]
+    comparison = several.run_several(numbers.Numbers, settings(), targets, lambda event: None)
+    assert [(summary.target, summary.count) for summary in comparison.targets] == [(target, 40) for target in targets]
+    assert [list(finding.cases) for finding in comparison.findings] == [targets[:1]] * 2
+    assert comparison.exit_status == 1
