@@ -172,7 +172,13 @@ class Numbers(Subject[list[int], str]):
             found = self.judge(worker, case)
             return Judged(found, found == result, found if found != result else None, found == "process-hang")
 
-        return SimpleNamespace(passes=(drop,), encode=self.encode, require_valid=lambda case: None, judge=judge)
+        return SimpleNamespace(
+            passes=(drop,),
+            encode=self.encode,
+            size=lambda case: (len(case),),
+            require_valid=lambda case: None,
+            judge=judge,
+        )
 
     def summary(self, tally: Any, findings: Any, ended: Any) -> NumbersSummary:
         found = [ComparedFinding(key.signature, "total", one.count, str(one.path)) for key, one in findings]

@@ -1,4 +1,4 @@
-"""Which known issue a finding is, before and after it is shrunk. What a child would answer follows from a rule here."""
+"""Which known issue a finding is, before and after it is shrunk. What a worker would answer follows from a rule."""
 
 from __future__ import annotations
 
@@ -8,19 +8,23 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.case.sequence import SequenceCase
+from harness.campaign.events import Event, FindingKept, Notice
+from harness.campaign.findings import Findings
+from harness.campaign.settings import Settings
+from harness.case.sequence import SequenceCase, decode_sequence
 from harness.oracles.meaning.device import NOBODY
 from harness.oracles.meaning.violation import Violation
 from harness.repro import SequenceRepro
 from harness.sequences.controls import Controls
-from harness.sequences.findings import Findings
 from harness.sequences.known import KNOWN
 from harness.sequences.recipe import SequenceRecipe, sequence_at
-from harness.sequences.result import RunResult
-from harness.sequences.settings import SequenceSettings
+from harness.sequences.result import RESULTS, RunResult
+from harness.sequences.subject import StepSequences
 from harness.sequences.summary import SequenceFinding
-from harness.sequences.worker import SequenceWorker
+from harness.subject.entry import Tally
+from harness.subject.subject import Ended
 from harness.worker.losses import WorkerError
+from harness.worker.process import WorkerProcess
 
 SIGNATURE = "sequence/meaning/wrong-state-read/mamba/-"
 VIOLATION = Violation("wrong-state-read", "conv", 3, "request 1", 1, 2, 3, NOBODY, "this", "that")
@@ -41,18 +45,21 @@ Fails = Callable[[SequenceCase, tuple[str, ...]], bool]
 """Whether a case violates something with some fixes on."""
 
 
-class Child(SequenceWorker):
+class Worker(WorkerProcess):
     """No process: violations follow from a rule."""
 
-    def __init__(self, fails: Fails) -> None:
-        self._fails = fails
+    def __init__(self, fails: Fails, broken: bool = False) -> None:
+        self._fails, self._broken = fails, broken
 
-    def check(self, case: SequenceCase, controls: Controls, *, again: bool = True) -> RunResult:
-        violation = VIOLATION if self._fails(case, controls.fixes) else None
-        return RunResult(violation, None, 0, 4, 0.01, {})
+    def judge(self, case: bytes, how: bytes = b"", *, index: int = -1, again: bool = True) -> bytes:
+        fixes = msgspec.msgpack.decode(how, type=Controls).fixes
+        if self._broken and fixes:
+            raise WorkerError("a mistake of ours")
+        violation = VIOLATION if self._fails(decode_sequence(case), fixes) else None
+        return RESULTS.encode(RunResult(violation, None, 0, 4, 0.01, {}))
 
     def restart(self, *, again: bool = True) -> None:
-        pass
+        """There is nothing to restart."""
 
 
 def is_long(case: SequenceCase) -> bool:
@@ -74,17 +81,21 @@ def new_beside_known(case: SequenceCase, fixes: tuple[str, ...]) -> bool:
     return is_long(case) or meets(case, fixes, "left-out-row")
 
 
+SUBJECT = StepSequences(target="vllm==0.33.0", recipe=SequenceRecipe(0))
+
+
 def kept(
-    out: Path, child: Child, cases: dict[int, SequenceCase], told: list[str] | None = None
+    out: Path, worker: Worker, cases: dict[int, SequenceCase], events: list[Event] | None = None
 ) -> list[SequenceFinding]:
     """What a campaign without fixes makes of cases, by index, that failed in it."""
-    settings = SequenceSettings(target="vllm==0.33.0", recipe=SequenceRecipe(0), controls=Controls(), out=out)
-    notice = (lambda _: None) if told is None else told.append
-    findings = Findings(settings, notice, notice, lambda *_: "the harness failed")
+    findings = Findings(SUBJECT, Settings(out=out), lambda *_: "the harness failed")
     for index, case in cases.items():
-        findings.note(index, case, RunResult(VIOLATION, None, 0, 4, 0.01, {}))
-    findings.keep(child)
-    return findings.summary()
+        result = RunResult(VIOLATION, None, 0, 4, 0.01, {})
+        key = SUBJECT.key(case, result)
+        assert key is not None
+        findings.record(index, case, result, key)
+    (events if events is not None else []).extend(findings.finish(worker))
+    return SUBJECT.summary(Tally(), findings.summary(), Ended(len(cases), 1.0, 1.0, 0, None, False)).findings
 
 
 def read(finding: SequenceFinding) -> SequenceRepro:
@@ -93,7 +104,7 @@ def read(finding: SequenceFinding) -> SequenceRepro:
 
 
 def test_of_two_issues_a_smaller_form_may_need_one(tmp_path: Path) -> None:
-    (finding,) = kept(tmp_path, Child(two_issues), {3: LONG})
+    (finding,) = kept(tmp_path, Worker(two_issues), {3: LONG})
     assert (finding.issue, finding.sequences, finding.minimal) == ("left-out-row", 1, True)
     repro = read(finding)
     assert (repro.issue, str(repro.signature)) == ("left-out-row", SIGNATURE)
@@ -103,35 +114,26 @@ def test_of_two_issues_a_smaller_form_may_need_one(tmp_path: Path) -> None:
 
 def test_of_two_issues_it_may_need_both(tmp_path: Path) -> None:
     wrong = {"async-accepted-counts", "left-out-row"}
-    child = Child(lambda case, fixes: case.config.asynchronous and meets(case, fixes, *wrong))
-    (finding,) = kept(tmp_path, child, {3: LONG})
+    worker = Worker(lambda case, fixes: case.config.asynchronous and meets(case, fixes, *wrong))
+    (finding,) = kept(tmp_path, worker, {3: LONG})
     assert finding.issue == read(finding).issue == "async-accepted-counts+left-out-row"
     assert not is_long(read(finding).sequence)
 
 
 def test_findings_that_come_down_to_one_issue_are_one(tmp_path: Path) -> None:
-    told: list[str] = []
-    child = Child(two_issues)
-    (finding,) = kept(tmp_path, child, {3: LONG, 5: SHORT, 6: SHORT}, told)
+    events: list[Event] = []
+    (finding,) = kept(tmp_path, Worker(two_issues), {3: LONG, 5: SHORT, 6: SHORT}, events)
     assert (finding.issue, finding.first_sequence, finding.sequences) == ("left-out-row", 3, 3)
     assert [path.name for path in tmp_path.glob("*.json")] == [Path(finding.repro or "").name]
-    assert f"{SIGNATURE} [left-out-row] was found in 2 more sequences: see {finding.repro}" in told
-    assert sum(line.startswith("FOUND") for line in told) == 1
+    said = [event.text for event in events if isinstance(event, Notice)]
+    assert f"{SIGNATURE} [left-out-row] was found in 2 more sequences: see {finding.repro}" in said
+    (done,) = [event for event in events if isinstance(event, FindingKept)]
+    assert (str(done.key), str(done.path)) == (finding.name, finding.repro)
 
 
 @pytest.mark.parametrize("sound", [True, False], ids=["classified", "the harness fails"])
 def test_what_is_new_shrinks_into_no_known_issue(tmp_path: Path, sound: bool) -> None:
-    child = Child(new_beside_known)
-    if not sound:
-        check = child.check
-
-        def broken(case: SequenceCase, controls: Controls, *, again: bool = True) -> RunResult:
-            if controls.fixes:
-                raise WorkerError("a mistake of ours")
-            return check(case, controls)
-
-        child.check = broken  # type: ignore[method-assign]
-    (finding,) = kept(tmp_path, child, {3: LONG})
+    (finding,) = kept(tmp_path, Worker(new_beside_known, broken=not sound), {3: LONG})
     assert finding.issue is None
     repro = read(finding)
     assert is_long(repro.sequence)

@@ -1,4 +1,4 @@
-"""Sequences that take their process down: when that is the answer already, and when a campaign goes on."""
+"""Sequences that take their process down: when that is the answer already, and what is said of one."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.sequences.campaign import FIRST_LOSSES, JOURNAL
-from harness.sequences.controls import Controls
+from harness.repro import SequenceRepro, read_any
 from harness.sequences.recipe import SequenceRecipe, sequence_at
-from harness.sequences.worker import SequenceWorker
+from harness.sequences.subject import StepSequences
 
 ROOT = Path(__file__).resolve().parents[3]
 STAND_IN = Path(__file__).with_name("stand_in_release.py")
 SEED, SEQUENCES = 5, 12
+FIRST_LOSSES, JOURNAL = StepSequences.first_losses, StepSequences.journal
+assert FIRST_LOSSES is not None
 
 
 def run(out: Path, *arguments: object, lost: Iterable[int], how: str = "crash", more: str = "") -> dict[str, Any]:
     """What `harness run` on the stand-in comes to where the sequences `lost` take their process down; `told` is what
-    standard error was told."""
+    standard error says."""
     plain = ["run", "--ops", "sequences", "-t", "vllm==0.33.0", "--seed", SEED, "--cases", SEQUENCES, "--out", out]
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     stand_in = ",".join([*(f"{how}:{index}" for index in lost), more])
@@ -55,7 +56,7 @@ def test_a_release_that_loses_every_sequence_is_known_by_the_first(tmp_path: Pat
     assert (finding["first_sequence"], finding["sequences"]) == (0, lost)
     assert Path(finding["repro"]).is_file()
     journal = (tmp_path / JOURNAL).read_bytes()
-    resumed = run(tmp_path, "-j", workers, "--resume-sequences", lost=())
+    resumed = run(tmp_path, "-j", workers, "--resume", lost=())
     assert (resumed["sequences"], resumed["findings"]) == (lost, found["findings"])
     assert (tmp_path / JOURNAL).read_bytes() == journal
 
@@ -65,7 +66,7 @@ def test_a_release_that_loses_every_sequence_is_known_by_the_first(tmp_path: Pat
     [((0, 1, 2, 3, 5, 6), ""), ((0, 1, 2, 3), "exit:4,exit:5")],
     ids=["one comes through", "in different ways"],
 )
-def test_others_go_on(tmp_path: Path, lost: tuple[int, ...], more: str) -> None:
+def test_others_continue(tmp_path: Path, lost: tuple[int, ...], more: str) -> None:
     found = run(tmp_path, "--no-shrink", lost=lost, more=more)
     assert (found["sequences"], found["ended_early"]) == (SEQUENCES, None)
     assert not [line for line in found["told"] if "early" in line]
@@ -80,30 +81,27 @@ def test_what_is_skipped_did_not_come_through(tmp_path: Path) -> None:
     assert found["ended_early"] is not None
 
 
-def test_a_loss_is_the_first_finding_too(tmp_path: Path) -> None:
-    assert run(tmp_path, "--fail-fast", lost=(0, 1, 2, 3))["sequences"] == 1
-
-
-@pytest.fixture
-def process(monkeypatch: pytest.MonkeyPatch) -> Iterator[SequenceWorker]:
-    monkeypatch.setenv("STAND_IN", "crash:0")
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))
-    monkeypatch.setattr(SequenceWorker, "SERVES", (str(STAND_IN), "serve"))
-    with SequenceWorker("vllm==0.33.0") as process:
-        process.wait_ready()
-        yield process
-
-
-def test_a_lost_process_is_replaced_by_what_is_asked_next(process: SequenceWorker) -> None:
-    lost, sound = (sequence_at(SequenceRecipe(SEED), index) for index in (0, 1))
-    for _ in range(2):
-        result = process.check(lost, Controls())
-        assert result.violation is not None
-        assert result.violation.kind == "process-crash-SIGABRT"
-        assert process._process.poll() is not None, "loading another one costs seconds, and nobody may need it"
-    assert process.check(sound, Controls()).violation is None
-    process.send_range(SequenceRecipe(SEED), 0, 1, Controls())
-    assert process.receive()[0] == "lost"
-    assert process.check(sound, Controls()).violation is None
-    process.kill_hung()
-    assert process.check(sound, Controls()).steps == sound.steps
+@pytest.mark.parametrize(("how", "kind"), [("hang", "process-hang"), ("crash", "process-crash-SIGABRT")])
+def test_a_sequence_that_takes_its_worker_down_is_a_finding(tmp_path: Path, how: str, kind: str) -> None:
+    """It stays as drawn, and nothing else is lost: its steps alone, which the worker did not come to tell of."""
+    lost = 9
+    sound = run(tmp_path / "sound", lost=())
+    found = run(tmp_path / "out", "-j", 2, "--case-limit", "1s", lost=[lost], how=how)
+    (finding,) = (one for one in found["findings"] if kind in one["signature"])
+    assert (finding["first_sequence"], finding["sequences"], finding["issue"]) == (lost, 1, None)
+    rest = [Path(one["repro"]).name for one in found["findings"] if one is not finding]
+    assert rest == [Path(one["repro"]).name for one in sound["findings"]]
+    case = sequence_at(SequenceRecipe(SEED), lost)
+    assert (found["sequences"], found["steps"]) == (SEQUENCES, sound["steps"] - case.steps)
+    path = Path(finding["repro"])
+    costs = f"stays as drawn, for each run costs a process: harness shrink {path} continues"
+    assert f"harness: {finding['signature']} {costs}" in found["told"]
+    _, repro = read_any(path)
+    assert isinstance(repro, SequenceRepro)
+    assert (repro.sequence, repro.shrink) == (case, None)
+    if how == "hang":
+        assert "nothing heard for 1 seconds" in repro.evidence.details
+        assert any("stand_in_release.py line" in line and "in stay" in line for line in repro.evidence.details)
+    # Resuming does not run it again: the journal says what it gave.
+    resumed = run(tmp_path / "out", "--resume", "--case-limit", "10m", lost=[lost], how=how)
+    assert resumed["findings"] == found["findings"]

@@ -10,8 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.cli.sequences import _print_summary
+from harness.campaign.events import CampaignFinished, FindingKept
+from harness.check.outcome import Evidence, Signature
+from harness.reports.registry import reporter
+from harness.repro import Origin, SequenceRepro
+from harness.sequences.known import described
+from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.summary import SequenceFinding, SequenceSummary
+from harness.subject.subject import Key
 
 ROOT = Path(__file__).resolve().parents[3]
 STAND_IN = Path(__file__).with_name("stand_in_release.py")
@@ -43,6 +49,14 @@ def summary(
     )
 
 
+def printed(event: CampaignFinished | FindingKept, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What a terminal shows of an event."""
+    capsys.readouterr()
+    with reporter("terminal") as handle:
+        handle(event)
+    return capsys.readouterr().out.splitlines()
+
+
 @pytest.mark.parametrize(
     ("given", "answer"),
     [
@@ -55,8 +69,7 @@ def summary(
     ],
 )
 def test_the_last_line_is_the_answer(given: SequenceSummary, answer: str, capsys: pytest.CaptureFixture[str]) -> None:
-    _print_summary(given)
-    lines = capsys.readouterr().out.splitlines()
+    lines = printed(CampaignFinished(given), capsys)
     assert lines[-1] == answer
     assert lines[0].startswith("vllm==0.33.0: 452 sequences (1748 more skipped), 9000 steps in 9 s")
 
@@ -70,29 +83,42 @@ def test_host_code_that_never_ran_is_told_apart_from_what_was_counted(
     given.counters["sequences of V2 host code"] = 9
     if ran:
         given.counters["sequences of V1 host code"] = 1
-    _print_summary(given)
-    told = capsys.readouterr().out.splitlines()
+    told = printed(CampaignFinished(given), capsys)
     assert ("NOT RUN V1 host code not run: it needs b (3 sequences)" in told) is not ran
     nothing = "nothing found beside known issues"
     assert told[-1] == (nothing if ran else f"{nothing}, and host code could not be run (NOT RUN, above)")
 
 
 def test_fixes_that_change_nothing_are_not_told(capsys: pytest.CaptureFixture[str]) -> None:
-    _print_summary(summary(fixes=["idle", "busy"]))
-    told = capsys.readouterr().out
-    assert "  busy\n" in told
-    assert "idle" not in told
+    told = printed(CampaignFinished(summary(fixes=["idle", "busy"])), capsys)
+    assert "  busy" in told
+    assert not [line for line in told if "idle" in line]
 
 
 def test_what_is_not_minimal_says_how_it_gets_so() -> None:
-    assert finding("drained-queue").lines == [
-        f"FOUND {SIGNATURE} [drained-queue] in 2 sequences: this is that",
-        "  drained-queue: after a pause an asynchronous V1 engine corrects counts that are exact already "
+    start = f"{SIGNATURE} in 2 sequences: "
+    assert finding().in_words == f"{start}f.json (13 events)"
+    assert finding(minimal=False).in_words == f"{start}f.json (13 events, not minimal: harness shrink f.json)"
+    assert finding(repro=None, minimal=False).in_words == f"{start}not saved (13 events)"
+    assert finding("drained-queue").in_words.startswith(f"{SIGNATURE} [drained-queue] in 2 ")
+
+
+def test_a_known_issue_is_described_where_it_is_found(capsys: pytest.CaptureFixture[str]) -> None:
+    repro = SequenceRepro(
+        signature=Signature("sequence", "meaning", "wrong-state-read", "mamba", "-"),
+        evidence=Evidence("this is that"),
+        origin=Origin(target="vllm==0.33.0", executor="symbolic", harness_version="0", generator_version=1),
+        issue="drained-queue",
+        sequence=sequence_at(SequenceRecipe(0), 0),
+    )
+    key = Key(SIGNATURE, "drained-queue")
+    kept = FindingKept("sequence", key, repro, Path("f.json"), 2, tuple(described(key.issue)))
+    assert [line.strip() for line in printed(kept, capsys)] == [
+        f"kept {SIGNATURE} [drained-queue]",
+        "drained-queue: after a pause an asynchronous V1 engine corrects counts that are exact already "
         "(docs/reports/drained-queue.md)",
-        "  f.json (13 events)",
+        "f.json",
     ]
-    assert finding(minimal=False).lines[1] == "  f.json (13 events, not minimal: harness shrink f.json)"
-    assert finding(repro=None, minimal=False).lines[1] == "  not saved (13 events)"
 
 
 def test_a_whole_run(tmp_path: Path) -> None:
@@ -108,14 +134,19 @@ def test_a_whole_run(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 1, done.stderr
-    told, said = done.stdout.splitlines(), done.stderr.splitlines()
+    told = done.stdout.splitlines()
+    assert done.stderr == "harness: loading a stand-in ...\n"
     assert told[0] == "vllm==0.33.0: step sequences, seed 5, pins runner=V1,partial=true, 40 sequences, 1 worker"
-    found = [place for place, line in enumerate(told) if line.startswith("FOUND ")]
-    shrinking = [line for line in said if line.startswith("harness: shrinking ")]
-    assert len(found) == len(shrinking) > 1
-    assert shrinking[0].startswith(f"harness: shrinking 1 of {len(found)}: sequence/meaning/")
-    (summed_up,) = (place for place, line in enumerate(told) if line.startswith("vllm==0.33.0: 40 sequences, "))
-    assert max(found) < summed_up
-    assert told[-1] == f"{len(found)} findings: {len(found)} new"
+
+    def places(start: str) -> list[int]:
+        return [place for place, line in enumerate(told) if line.startswith(start)]
+
+    found, shrinking, shrunk = places("found sequence/meaning/"), places("note shrinking "), places("shrunk ")
+    assert len(found) == len(shrinking) == len(shrunk) == 2
+    assert max(found) < min(shrinking)
+    assert told[shrinking[0]].startswith("note shrinking 1 of 2: sequence/meaning/")
+    (summed_up,) = places("vllm==0.33.0: 40 sequences, ")
+    assert max(shrunk) < summed_up < min(places("finding sequence/meaning/"))
+    assert told[-1] == "2 findings: 2 new"
     drawn = {line.partition("saved as drawn: ")[2] for line in told if "saved as drawn: " in line}
     assert drawn == {str(path) for path in (out / "as-drawn").iterdir()}

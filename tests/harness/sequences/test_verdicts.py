@@ -8,17 +8,19 @@ from typing import Any
 import msgspec
 import pytest
 
+from harness.case.sequence import SequenceCase
 from harness.check.outcome import Signature
 from harness.kernels.targets.vllm.scheduling.pairing import Difference
 from harness.oracles.meaning.device import NOBODY
 from harness.oracles.meaning.violation import HOST_CODE_DIFFERS, Violation
-from harness.repro.sequences import read_sequence_repro
-from harness.sequences.classifying import classify, same_finding
+from harness.repro import SequenceRepro, read_any
+from harness.sequences.classifying import SequencePlan, classify
 from harness.sequences.controls import Controls
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RunResult
-from harness.sequences.sweeping import _judged
+from harness.sequences.subject import StepSequences
 from harness.sequences.verdicts import not_judged, signature_of, violation_of
+from harness.sweep.sweep import _judged
 
 CORPUS = Path(__file__).resolve().parents[3] / "corpus"
 
@@ -51,26 +53,33 @@ def test_a_difference_is_a_violation_that_names_both_sides() -> None:
 
 @pytest.mark.parametrize("lacks", ["it needs a", None])
 def test_a_sweep_does_not_clear_a_release_whose_host_code_did_not_run(lacks: str | None) -> None:
-    repro = read_sequence_repro(CORPUS / "sequences" / "left-out-row.json")
-    assert repro is not None
-    answer = _judged("vllm==1", msgspec.structs.replace(repro, signature=DIFFERS), result(host_code_lacks=lacks))
+    _, repro = read_any(CORPUS / "sequences" / "left-out-row.json")
+    assert isinstance(repro, SequenceRepro)
+    subject = StepSequences(target="vllm==1")
+    replayed = subject.replayed(msgspec.structs.replace(repro, signature=DIFFERS), result(host_code_lacks=lacks))
+    answer = _judged(subject.target, replayed)
     assert answer.answer == ("FIXED" if lacks is None else "NOT APPLICABLE")
+    assert replayed.answer == ("FIXED" if lacks is None else "SKIPPED")
 
 
-class Child:
-    """A release in which one fix, any, takes the violation away."""
+@pytest.fixture
+def signature(kind: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Of a violation of a kind, in a release in which one fix, any, takes it away."""
+    violation = Violation(kind, "tokens", 3, "request 1", -1, -1, -1, NOBODY, "this", "that")
 
-    def __init__(self, kind: str) -> None:
-        self._violation = Violation(kind, "tokens", 3, "request 1", -1, -1, -1, NOBODY, "this", "that")
-        self.signature = str(signature_of(self._violation))
+    def check(worker: object, case: SequenceCase, controls: Controls, **_: Any) -> RunResult:
+        return RunResult(None if controls.fixes else violation, None, 0, 4, 0.01, {})
 
-    def check(self, case: Any, controls: Controls) -> RunResult:
-        return RunResult(None if controls.fixes else self._violation, None, 0, 4, 0.01, {})
+    monkeypatch.setattr("harness.sequences.classifying.check", check)
+    return str(signature_of(violation))
 
 
 @pytest.mark.parametrize(("kind", "known"), [(HOST_CODE_DIFFERS, False), ("wrong-state-read", True)])
-def test_a_difference_is_no_known_issue_whatever_takes_it_away(kind: str, known: bool) -> None:
-    child: Any = Child(kind)
+def test_a_difference_is_no_known_issue_whatever_takes_it_away(signature: str, known: bool) -> None:
+    worker: Any = None
     case = sequence_at(SequenceRecipe(0), 0)
-    assert (classify(child, case, Controls(), child.signature) is not None) is known
-    assert same_finding(child, child.signature, None, Controls())(case) is not known
+    assert (classify(worker, case, Controls(), signature) is not None) is known
+    plan = SequencePlan(worker, signature, None, Controls())
+    judged = plan.judge(case, plan.passes[0])
+    assert judged is not None
+    assert judged.same is not known, "what is new shrinks into no known issue"

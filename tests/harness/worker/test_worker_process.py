@@ -18,10 +18,18 @@ import pytest
 from harness.case import Case, InvalidCase, Precopy, PrecopyRow
 from harness.engines.random import Recipe
 from harness.engines.relations import RelationPolicy
+from harness.kernel_cases.recipe import ENCODER, CaseRecipe
 from harness.kernel_cases.worker import CaseWorker
 from harness.kernels.cache_directory import cache_directory
+from harness.sequences.controls import Controls
+from harness.sequences.recipe import SequenceRecipe, sequence_at
+from harness.sequences.worker import SequenceWorker, recipe_text
 from harness.worker import silence
-from harness.worker.losses import WorkerError, WorkerRefused
+from harness.worker.losses import WorkerError, WorkerLost, WorkerRefused
+from harness.worker.messages import RangeDone
+
+STAND_IN = Path(__file__).parents[1] / "sequences" / "stand_in_release.py"
+SEED = 5
 
 ROW = PrecopyRow(slot=0, source_column=0, destination_column=1, bias=0)
 SAFE = Precopy(runner="V1", rows=(ROW,))
@@ -44,6 +52,16 @@ def start(broken_targets: object, executor_name: str) -> Iterator[Callable[..., 
         worker.close()
 
 
+@pytest.fixture
+def sequences(monkeypatch: pytest.MonkeyPatch) -> Iterator[SequenceWorker]:
+    """A worker of another subject, on a stand-in for a release: the first sequence takes it down."""
+    monkeypatch.setenv("STAND_IN", "crash:0")
+    monkeypatch.setattr(SequenceWorker, "SERVES", (str(STAND_IN), "serve"))
+    with SequenceWorker("vllm==0.33.0") as worker:
+        worker.wait_ready()
+        yield worker
+
+
 @pytest.mark.parametrize(
     ("how", "wanted"),
     [
@@ -55,9 +73,10 @@ def start(broken_targets: object, executor_name: str) -> Iterator[Callable[..., 
 def test_a_lost_worker_is_a_verdict(
     start: Callable[..., CaseWorker], make_case: Callable[..., Case], how: str, wanted: str
 ) -> None:
-    worker = start(how, limit=60.0 if how != "hang" else 4.0)
+    worker = start(how)
     number = worker._process.pid
     assert worker.check(make_case(SAFE)).failure is None
+    worker._limit = 2.0 if how == "hang" else 60.0  # nothing is compiled any more
     outcome = worker.check(make_case(SAFE, HARMFUL))
     assert str(outcome.signature) == wanted
     assert outcome.failure is not None
@@ -66,7 +85,7 @@ def test_a_lost_worker_is_a_verdict(
     if how == "segfault":
         assert any("string_at" in line for line in outcome.failure.evidence.details), "faulthandler's trace is kept"
     if how == "hang":
-        assert outcome.failure.evidence.details[-2] == "nothing heard for 4 seconds"
+        assert outcome.failure.evidence.details[-2] == "nothing heard for 2 seconds"
         where = outcome.failure.evidence.details[-1]
         assert re.fullmatch(r"the host's code is at broken_targets\.py line \d+, in hang", where)
     assert not worker.alive
@@ -103,7 +122,9 @@ def test_standing_in_line_is_counted() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_stopped_worker_is_no_hang(start: Callable[..., CaseWorker], make_case: Callable[..., Case]) -> None:
     """As long as it is stopped, it cannot answer; what hangs after that is found."""
-    worker = start("hang", limit=1.0)
+    worker = start("hang")
+    assert worker.check(make_case(SAFE)).failure is None
+    worker._limit = 1.0  # nothing is compiled any more
     number = worker._process.pid
     for case, wanted in ((SAFE, "None"), (HARMFUL, "precopy/isolation/hang/process/-")):
         assert not silence.is_stopped(number)
@@ -118,21 +139,50 @@ def test_a_stopped_worker_is_no_hang(start: Callable[..., CaseWorker], make_case
     assert not worker.alive
 
 
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    """The one that silence is measured with."""
+    clock = Clock()
+    monkeypatch.setattr(silence, "time", clock)
+    return clock
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_whoever_looks_seldom_sees_a_stop_and_a_hang_all_the_same(start: Callable[..., CaseWorker]) -> None:
+def test_whoever_looks_seldom_sees_a_stop_and_a_hang_all_the_same(
+    start: Callable[..., CaseWorker], clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     worker = start("exit", limit=2.5)
+    monkeypatch.setattr(silence, "seconds_run", lambda process: 0.0)
+    monkeypatch.setattr(silence, "seconds_in_line", lambda process: 0.0)
+    clock.now += 1.0
     assert not worker.overdue()
     os.kill(worker._process.pid, signal.SIGSTOP)
+    wait_until_stopped(worker._process.pid)
     for _ in range(2):
-        time.sleep(1.6)
+        clock.now += 1.6
         assert not worker.overdue()
     os.kill(worker._process.pid, signal.SIGCONT)
     looks = 0
     while not worker.overdue():
         looks += 1
-        assert looks < 10
-        time.sleep(1.2)
-    assert looks >= 3, "each counts a second at most, and none that ends a stop"
+        clock.now += 1.2
+    assert looks == 4, "each counts a second at most, and none that ends a stop"
+
+
+def wait_until_stopped(number: int) -> None:
+    """A signal takes a moment."""
+    while not silence.is_stopped(number):
+        time.sleep(0.005)
 
 
 @pytest.mark.parametrize(
@@ -264,19 +314,24 @@ def test_an_exception_is_a_verdict(start: Callable[..., CaseWorker], make_case: 
     assert worker.alive
 
 
-def test_nobody_is_overdue_who_was_not_listened_to(start: Callable[..., CaseWorker]) -> None:
+def test_nobody_is_overdue_who_was_not_listened_to(
+    start: Callable[..., CaseWorker], clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """While the campaign restarts another worker, this one's answers wait: that is no hang."""
-    worker = start("exit", limit=1.0)
+    worker = start("exit", limit=2.5)
+    monkeypatch.setattr(silence, "seconds_run", lambda process: 0.0)
+    monkeypatch.setattr(silence, "seconds_in_line", lambda process: 0.0)
     recipe = Recipe(seed=0, domains=("reachable",), operations=("postprocess",), scale="small")
-    worker.send_range(recipe, RelationPolicy(), 0, 1, float("inf"))
-    assert worker.connection.poll(60)
-    time.sleep(1.2)
-    assert not worker.overdue()
-    while worker.hear() != ("done", 1):
-        assert worker.connection.poll(60)
-    for _ in range(3):
+    worker.send_range(ENCODER.encode(CaseRecipe(recipe, RelationPolicy())), 0, 1)
+    assert worker.connection.poll(600)
+    for _ in range(9):
+        clock.now += 1.0
         assert not worker.overdue()
-        time.sleep(0.6)
+    while worker.hear() != RangeDone(1):
+        assert worker.connection.poll(600)
+    for _ in range(4):
+        assert not worker.overdue()
+        clock.now += 1.0
     assert worker.overdue(), "nothing more was asked, so nothing more is said"
 
 
@@ -320,3 +375,27 @@ def test_a_worker_that_was_killed_while_it_loaded_is_replaced_once(
         os.kill(worker._process.pid, signal.SIGKILL)
         with pytest.raises(WorkerError, match=r"^a worker was lost while it loaded the target \(crash-SIGKILL\)"):
             worker.wait_ready(again=False)
+
+
+def test_a_lost_worker_is_replaced_by_what_is_asked_next(sequences: SequenceWorker) -> None:
+    """Of whatever subject: loading another one costs seconds, and nobody may need it."""
+    lost, sound = (sequence_at(SequenceRecipe(SEED), index) for index in (0, 1))
+    for _ in range(2):
+        result = sequences.check(lost, Controls())
+        assert result.violation is not None
+        assert result.violation.kind == "process-crash-SIGABRT"
+        assert not sequences.alive
+    assert sequences.check(sound, Controls()).violation is None
+    sequences.send_range(recipe_text(SequenceRecipe(SEED), Controls()), 0, 1)
+    with pytest.raises(WorkerLost) as caught:
+        sequences.receive()
+    assert (caught.value.violation, caught.value.index, caught.value.stage) == ("crash-SIGABRT", 0, "sequence")
+    assert sequences.check(sound, Controls()).violation is None
+    sequences.kill_hung()
+    assert sequences.check(sound, Controls()).steps == sound.steps
+
+
+def test_what_a_judge_is_not_made_to_answer_is_a_failure(sequences: SequenceWorker) -> None:
+    with pytest.raises(WorkerError, match="no judge answers 'the weather'"):
+        sequences.ask("the weather")
+    assert sequences.without_effect(("a", "b")) == ["a"]
