@@ -1,9 +1,9 @@
 """Options, fixtures and Hypothesis profiles of the whole suite.
 
-`--slow` adds what takes minutes; tests marked `gpu` are skipped, with the reason, where no GPU can be used. Hypothesis
+Three tiers: without an option what takes seconds; `--long` adds what takes more than five seconds by itself; `--slow`
+adds what takes minutes as well. Tests marked `gpu` are skipped, with the reason, where no GPU can be used. Hypothesis
 profiles: `dev` (few examples, the default), `ci` (more of them, the same ones every time) and `thorough`; chosen with
-`--hypothesis-profile`.
-"""
+`--hypothesis-profile`. """
 
 from __future__ import annotations
 
@@ -46,14 +46,17 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--slow", action="store_true", help="also run the tests marked slow")
+    parser.addoption("--long", action="store_true", help="also run the tests marked long")
+    parser.addoption("--slow", action="store_true", help="also run the tests marked long or slow")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("--slow"):
+    slow = config.getoption("--slow")
+    asked = {"slow": slow, "long": slow or config.getoption("--long")}
+    for tier in (tier for tier, wanted in asked.items() if not wanted):
         for item in items:
-            if "slow" in item.keywords:
-                item.add_marker(pytest.mark.skip(reason="slow: run with --slow"))
+            if tier in item.keywords:
+                item.add_marker(pytest.mark.skip(reason=f"{tier}: run with --{tier}"))
     on_gpu = [item for item in items if "gpu" in item.keywords]
     if on_gpu:
         from harness.kernels.executors.registry import executor_class

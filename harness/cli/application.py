@@ -104,6 +104,7 @@ def run() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         sys.exit(UNREAD)  # in silence: `harness show FILE | head` is no mistake
     except OSError as error:
+        _drop_unwritten()
         # Of a renaming that failed, the second name is the one the user gave.
         sys.exit(
             _complain(f"{error.filename2 or error.filename or ''}: {error.strerror or error}".lstrip(": "), BAD_INPUT)
@@ -113,6 +114,16 @@ def run() -> None:
         sys.exit(_complain("the harness itself failed; the lines above say where", HARNESS_FAILED))
     except KeyboardInterrupt:
         sys.exit(_complain("interrupted", INTERRUPTED))
+
+
+def _drop_unwritten() -> None:
+    """Forget what standard output holds and cannot write, as where a disk is full: Python would try once more at exit,
+    and end with a status of its own."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 def _run() -> Any:

@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import IO, Protocol, runtime_checkable
 
 from harness.kernels.cache_directory import cache_directory
 from harness.refusal import UnknownTarget
@@ -85,7 +85,7 @@ def _run(
 ) -> tuple[int, str]:
     """Run pip; its exit status and what it wrote to standard error. Announces the download once pip has begun it."""
     size: int | None = None
-    with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
+    with _text_file() as output, _text_file() as errors:
         # pip's own temporary files hold the whole wheel too: keep them where they are cleaned up and have room.
         environment = {**os.environ, "TMPDIR": str(work)}
         process = subprocess.Popen(
@@ -110,6 +110,11 @@ def _run(
             watcher.progress(done, done)
         errors.seek(0)
         return process.returncode, errors.read()
+
+
+def _text_file() -> IO[str]:
+    """A temporary file for what pip says, which is UTF-8 or not, whatever the locale here."""
+    return tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
 
 
 def _announced_size(output: int) -> int | None:

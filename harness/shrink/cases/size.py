@@ -11,7 +11,18 @@ from typing import Any
 
 import msgspec
 
-from harness.case import SKIP_ROW, Case, ConvState, Operation, PrecopyRow, Row, State, encode_case, state_extent
+from harness.case import (
+    SKIP_ROW,
+    Case,
+    ConvState,
+    Execution,
+    Operation,
+    PrecopyRow,
+    Row,
+    State,
+    encode_case,
+    state_extent,
+)
 
 Size = tuple[Any, ...]
 """Keys of one subject compare with each other, part by part."""
@@ -47,6 +58,8 @@ def size(case: Case) -> Size:
         sum(buffer.size for buffer in layout.buffers),
         case.contents.payload_seed,
         case.contents.poison,
+        case.execution != Execution(),
+        case.execution.seed,
         len(encode_case(case)),
         encode_case(case),
     )

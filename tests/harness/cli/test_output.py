@@ -37,11 +37,12 @@ def test_nobody_reads(arguments: list[str], frozen: Path) -> None:
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_no_space_left() -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_no_space_left(unbuffered: str) -> None:
     with open("/dev/full", "w") as full:
         ended = subprocess.run(
             [*COMMAND, "targets"],
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": unbuffered},
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,

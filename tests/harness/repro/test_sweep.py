@@ -13,6 +13,7 @@ import pytest
 from harness.case import Case, Precopy, PrecopyRow
 from harness.check.outcome import Evidence, Signature
 from harness.cli import options
+from harness.kernels.targets.download_size import announce_downloads
 from harness.reports.swept import markdown
 from harness.repro import Origin, Repro, write_repro
 from harness.sweep.affected import SweepAnswer, TargetAnswer, affected_range, in_words
@@ -92,14 +93,14 @@ def test_many_downloads_are_told_before_the_first(
 ) -> None:
     monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("HARNESS_OFFLINE", raising=False)
-    options.announce_downloads(["vllm==0.25.0"])
-    options.announce_downloads(["builtin", "vllm==0.25.0", "vllm==0.25.0+lost-reset"])
+    announce_downloads(["vllm==0.25.0"], options.announce)
+    announce_downloads(["builtin", "vllm==0.25.0", "vllm==0.25.0+lost-reset"], options.announce)
     assert capsys.readouterr().err == "", "one download speaks for itself"
-    options.announce_downloads(["vllm==0.25.0", "builtin", "vllm==0.26.0", "vllm==0.27.0"])
+    announce_downloads(["vllm==0.25.0", "builtin", "vllm==0.26.0", "vllm==0.27.0"], options.announce)
     said = "harness: 3 releases are not in the cache: wheels of about 1.2 GB in all are downloaded once\n"
     assert capsys.readouterr().err == said
     monkeypatch.setenv("HARNESS_OFFLINE", "1")
-    options.announce_downloads(["vllm==0.25.0", "vllm==0.26.0"])
+    announce_downloads(["vllm==0.25.0", "vllm==0.26.0"], options.announce)
     assert capsys.readouterr().err == ""
 
 
