@@ -61,6 +61,7 @@ class StepSequences(Subject[SequenceCase, RunResult]):
     beside: Beside = field(default_factory=Beside)
     limit: float = LIMIT_SECONDS
     named_fixes: tuple[str, ...] = ()
+    loads: str | None = None
     _idle_fixes: list[str] = field(default_factory=list, init=False)
 
     block = 8
@@ -254,7 +255,7 @@ class StepSequences(Subject[SequenceCase, RunResult]):
 
     @classmethod
     def of_file(cls, repro: SequenceRepro, setting: Setting) -> tuple[StepSequences, SequenceRepro]:
-        target = _target_of(repro, setting)
+        target, origin = _target_of(repro, setting)
         beside = Beside()
         if repro.kernels is not None:
             name = repro.kernels if setting.target is None else setting.target
@@ -266,7 +267,7 @@ class StepSequences(Subject[SequenceCase, RunResult]):
             beside = Beside(KernelChoice(name, executor))
         limit = LIMIT_SECONDS if setting.limit is None else setting.limit
         controls = Controls(faults=repro.faults, fixes=repro.fixes)
-        return cls(target=target, controls=controls, beside=beside, limit=limit), repro
+        return cls(target=target, controls=controls, beside=beside, limit=limit, loads=origin), repro
 
     @classmethod
     def case_of(cls, repro: SequenceRepro) -> SequenceCase:
@@ -311,8 +312,9 @@ def cannot_be_driven(target: str) -> str | None:
     return None
 
 
-def _target_of(repro: SequenceRepro, setting: Setting) -> str:
-    """The release that a file runs on, downloaded if need be. Raises InvalidCase, UnknownTarget or NotApplicable."""
+def _target_of(repro: SequenceRepro, setting: Setting) -> tuple[str, str]:
+    """The release that a file runs on, downloaded if need be, and its name in messages. Raises InvalidCase,
+    UnknownTarget or NotApplicable."""
     if setting.target is None:
         name = repro.origin.target
         base = name.partition("+")[0]
@@ -334,8 +336,7 @@ def _target_of(repro: SequenceRepro, setting: Setting) -> str:
             raise Refusal(PACKAGES_MISSING) from missing
     else:
         name = sequence_target(setting.target.partition("+")[0])
-    require_driven(name, setting.announce)
-    return name
+    return name, require_driven(name, setting.announce)
 
 
 def require_driven(target: str, announce: Callable[[str], None]) -> str:

@@ -142,6 +142,8 @@ class Subject(abc.ABC, Generic[Case, Result]):
     seed: int
     limit: float
     """The most seconds that a worker may say nothing."""
+    loads: str | None = None
+    """What its workers load, in words, if that takes so long that people are told."""
 
     @abc.abstractmethod
     def title(self, limit: str, workers: str) -> str:

@@ -124,11 +124,15 @@ def _column(files: Sequence[SweptFile], setting: Setting, target: str) -> Iterat
         else:
             together.setdefault(subject.assignment(), []).append((row, subject, ready))
     for rows in together.values():
-        yield from _in_one_worker(target, rows)
+        yield from _in_one_worker(target, rows, setting.announce)
 
 
-def _in_one_worker(target: str, rows: Sequence[Ready]) -> Iterator[tuple[int, TargetAnswer]]:
+def _in_one_worker(
+    target: str, rows: Sequence[Ready], announce: Callable[[str], None]
+) -> Iterator[tuple[int, TargetAnswer]]:
     first = rows[0][1]
+    if first.loads is not None:
+        announce(f"loading {first.loads} ...")
     with first.new_worker() as worker:
         try:
             worker.wait_ready()
