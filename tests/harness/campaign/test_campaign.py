@@ -41,6 +41,19 @@ def failures(out: Path, subject: AnySubject, index: int) -> tuple[Path, Path]:
     return out / "harness-failures" / f"{name}.txt", out / "harness-failures" / f"{name}.json"
 
 
+def new_workers(subject: AnySubject, monkeypatch: pytest.MonkeyPatch) -> list[WorkerProcess]:
+    """Those that a subject makes from now on."""
+    workers: list[WorkerProcess] = []
+    make = subject.new_worker
+
+    def new_worker(*arguments: Any) -> WorkerProcess:
+        workers.append(make(*arguments))
+        return workers[-1]
+
+    monkeypatch.setattr(subject, "new_worker", new_worker)
+    return workers
+
+
 def test_the_number_of_workers_changes_nothing(kit: Kit, run: Run, settings: Make, whole: Ran) -> None:
     """One worker gets what the other leaves."""
     subject, given = kit.wrong(), settings(workers=2)
@@ -56,7 +69,7 @@ def test_the_number_of_workers_changes_nothing(kit: Kit, run: Run, settings: Mak
     assert told[0][0]
 
 
-@pytest.mark.parametrize(("cases", "wanted"), [(1, 1), (16, 1), (17, 2), (10**6, 200), (None, 200)])
+@pytest.mark.parametrize(("cases", "wanted"), [(0, 1), (1, 1), (16, 1), (17, 2), (10**6, 200), (None, 200)])
 def test_no_worker_is_started_that_would_get_no_cases(tmp_path: Path, cases: int | None, wanted: int) -> None:
     assert useful_workers(Settings(out=tmp_path, cases=cases, workers=200), 16) == wanted
 
@@ -141,14 +154,7 @@ def test_wherever_a_worker_is_killed_every_case_has_one_result(
 ) -> None:
     """Between cases too: the case it had answered is not judged again, and the next one not blamed on anybody."""
     subject = kit.wrong()
-    workers: list[WorkerProcess] = []
-    make = subject.new_worker
-
-    def new_worker(*arguments: Any) -> WorkerProcess:
-        workers.append(make(*arguments))
-        return workers[-1]
-
-    monkeypatch.setattr(subject, "new_worker", new_worker)
+    workers = new_workers(subject, monkeypatch)
 
     def kill(event: Event) -> None:
         if isinstance(event, CaseJudged) and event.index in (0, 15, 30, COUNT - 1):
@@ -159,6 +165,25 @@ def test_wherever_a_worker_is_killed_every_case_has_one_result(
     assert ran.found == whole.found
     assert files(ran.out).keys() == files(whole.out).keys()
     assert ran.summary.exit_status == whole.summary.exit_status
+
+
+def test_a_worker_killed_while_a_finding_is_shrunk_is_replaced(
+    kit: Kit, run: Run, settings: Make, whole: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    subject = kit.wrong()
+    workers = new_workers(subject, monkeypatch)
+    shrinking: list[str] = []
+
+    def kill(event: Event) -> None:
+        if isinstance(event, Notice) and event.text.startswith("shrinking "):
+            shrinking.append(event.text)
+            os.kill(workers[-1]._process.pid, signal.SIGKILL)
+
+    ran = run(subject, settings(shrink=True, shrink_executions=2), kill)
+    assert len(shrinking) == len(whole.found)
+    assert [one[:3] for one in ran.found if one[2]] == [one[:3] for one in whole.found]
+    assert all(repro.shrink is not None for _, _, cases, repro in ran.found if cases)
+    assert ran.summary.harness_failures == 0
 
 
 def test_a_hang_costs_its_own_case_only(kit: Kit, run: Run, settings: Make, monkeypatch: pytest.MonkeyPatch) -> None:

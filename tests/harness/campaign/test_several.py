@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from tests.harness.campaign.conftest import Kit
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
+ROOT = Path(__file__).resolve().parents[3]
+STAND_IN = ROOT / "tests" / "harness" / "sequences" / "stand_in_release.py"
 RIGHT, WRONG = "builtin", "builtin+lost-reset"
 
 
@@ -63,6 +67,33 @@ def test_of_a_time_the_first_target_decides_how_many_cases_there_are(
     assert [summary.count for summary in comparison.targets] == [judged, judged]
     assert budgets[0] == 3600.0
     assert budgets[1:] == ([None] if judged else []), "the number of cases ends the second"
+
+
+def test_releases_run_the_same_sequences(tmp_path: Path) -> None:
+    """On a stand-in, for which all releases are one."""
+    targets = ["vllm==0.32.0", "vllm==0.33.0"]
+    arguments = ("run", "--ops", "sequences", "--targets", ",".join(targets), "--cases", 12, "--seed", 5, "--json")
+    done = subprocess.run(
+        [sys.executable, "-P", str(STAND_IN), *map(str, arguments), "--no-shrink"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ["PYTHONPATH"]]), "STAND_IN": ""},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    comparison = json.loads(done.stdout)
+    assert [summary["target"] for summary in comparison["targets"]] == targets
+    assert [summary["sequences"] for summary in comparison["targets"]] == [12, 12]
+    (finding,) = comparison["findings"]
+    assert finding["signature"] == "sequence/meaning/token-mismatch/mamba/-"
+    assert finding["cases"] == dict.fromkeys(targets, 2)
+    for target in targets:
+        folder = Path("findings") / target.replace("==", "-")
+        assert Path(finding["repros"][target]).parent == folder
+        assert (tmp_path / folder / "sequences.journal").is_file()
 
 
 def test_the_report_ends_with_all_targets(harness: Command, executor_name: str) -> None:
@@ -113,7 +144,7 @@ def test_bad_usage(harness: Command, arguments: list[str], message: str) -> None
     assert message in done.stderr
 
 
-def test_a_reachable_case_stands_for_its_signature(harness: Command, executor_name: str, tmp_path: Path) -> None:
+def test_a_reachable_case_represents_its_signature(harness: Command, executor_name: str, tmp_path: Path) -> None:
     done = harness(
         *("run", "--target", WRONG, "--cases", 160, "--scale", "small", "--ops", "postprocess", "--domain", "both"),
         *("--relations", "none", "-e", executor_name, "--json", "--no-shrink"),

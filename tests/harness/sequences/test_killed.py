@@ -1,0 +1,110 @@
+"""A campaign of sequences that is interrupted while the release loads, and one on a release that is killed.
+
+What holds for campaigns of all subjects is in tests/harness/campaign.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.sequences.subject import StepSequences
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+ROOT = Path(__file__).resolve().parents[3]
+STAND_IN = Path(__file__).with_name("stand_in_release.py")
+
+Start = Callable[..., "subprocess.Popen[str]"]
+
+
+def children(parent: int) -> list[int]:
+    return [int(number) for number in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+
+
+def is_running(number: int) -> bool:
+    """Whether a process is there, and no zombie waiting for somebody to ask."""
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def wait_for(condition: Callable[[], Any]) -> None:
+    deadline = time.monotonic() + 600
+    while not condition():
+        assert time.monotonic() < deadline, "in vain"
+        time.sleep(0.005)
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    """Starts `harness run` on sequences, in a process group of its own; what is left afterwards is killed."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(command: list[str], *arguments: object, how: str = "") -> subprocess.Popen[str]:
+        process = subprocess.Popen(
+            [*command, "run", "--ops", "sequences", "--json", *map(str, arguments)],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+            | {"STAND_IN": how},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no threads here
+        )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+
+def test_an_interrupt_while_the_release_loads_is_one_line(start: Start) -> None:
+    running = start([sys.executable, "-P", str(STAND_IN)], "-t", "vllm==0.33.0", "-j", 2, how="load:600000")
+    wait_for(lambda: len(children(running.pid)) == 2)
+    workers = children(running.pid)
+    for _ in range(2):
+        os.killpg(running.pid, signal.SIGINT)
+    said, errors = running.communicate(timeout=300)
+    assert (running.returncode, said) == (130, "")
+    assert errors == "harness: loading a stand-in ...\nharness: interrupted\n"
+    wait_for(lambda: not any(map(is_running, workers)))
+
+
+def test_a_killed_campaign_with_the_newest_release(
+    start: Start, newest: str, harness_command: Callable[..., list[str]], tmp_path: Path
+) -> None:
+    """Known issues are left in, to be found."""
+
+    def answer(process: subprocess.Popen[str]) -> dict[str, Any]:
+        said, errors = process.communicate(timeout=900)
+        assert process.returncode == 1, errors
+        told: dict[str, Any] = json.loads(said)
+        found = [{**finding, "repro": Path(finding["repro"]).name} for finding in told["findings"]]
+        return {name: told[name] for name in ("sequences", "steps", "skipped", "counters")} | {"findings": found}
+
+    plain = ["-t", newest, "--seed", 4, "--cases", 12, "--include-known", "--no-shrink", "--out"]
+    journal = tmp_path / "killed" / StepSequences.journal
+    running = start(harness_command(), *plain, journal.parent)
+    wait_for(lambda: (journal.is_file() and journal.read_bytes().count(b"\n") > 4) or running.poll() is not None)
+    running.kill()
+    running.communicate()
+    resumed = answer(start(harness_command(), *plain, journal.parent, "--resume"))
+    whole = answer(start(harness_command(), *plain, tmp_path / "whole"))
+    assert len(whole["findings"]) > 1
+    assert resumed == whole
