@@ -17,10 +17,11 @@ def print_comparison(comparison: Comparison) -> None:
     console.print(Text(f"\n{counted(len(comparison.targets), 'target')}, the same {noun}s", style="bold"))
     width = max(len(summary.target) for summary in comparison.targets)
     for summary in comparison.targets:
-        line = Text(f"  {summary.target:{width}}  {counted(summary.count, noun)}, ")
+        judged, not_judged = summary.overview()
+        line = Text(f"  {summary.target:{width}}  {counted(summary.count, noun)}, {judged}, ")
         count = len(summary.compared())
         line.append(counted(count, "finding"), style="bold red" if count else "bold green")
-        line.append(f"; {summary.overview()}")
+        line.append(not_judged)
         console.print(line)
     for finding in comparison.findings:
         where = ", ".join(

@@ -75,11 +75,11 @@ class CaseSummary(msgspec.Struct, frozen=True):
     def compared(self) -> Sequence[ComparedFinding]:
         return [ComparedFinding(one.signature, one.domain, one.cases, one.repro) for one in self.findings]
 
-    def overview(self) -> str:
+    def overview(self) -> tuple[str, str]:
         skipped = ", ".join(f"{count} {reason}" for reason, count in self.skipped.items())
         more = f"; skipped {skipped}" if skipped else ""
         more += f"; has no {', '.join(self.lacking)}" if self.lacking else ""
-        return f"{counted(sum(self.judged.values()), 'operation')} judged{more}"
+        return f"{counted(sum(self.judged.values()), 'operation')} judged", more
 
     def lines(self, *, verbose: bool) -> Sequence[Line]:
         return list(self._lines(verbose))

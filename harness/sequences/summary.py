@@ -83,9 +83,9 @@ class SequenceSummary(msgspec.Struct):
             for one in self.findings
         ]
 
-    def overview(self) -> str:
+    def overview(self) -> tuple[str, str]:
         skipped = sum(self.skipped.values())
-        return f"{counted(self.steps, 'step')}{f'; skipped {skipped}' if skipped else ''}"
+        return counted(self.steps, "step"), f"; skipped {skipped}" if skipped else ""
 
     def lines(self, *, verbose: bool) -> Sequence[Line]:
         return list(self._lines())

@@ -45,8 +45,8 @@ class Summary(Protocol):
     def compared(self) -> Sequence[ComparedFinding]:
         """The findings."""
 
-    def overview(self) -> str:
-        """What was judged and skipped, in one line."""
+    def overview(self) -> tuple[str, str]:
+        """What was judged, in a phrase, and what was not, which may be empty."""
 
     def lines(self, *, verbose: bool) -> Sequence[Line]:
         """All of it in words, but for the answer. `verbose`: with the names of what was not reached."""

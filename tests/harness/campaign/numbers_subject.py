@@ -86,8 +86,8 @@ class NumbersSummary(msgspec.Struct):
     def compared(self) -> Sequence[ComparedFinding]:
         return self.findings
 
-    def overview(self) -> str:
-        return f"{self.count} judged"
+    def overview(self) -> tuple[str, str]:
+        return "all judged", ""
 
     def lines(self, *, verbose: bool) -> Sequence[Line]:
         return [Line("finding", found.signature) for found in self.findings]
