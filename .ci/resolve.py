@@ -60,9 +60,7 @@ def fresh_environment() -> dict[str, str]:
         if name in REACHING and (name != "index-url" or value.startswith(("http:", "https:"))):
             kept[name] = value
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
-    environment |= {"PIP_NO_COLOR": "1"} | {
-        f"PIP_{name.upper().replace('-', '_')}": value for name, value in kept.items()
-    }
+    environment |= {f"PIP_{name.upper().replace('-', '_')}": value for name, value in kept.items()}
     quiet = dict.fromkeys(("PIP_NO_COLOR", "PIP_NO_INPUT", "PIP_DISABLE_PIP_VERSION_CHECK"), "1")
     return environment | quiet | {"PIP_CONFIG_FILE": os.devnull}
 
