@@ -52,19 +52,17 @@ def main() -> int:
 
 def fresh_environment() -> dict[str, str]:
     """The environment in which pip knows how to reach its default index, and nothing else."""
-    listed = run([sys.executable, "-m", "pip", "config", "list"], os.environ).stdout
-    settings = {}
-    for line in listed.splitlines():  # such as global.index-url='…' or :env:.cert='…'; the later ones win
-        name, _, value = line.partition("=")
-        settings[name.rpartition(".")[2]] = str(ast.literal_eval(value))
-    kept = {name: value for name, value in settings.items() if name in REACHING}
-    if not kept.get("index-url", "").startswith(("http:", "https:")):
-        kept.pop("index-url", None)
+    listed = run([sys.executable, "-m", "pip", "config", "list"], os.environ).stdout.splitlines()
+    kept = {}
+    for line in sorted(listed, key=lambda line: line.startswith(":env:")):  # such as global.proxy='…'; variables win
+        name, _, quoted = line.partition("=")
+        name, value = name.rpartition(".")[2], str(ast.literal_eval(quoted))
+        if name in REACHING and (name != "index-url" or value.startswith(("http:", "https:"))):
+            kept[name] = value
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PIP_")}
-    environment |= {"PIP_NO_COLOR": "1"} | {
-        f"PIP_{name.upper().replace('-', '_')}": value for name, value in kept.items()
-    }
-    return environment | {"PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1"}
+    environment |= {f"PIP_{name.upper().replace('-', '_')}": value for name, value in kept.items()}
+    quiet = dict.fromkeys(("PIP_NO_COLOR", "PIP_NO_INPUT", "PIP_DISABLE_PIP_VERSION_CHECK"), "1")
+    return environment | quiet | {"PIP_CONFIG_FILE": os.devnull}
 
 
 def newest_pip(folder: Path, environment: Mapping[str, str]) -> list[str]:

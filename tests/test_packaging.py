@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
+from types import ModuleType
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("generators", "oracles", "kernels", "reports")
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 
 WHO_WINS = """
 import importlib.util
@@ -83,3 +92,91 @@ def test_a_wheel_holds_the_rooms_inside_harness_only(tmp_path: Path) -> None:
     }
     assert wanted <= set(names)
     assert not [name for name in names if name.startswith("harness/tests")]
+
+
+@pytest.fixture
+def resolving() -> ModuleType:
+    """The script that resolves what the README installs."""
+    spec = importlib.util.spec_from_file_location("resolving", ROOT / ".ci" / "resolve.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_constraints_are_within_the_bounds() -> None:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pinned = dict(line.split("==") for line in lines if not line.startswith("#"))
+    asked = [*PROJECT["dependencies"], *(line for some in PROJECT["optional-dependencies"].values() for line in some)]
+    requirements = {requirement.name: requirement for requirement in map(Requirement, asked)}
+    assert {"torch", "triton", "llvmlite"} <= set(pinned) <= set(requirements)
+    assert [name for name, version in pinned.items() if not requirements[name].specifier.contains(version)] == []
+
+
+def test_what_is_resolved_is_what_the_readme_installs(resolving: ModuleType) -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    whole, first = (f"'.[{extras}]'" for extras in resolving.EXTRAS)
+    assert f"python3 -m venv .venv && .venv/bin/pip install -q -c constraints.txt -e {first} && " in readme
+    assert f"`{whole}` instead of `{first}`" in " ".join(readme.split())
+    supported = SpecifierSet(PROJECT["requires-python"])
+    assert tuple(f"3.{minor}" for minor in range(30) if f"3.{minor}" in supported) == resolving.VERSIONS
+    assert re.search(r"Python (3\.\d+) - (3\.\d+) on Linux", readme).groups() == (  # type: ignore[union-attr]
+        resolving.VERSIONS[0],
+        resolving.VERSIONS[-1],
+    )
+
+
+def test_resolving_takes_nothing_from_this_machine(
+    resolving: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only how its index is reached."""
+    configuration = tmp_path / "pip.conf"
+    configuration.write_text(
+        f"[global]\nindex-url = https://index.invalid/simple\nextra-index-url = file://{tmp_path}\n"
+        f"proxy = http://proxy.invalid\nconstraint = {tmp_path}/pins.txt\nno-index = true\n"
+    )
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(configuration))
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    found = {name: value for name, value in resolving.fresh_environment().items() if name.startswith("PIP_")}
+    for name in ("PIP_NO_COLOR", "PIP_DISABLE_PIP_VERSION_CHECK", "PIP_NO_INPUT"):
+        assert found.pop(name) == "1"
+    assert found.pop("PIP_CONFIG_FILE") == os.devnull
+    assert found["PIP_INDEX_URL"] == "https://index.invalid/simple"
+    assert found["PIP_PROXY"] == "http://proxy.invalid"
+    assert {name for name in found if name not in reaching(resolving)} == set()
+    configuration.write_text(f"[global]\nindex-url = file://{tmp_path}\n")
+    monkeypatch.setenv("PIP_INDEX_URL", str(tmp_path))
+    assert "PIP_INDEX_URL" not in resolving.fresh_environment()
+
+
+def reaching(resolving: ModuleType) -> set[str]:
+    return {f"PIP_{name.upper().replace('-', '_')}" for name in resolving.REACHING}
+
+
+def test_resolving_tells_what_pip_says_of_a_conflict(resolving: ModuleType) -> None:
+    said = (
+        "Collecting triton==3.9.0\n\nThe conflict is caused by:\n    harness 0.1.0 depends on triton>=3.6\n"
+        "    torch 2.13.0 depends on triton==3.7.1\n\nTo fix this you could try to:\n1. loosen the range\n"
+    )
+    done = subprocess.CompletedProcess([], 1, said, "ERROR: ResolutionImpossible\n")
+    assert resolving.why(done).split("\n")[1:] == [
+        "        harness 0.1.0 depends on triton>=3.6",
+        "        torch 2.13.0 depends on triton==3.7.1",
+    ]
+    done = subprocess.CompletedProcess([], 1, "", "ERROR: no network\n")
+    assert resolving.why(done) == "    ERROR: no network"
+
+
+def test_resolving_notices_what_came_from_a_disk(resolving: ModuleType, tmp_path: Path) -> None:
+    def entry(name: str, url: str) -> str:
+        return f'{{"metadata": {{"name": "{name}"}}, "download_info": {{"url": "{url}"}}}}'
+
+    report = tmp_path / "report.json"
+    here, index = entry("harness", tmp_path.as_uri()), entry("numpy", "https://index.invalid/numpy.whl")
+    report.write_text(f'{{"install": [{here}, {index}]}}')
+    assert resolving.from_disk(report, tmp_path) is None
+    report.write_text(f'{{"install": [{here}, {index}, {entry("torch", "file:///wheels/torch.whl")}]}}')
+    assert resolving.from_disk(report, tmp_path) == "    from this machine's disk: torch"

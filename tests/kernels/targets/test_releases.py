@@ -124,6 +124,24 @@ def test_no_index_at_all(wheels: Path, tmp_path: Path) -> None:
     assert entries(tmp_path) == []
 
 
+def test_no_pip_at_all(wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(downloading, "package_installer", lambda: None)
+    with pytest.raises(UnknownTarget, match=r"this Python has no pip to get it with; `python -m ensurepip` or `uv pip"):
+        release(SAMPLE, "1.0")
+    assert entries(tmp_path) == []
+
+
+def test_what_pip_says_may_be_in_any_encoding(wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pip").mkdir()
+    (tmp_path / "pip" / "__init__.py").write_text("")
+    (tmp_path / "pip" / "__main__.py").write_text(
+        "import sys; sys.stderr.buffer.write(b'ERROR: kein Platz f\\xfcr \\xe2\\x82\\xac\\n'); sys.exit(1)"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(UnknownTarget, match=r"pip says: kein Platz f\ufffdr \u20ac$"):
+        release(SAMPLE, "1.0")
+
+
 def test_a_wheel_without_the_needed_file(wheels: Path, tmp_path: Path) -> None:
     build_wheel(wheels, "0.9", {"sample/math.py": b""})
     with pytest.raises(UnknownTarget, match=r"0\.9 cannot be a target: its wheel has no sample/kernels/copy\.py"):
