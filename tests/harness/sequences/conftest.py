@@ -20,7 +20,8 @@ from harness.sequences.kernels import Beside, KernelChoice
 from harness.sequences.known import DEFAULT_FIXES
 from harness.sequences.recipe import SequenceRecipe
 from harness.sequences.result import RESULTS, RunResult
-from harness.sequences.worker import SequenceWorker
+from harness.sequences.worker import SequenceWorker, recipe_text
+from harness.worker.messages import CaseResult
 
 NEWEST = "vllm==0.33.0"
 OLDER = "vllm==0.27.1"
@@ -78,14 +79,11 @@ def scheduler(newest: str, case_folder: Path) -> Iterator[SequenceWorker]:
 @pytest.fixture(scope="session")
 def stream(scheduler: SequenceWorker) -> list[RunResult]:
     """Results of some sequences with all known issues kept clear of."""
-    scheduler.send_range(STREAM, 0, STREAM_SEQUENCES, Controls(fixes=DEFAULT_FIXES))
+    scheduler.send_range(recipe_text(STREAM, Controls(fixes=DEFAULT_FIXES)), 0, STREAM_SEQUENCES)
     results = []
-    while True:
-        kind, content = scheduler.receive()
-        if kind == "done":
-            return results
-        assert kind == "result", (kind, content)
-        results.append(RESULTS.decode(content[1]))
+    while isinstance(heard := scheduler.receive(), CaseResult):
+        results.append(RESULTS.decode(heard.result))
+    return results
 
 
 @pytest.fixture(scope="session")
