@@ -3,7 +3,7 @@
 Three tiers: without an option what takes seconds; `--long` adds what takes more than five seconds by itself; `--slow`
 adds what takes minutes as well. Tests marked `gpu` are skipped, with the reason, where no GPU can be used. Hypothesis
 profiles: `dev` (few examples, the default), `ci` (more of them, the same ones every time) and `thorough`; chosen with
-`--hypothesis-profile`. """
+`--hypothesis-profile`."""
 
 from __future__ import annotations
 
