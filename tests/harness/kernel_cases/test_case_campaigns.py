@@ -72,6 +72,7 @@ def test_regimes_and_operations_asked_for_must_be_reached(run: Run, broken_targe
     assert summary.exit_status == 3
 
 
+@pytest.mark.long
 def test_minimal_findings_are_those_that_were_drawn(run: Run, tmp_path: Path) -> None:
     """But a race may go by a simpler kind of state in its minimal form."""
     summary = run("builtin+wrong-group", 24, shrink_executions=400)

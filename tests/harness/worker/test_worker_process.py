@@ -119,6 +119,7 @@ def test_standing_in_line_is_counted() -> None:
     assert silence.seconds_run(2**30) == 0
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_stopped_worker_is_no_hang(start: Callable[..., CaseWorker], make_case: Callable[..., Case]) -> None:
     """As long as it is stopped, it cannot answer; what hangs after that is found."""
