@@ -177,7 +177,10 @@ def third_subject(monkeypatch: pytest.MonkeyPatch, broken_targets: Path) -> Iter
         sys.modules.pop(name, None)
 
 
-@pytest.fixture(params=[CaseKit, SequenceKit, NumberKit], ids=lambda kit: kit.name)
+# Each worker of kernel cases imports torch and triton, which takes seconds.
+@pytest.fixture(
+    params=[pytest.param(CaseKit, marks=pytest.mark.long), SequenceKit, NumberKit], ids=lambda kit: kit.name
+)
 def kit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, executor_name: str, tmp_path: Path) -> Kit:
     """Of each subject."""
     for mark in ("BROKEN_TARGETS_MARK", "STAND_IN_MARK"):

@@ -66,6 +66,21 @@ def shrunk(
     return SUBJECT.summary(Tally(SUBJECT.regimes), findings.summary(), ended).findings
 
 
+def test_the_lowest_case_represents_a_finding_whichever_comes_first(tmp_path: Path) -> None:
+    """Several workers judge, and some are faster."""
+    findings = Findings(SUBJECT, Settings(out=tmp_path, cases=30), lambda *_: None)
+    events = []
+    for index in (20, 3, 21):
+        case = case_at(recipe("reachable"), min(index, 20))
+        events.append(findings.record(index, case, failed(SD), Key(str(SD))))
+    assert [event is not None for event in events] == [True, False, False], "it is new once"
+    (drawn,) = (tmp_path / "as-drawn").iterdir()
+    assert read_repro(drawn).origin.index == 3
+    ((_, kept),) = findings.summary()
+    assert (kept.index, kept.count, kept.path) == (3, 3, drawn)
+    assert findings.cases == 3
+
+
 def test_findings_that_shrink_to_one_are_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Drawn in windows and in temporal states; the minimal form of all is in a temporal one."""
     drawn = [(SD, REACHABLE), (DS, REACHABLE), (TEMPORAL, REACHABLE), (DS, REACHABLE)]

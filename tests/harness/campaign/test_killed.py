@@ -91,7 +91,8 @@ class Sequences(Side):
         return [sys.executable, "-P", STAND_IN, *arguments], {"STAND_IN": "hang:30" if held else ""}
 
 
-@pytest.fixture(params=[Kernels, Sequences], ids=lambda side: side.name)
+# Each worker of kernel cases imports torch and triton, which takes seconds.
+@pytest.fixture(params=[pytest.param(Kernels, marks=pytest.mark.long), Sequences], ids=lambda side: side.name)
 def side(request: pytest.FixtureRequest, executor_name: str, broken_targets: Path) -> Side:
     found: Side = request.param(executor_name, broken_targets)
     return found

@@ -106,6 +106,7 @@ def test_the_report_ends_with_all_targets(harness: Command, executor_name: str) 
     assert done.stdout.splitlines()[-1].split() == f"{RIGHT} 4 cases, 4 operations judged, 0 findings".split()
 
 
+@pytest.mark.long
 @pytest.mark.release
 def test_what_an_old_release_lacks_is_told(harness: Command, executor_name: str) -> None:
     """0.22.0 has no precopy: no failure of a run over several releases, unless precopy was asked for by name."""

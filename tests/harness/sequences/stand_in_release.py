@@ -4,9 +4,9 @@ Run as a script it is a `harness` command, whose workers are stand-ins too; run 
 one takes ten seconds to load, and what is done to processes here does not depend on it. HOW is an environment variable
 with words, comma-separated. A word and a number say what sequence NUMBER of SEED does: `hang:3`, `crash:3`, `exit:3`,
 `kill:3` (as Linux does it where memory runs out), `kill-once:3` (the file that MARK names is there from then on),
-`fault:3` (the device is gone), `warn:3`, `skip:3`, `break:3` (a mistake of ours). Others are for all of them: `right`
-(no violations), `slow:N` (each takes N milliseconds), `load:N` (loading does), `refuse:0.31.0` (that release cannot be
-driven), `lacks` (packages are missing).
+`fault:3` (the device is gone), `warn:3`, `skip:3`, `break:3` and `quit:3` (mistakes of ours). Others are for all of
+them: `right` (no violations), `load:N` (loading takes N milliseconds), `refuse:0.31.0` (that release cannot be driven),
+`lacks` (packages are missing).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from harness.worker.process import WorkerProcess
 SEED = 5
 HOW, MARK = "STAND_IN", "STAND_IN_MARK"
 CHILD = "serve"
-DONE_TO_ONE = ("hang", "crash", "exit", "kill", "kill-once", "fault", "warn", "skip", "break")
+DONE_TO_ONE = ("hang", "crash", "exit", "kill", "kill-once", "fault", "warn", "skip", "break", "quit")
 
 
 def main() -> None:
@@ -64,11 +64,9 @@ def main() -> None:
             for kind, _, value in how
             if kind in DONE_TO_ONE
         }
-        pause = next((int(value) / 1000 for kind, _, value in how if kind == "slow"), 0.0)
         right = any(kind == "right" for kind, _, _ in how)
 
         def run(case: SequenceCase, *_: Any) -> RunResult:
-            time.sleep(pause)
             return gives(case, wanted.get(encode_sequence(case), ""), right)
 
         judge.run = run
@@ -113,6 +111,8 @@ def harm(how: str) -> None:
         raise DeviceFault("the device is gone")
     if how == "warn":
         warnings.warn("something\nto know", stacklevel=1)
+    if how == "quit":
+        sys.exit(0)
     if how == "break":
         raise IndexError("a mistake of ours")
 

@@ -86,6 +86,7 @@ def test_an_interrupt_while_the_release_loads_is_one_line(start: Start) -> None:
     wait_for(lambda: not any(map(is_running, workers)))
 
 
+@pytest.mark.long
 def test_a_killed_campaign_with_the_newest_release(
     start: Start, newest: str, harness_command: Callable[..., list[str]], tmp_path: Path
 ) -> None:

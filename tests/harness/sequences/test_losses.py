@@ -81,6 +81,7 @@ def test_what_is_skipped_did_not_come_through(tmp_path: Path) -> None:
     assert found["ended_early"] is not None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("how", "kind"), [("hang", "process-hang"), ("crash", "process-crash-SIGABRT")])
 def test_a_sequence_that_takes_its_worker_down_is_a_finding(tmp_path: Path, how: str, kind: str) -> None:
     """It stays as drawn, and nothing else is lost: its steps alone, which the worker did not come to tell of."""

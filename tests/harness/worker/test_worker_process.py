@@ -55,7 +55,7 @@ def start(broken_targets: object, executor_name: str) -> Iterator[Callable[..., 
 @pytest.fixture
 def sequences(monkeypatch: pytest.MonkeyPatch) -> Iterator[SequenceWorker]:
     """A worker of another subject, on a stand-in for a release: the first sequence takes it down."""
-    monkeypatch.setenv("STAND_IN", "crash:0")
+    monkeypatch.setenv("STAND_IN", "crash:0,quit:2,break:3")
     monkeypatch.setattr(SequenceWorker, "SERVES", (str(STAND_IN), "serve"))
     with SequenceWorker("vllm==0.33.0") as worker:
         worker.wait_ready()
@@ -119,6 +119,7 @@ def test_standing_in_line_is_counted() -> None:
     assert silence.seconds_run(2**30) == 0
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_stopped_worker_is_no_hang(start: Callable[..., CaseWorker], make_case: Callable[..., Case]) -> None:
     """As long as it is stopped, it cannot answer; what hangs after that is found."""
@@ -399,3 +400,12 @@ def test_what_a_judge_is_not_made_to_answer_is_a_failure(sequences: SequenceWork
     with pytest.raises(WorkerError, match="no judge answers 'the weather'"):
         sequences.ask("the weather")
     assert sequences.without_effect(("a", "b")) == ["a"]
+
+
+@pytest.mark.parametrize(("index", "said"), [(2, "SystemExit: 0"), (3, "IndexError: a mistake of ours")])
+def test_a_mistake_of_ours_is_no_result(sequences: SequenceWorker, index: int, said: str) -> None:
+    """Nor a lost worker, even if it is an exit."""
+    with pytest.raises(WorkerError) as failed:
+        sequences.check(sequence_at(SequenceRecipe(SEED), index), Controls())
+    assert str(failed.value).splitlines()[-1] == said
+    assert sequences.alive

@@ -1,0 +1,84 @@
+"""What campaigns of kernel cases have beside those of other subjects: regimes, operations, and races that go by the
+simplest kind of state. What holds for all subjects is in tests/harness/campaign."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from harness.campaign.campaign import Campaign
+from harness.campaign.events import CampaignFinished
+from harness.campaign.settings import Settings
+from harness.case import Precopy
+from harness.engines.random import Recipe, case_at
+from harness.kernel_cases.plan import is_simpler
+from harness.kernel_cases.subject import KernelCases
+from harness.kernel_cases.summary import CaseSummary
+from harness.regimes.registry import regimes_of
+from harness.repro import read_repro
+
+BOTH = ("postprocess", "precopy")
+RECIPE = Recipe(seed=0, domains=("reachable",), operations=BOTH, scale="small")
+
+Run = Callable[..., CaseSummary]
+
+
+@pytest.fixture
+def run(executor_name: str, tmp_path: Path) -> Run:
+    """The summary of so many cases of RECIPE on a target; findings go to the test's folder."""
+
+    def run(target: str, cases: int, require: Sequence[str] = (), shrink_executions: int = 0) -> CaseSummary:
+        subject = KernelCases(target=target, executor=executor_name, limit=60.0, recipe=RECIPE, require=tuple(require))
+        shrink = shrink_executions > 0
+        settings = Settings(out=tmp_path, cases=cases, shrink=shrink, shrink_executions=shrink_executions)
+        *_, last = Campaign(subject, settings).run()
+        assert isinstance(last, CampaignFinished)
+        assert isinstance(last.summary, CaseSummary)
+        return last.summary
+
+    return run
+
+
+def test_what_is_judged_and_reached_is_counted(run: Run) -> None:
+    summary = run("builtin", 32, ["same-block-shift-ds"])
+    cases = [case_at(RECIPE, index) for index in range(32)]
+    assert summary.judged == {
+        name: sum(type(operation).__name__.lower() == name for case in cases for operation in case.program)
+        for name in BOTH
+    }
+    assert summary.launches >= sum(summary.judged.values()) // 2
+    reached = sum("same-block-shift-ds" in regimes_of(case) for case in cases)
+    assert summary.regimes["same-block-shift-ds"] == reached > 0
+    assert (summary.findings, summary.skipped) == ([], {})
+    assert (summary.missing, summary.exit_status) == ([], 0)
+
+
+def test_regimes_and_operations_asked_for_must_be_reached(run: Run, broken_targets: Path) -> None:
+    """The target lacks precopy: asked for and never judged is no success, and neither is a regime without a case."""
+    summary = run("broken:lack", 16, ["several-groups", "misaligned-base-8"])
+    programs = [case_at(RECIPE, index).program for index in range(16)]
+    # A case ends with the first operation that is skipped.
+    first = [next((i for i, one in enumerate(each) if isinstance(one, Precopy)), len(each)) for each in programs]
+    assert summary.findings == []
+    assert summary.judged == {"postprocess": sum(first), "precopy": 0}
+    assert summary.judged["postprocess"] > 0
+    assert summary.skipped == {"lacks-operation": sum(i < len(each) for i, each in zip(first, programs, strict=True))}
+    assert "operation precopy" in summary.missing
+    assert "regime misaligned-base-8" in summary.missing, "no reachable case has it"
+    reached = any("several-groups" in regimes_of(case_at(RECIPE, index)) for index in range(16))
+    assert ("regime several-groups" in summary.missing) is not reached
+    assert summary.exit_status == 3
+
+
+@pytest.mark.long
+def test_minimal_findings_are_those_that_were_drawn(run: Run, tmp_path: Path) -> None:
+    """But a race may go by a simpler kind of state in its minimal form."""
+    summary = run("builtin+wrong-group", 24, shrink_executions=400)
+    drawn = {read_repro(path).signature for path in (tmp_path / "as-drawn").iterdir()}
+    minimal = {read_repro(path).signature for path in tmp_path.glob("*.json")}
+    assert drawn
+    assert all(any(found == one or is_simpler(found, one) for one in drawn) for found in minimal)
+    assert all(any(found == one or is_simpler(found, one) for found in minimal) for one in drawn)
+    assert {finding.signature for finding in summary.findings if finding.cases} == {str(found) for found in minimal}
