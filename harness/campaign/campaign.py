@@ -39,7 +39,8 @@ class Campaign:
     def __init__(self, subject: Subject[Any, Any], settings: Settings) -> None:
         self._subject, self._settings = subject, settings
         self._journal = Journal(settings.out / subject.journal, subject.identity(), subject.noun)
-        self._earlier = self._journal.read() if settings.resume else []
+        earlier = self._journal.read() if settings.resume else []
+        self._earlier = [entry for entry in earlier if entry.fits(subject.regimes)]
         self._done = {entry.index for entry in self._earlier}
         """Cases of an earlier part, which are not run again."""
         self._notices: list[str] = []
@@ -158,7 +159,7 @@ class Campaign:
         result = subject.lost_before(before)
         if result is None:
             try:
-                result = self._result_at(worker, index)
+                result = self._result_at(worker, index, again=True)
             except WorkerError as error:
                 self._notices.append(self._keep_failure(index, error))
                 worker.restart()
@@ -174,14 +175,22 @@ class Campaign:
                 yield event
         return key
 
-    def _result_at(self, worker: WorkerProcess, index: int) -> Any:
-        """What a case gives as part of a campaign, such as with every so many of them judged more closely."""
+    def _result_at(self, worker: WorkerProcess, index: int, *, again: bool) -> Any:
+        """What a case gives as part of a campaign, such as with every so many of them judged more closely.
+
+        With `again`, a worker that was ended from outside is asked once more. Raises WorkerError.
+        """
         result = None
         try:
             worker.send_range(self._subject.recipe_text(), index, index + 1)
             while isinstance(heard := worker.receive(), CaseResult):
                 result = self._subject.read(heard.result)
         except WorkerLost as lost:
+            if result is None and lost.from_outside and again:
+                self._notices.append(lost.notice)
+                return self._result_at(worker, index, again=False)
+            if result is None and lost.outside_any_case and not lost.from_outside:
+                raise WorkerError(f"a worker was lost outside any case ({lost.violation}): {lost.detail}") from lost
             if result is None:
                 return self._subject.lost(lost)
         assert result is not None, "a range of one case gives one result"
@@ -275,7 +284,11 @@ class Campaign:
         case = self._drawn(worker, index)
         result = subject.lost(lost)
         if lost.from_outside:
-            result = self._result_at(worker, index) if subject.resumable else subject.judge(worker, case, index=index)
+            result = (
+                self._result_at(worker, index, again=False)
+                if subject.resumable
+                else subject.judge(worker, case, index=index)
+            )
         yield from self._record(index, case, result, counted_before=lost.answered)
 
     def _drawn(self, worker: WorkerProcess, index: int) -> Any:

@@ -56,10 +56,12 @@ class Journal:
         """What another campaign's journal says of itself that this one would not."""
         try:
             there = _flat(msgspec.json.decode(head, type=dict[str, object]))
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return "its first line does not say which"
         here = _flat(msgspec.json.decode(self._head, type=dict[str, object]))
         different = [name for name in {**here, **there} if here.get(name) != there.get(name)]
+        if not different:
+            return "its first line has another form"
         return "; ".join(f"{name} {_in_words(there.get(name))}, not {_in_words(here.get(name))}" for name in different)
 
     def open(self, *, resume: bool, patterns: Sequence[str] = ()) -> Path | None:

@@ -16,14 +16,18 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     hexadecimal number by their place in the subject's list. `steps` and `seconds` (of processor time) are those of
     subjects that count them. `signature` and `issue` are the key of what was found."""
 
-    index: Annotated[int, Meta(ge=0)]
+    index: Annotated[int, Meta(ge=0, le=2**62)]
     steps: Annotated[int, Meta(ge=0)] = 0
     seconds: float = 0.0
     counters: dict[str, int] = {}
     skipped: str | None = None
     signature: str | None = None
     issue: str | None = None
-    reached: str = ""
+    reached: Annotated[str, Meta(pattern="^[0-9a-f]{0,256}$")] = ""
+
+    def fits(self, regimes: Sequence[str]) -> bool:
+        """Whether it speaks of these regimes alone."""
+        return int(self.reached or "0", 16) >> len(regimes) == 0
 
 
 def bits_of(reached: Iterable[str], names: tuple[str, ...]) -> str:

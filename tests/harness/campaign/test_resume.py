@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import resource
 import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +20,7 @@ from harness.campaign.events import CampaignStarted, CaseJudged, Event
 from harness.campaign.journal import CannotResume, Journal
 from harness.campaign.settings import Settings
 from harness.subject.entry import Entry
+from harness.worker.process import WorkerProcess
 
 if TYPE_CHECKING:
     from tests.harness.campaign.conftest import Kit, Ran
@@ -55,9 +58,9 @@ def test_a_campaign_is_resumed_where_its_journal_has_holes_and_a_torn_end(
     again: list[int] = []
     result_at = Campaign._result_at
 
-    def asked(campaign: Campaign, worker: Any, index: int) -> Any:
+    def asked(campaign: Campaign, worker: Any, index: int, **named: Any) -> Any:
         again.append(index)
-        return result_at(campaign, worker, index)
+        return result_at(campaign, worker, index, **named)
 
     monkeypatch.setattr(Campaign, "_result_at", asked)
     resumed = run(subject, given)
@@ -69,6 +72,56 @@ def test_a_campaign_is_resumed_where_its_journal_has_holes_and_a_torn_end(
     assert f"resuming after {subject.noun} {max(known)}: {len(known)} were run before" in resumed.notices
     assert sorted(entry.index for entry in entries(journal)) == list(range(COUNT))
     assert files(given.out).keys() == files(whole.out).keys()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"index":3,"reached":"no hex"}',
+        b'{"index":3,"reached":"' + b"f" * 200 + b'"}',
+        b'{"index":3,"reached":"-5"}',
+        b'{"index":-1}',
+        b'{"index":1' + b"0" * 40 + b"}",
+        b"[" * 100_000,
+        b"\xff\x00",
+    ],
+    ids=["no hex", "unknown regimes", "negative", "negative index", "huge index", "nested", "bytes"],
+)
+def test_a_damaged_line_of_a_journal_counts_for_nothing(
+    kit: Kit, run: Run, settings: Make, whole: Ran, line: bytes
+) -> None:
+    subject, given = kit.wrong(), settings(resume=True)
+    shutil.copytree(whole.out, given.out)
+    journal = given.out / subject.journal
+    lines = journal.read_bytes().splitlines(keepends=True)
+    kept = [one for one in lines if re.match(rb'{"index":3\b', one) is None]
+    assert len(kept) == len(lines) - 1
+    journal.write_bytes(b"".join([*kept, line, b"\n"]))
+    resumed = run(subject, given)
+    assert (resumed.judged, resumed.found) == ([3], whole.found)
+
+
+def test_a_worker_ended_from_outside_while_a_finding_is_judged_again_is_asked_once_more(
+    kit: Kit, run: Run, settings: Make, whole: Ran, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would be a finding of its own, and the one of before would be gone."""
+    subject, given = kit.wrong(), settings(resume=True)
+    shutil.copytree(whole.out, given.out)
+    send_range, kills = WorkerProcess.send_range, [True]
+
+    def killed_once(worker: WorkerProcess, *arguments: Any, **named: Any) -> None:
+        number = worker._process.pid
+        if kills:
+            os.kill(number, signal.SIGSTOP)  # so that it cannot answer first
+        send_range(worker, *arguments, **named)
+        if kills:
+            os.kill(number, signal.SIGKILL)
+            kills.pop()
+
+    monkeypatch.setattr(WorkerProcess, "send_range", killed_once)
+    resumed = run(subject, given)
+    assert (resumed.judged, resumed.found) == ([], whole.found)
+    assert any("ended from outside (SIGKILL" in text for text in resumed.notices)
 
 
 def test_a_campaign_that_had_ended_ends_the_same_again(kit: Kit, run: Run, settings: Make, whole: Ran) -> None:
