@@ -12,6 +12,8 @@ from collections.abc import Callable, Generator, Iterator
 from multiprocessing.connection import wait
 from typing import Any
 
+import msgspec
+
 from harness.campaign.events import CampaignFinished, CampaignStarted, CaseJudged, Event, Notice
 from harness.campaign.findings import AS_DRAWN, MET, Findings
 from harness.campaign.harness_failures import HarnessFailures
@@ -39,7 +41,9 @@ class Campaign:
     def __init__(self, subject: Subject[Any, Any], settings: Settings) -> None:
         self._subject, self._settings = subject, settings
         self._journal = Journal(settings.out / subject.journal, subject.identity(), subject.noun)
-        earlier = self._journal.read() if settings.resume else []
+        resumes = settings.resume and not (settings.or_start and not self._journal.is_there)
+        settings = self._settings = msgspec.structs.replace(settings, resume=resumes)
+        earlier = self._journal.read() if resumes else []
         self._earlier = [entry for entry in earlier if entry.fits(subject.regimes)]
         self._done = {entry.index for entry in self._earlier}
         """Cases of an earlier part, which are not run again."""
@@ -78,7 +82,8 @@ class Campaign:
                 yield from self._take_over(workers[0])
                 yield from self._judge_all(workers)
                 seconds = time.monotonic() - self._start
-                subject.finish(workers, self._notices.append)
+                partial = self._losses > 0 or self._judged < self._tally.cases
+                subject.finish(workers, self._notices.append, partial=partial)
                 yield from self._pass_on_notices()
                 yield from self._findings.finish(workers[0])
             except NotSaved as not_saved:

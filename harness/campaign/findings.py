@@ -34,6 +34,8 @@ Fail = Callable[[int, WorkerError, Any, bool], str | None]
 """Keeps a case that the harness itself failed in, given its index and whether it is a smaller variant: a line that
 reports it, None if there were too many already."""
 
+TOO_MANY = "the harness failed too often to keep the case"
+
 
 class Findings:
     """Those of one campaign."""
@@ -65,13 +67,15 @@ class Findings:
         repro = subject.repro(case, result, index, None, None)
         path = self._settings.out / AS_DRAWN / repro.file_name
         if known is None:
-            known = self._found[key] = Kept(index, case, result, 0, None, repro)  # in the summary even if not saved
+            found = self._found[key] = Kept(index, case, result, 1, None, repro)  # in the summary even if not saved
+            save(path, repro)
+            found.path = path
+            return FindingFound(subject.noun, key, repro, path, index)
         save(path, repro)
-        event = FindingFound(subject.noun, key, repro, path, index) if known.path is None else None
         if known.path not in (None, path):
             known.path.unlink(missing_ok=True)
         self._found[key] = Kept(index, case, result, known.count + 1, path, repro)
-        return event
+        return None
 
     def count(self, key: Key, more: int) -> None:
         """So many more cases, none of a lower rank, have a key that is there."""
@@ -123,7 +127,7 @@ class Findings:
                 if not self._subject.is_loss(one.result):
                     issue = self._subject.classify(worker, one.case, signature)
             except WorkerError as error:
-                said = self._fail(one.index, error, one.case, False)
+                said = self._fail(one.index, error, one.case, False) or TOO_MANY
                 yield Notice(f"{signature} stays unclassified, and as drawn: {said}")
                 worker.restart()
                 one.classified = False
@@ -152,7 +156,8 @@ class Findings:
             try:
                 concluded = subject.conclude(worker, key, shrunk)
             except WorkerError as error:
-                yield Notice(f"{key.signature} stays as drawn: {self._fail(found.index, error, shrunk.case, True)}")
+                said = self._fail(found.index, error, shrunk.case, True) or TOO_MANY
+                yield Notice(f"{key.signature} stays as drawn: {said}")
                 worker.restart()
             else:
                 if concluded is None:

@@ -33,10 +33,15 @@ class Journal:
         self._path, self._head, self._noun = path, msgspec.json.encode(identity), noun
         self._stream: BinaryIO | None = None
 
+    @property
+    def is_there(self) -> bool:
+        """Whether there is a journal, of whatever campaign."""
+        return self._path.is_file()
+
     def read(self) -> list[Entry]:
         """Entries of an earlier part of the same campaign. Raises CannotResume if there is none, or it was another
         campaign's."""
-        if not self._path.is_file():
+        if not self.is_there:
             raise CannotResume(f"there is no {self._path} to resume from")
         lines = self._path.read_bytes().split(b"\n")
         if lines[0] != self._head:

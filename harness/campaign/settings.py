@@ -22,6 +22,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     shrink_executions: int | None = None
     """At most so many for each finding; None: as many as is usual for the subject."""
     resume: bool = False
+    or_start: bool = False
+    """Start a campaign that is to be resumed if there is no journal of it: one of several that an interrupt cut off."""
 
     def limit(self, noun: str) -> str:
         """What ends the campaign, in words."""

@@ -46,12 +46,14 @@ def run_several(
 
     Raises what Campaign and its `run` raise, for the first target that cannot be had.
     """
+    outs = [settings.out / folder_name(target) for target in targets]
+    started = any(any(out.glob("*.journal")) for out in outs)
     summaries: list[Summary] = []
     cases, seconds = settings.cases, settings.seconds
     if seconds is not None:
         seconds /= len(targets)
-    for target in targets:
-        own = msgspec.structs.replace(settings, out=settings.out / folder_name(target), cases=cases, seconds=seconds)
+    for target, out in zip(targets, outs, strict=True):
+        own = msgspec.structs.replace(settings, out=out, cases=cases, seconds=seconds, or_start=started)
         summary = _run(subject_of(target), own, handle)
         summaries.append(summary)
         cases, seconds = summary.count if cases is None else cases, None

@@ -34,8 +34,8 @@ def parse_seconds(text: str) -> float:
 
 
 def split(text: str) -> list[str]:
-    """The names of a comma-separated list."""
-    return [name.strip() for name in text.split(",") if name.strip()]
+    """The names of a comma-separated list, each once."""
+    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
 
 
 def require_alone(names: Sequence[str], *words: str) -> None:

@@ -35,11 +35,12 @@ def run(context: typer.Context, common: RunOptions, groups: tuple[SubjectOptions
     from harness.files import require_writable
 
     require_writable(common.out)
-    sys.exit(worst([_run(common, group) for group in wanted]))
+    started = len(wanted) > 1 and any(common.out.glob("*.journal"))
+    sys.exit(worst([_run(common, group, started) for group in wanted]))
 
 
-def _run(common: RunOptions, group: SubjectOptions) -> int:
-    """Run a campaign of one subject; the exit status."""
+def _run(common: RunOptions, group: SubjectOptions, or_start: bool) -> int:
+    """Run a campaign of one subject; the exit status. `or_start`: see harness.campaign.settings.Settings."""
     from harness.campaign.settings import Settings
     from harness.kernels.targets.selection import select
 
@@ -53,6 +54,7 @@ def _run(common: RunOptions, group: SubjectOptions) -> int:
         fail_fast=common.fail_fast,
         shrink=not common.no_shrink,
         resume=common.resume,
+        or_start=or_start,
     )
     report = "json" if common.json else "verbose" if common.verbose else "terminal"
     if targets is not None:

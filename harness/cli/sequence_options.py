@@ -116,6 +116,8 @@ class SequenceOptions:
         from harness.files import require_writable
 
         if self.cases_out is not None:
+            if targets is not None:
+                raise typer.BadParameter("--cases-out takes one --target: several would write the same files")
             require_writable(self.cases_out)
             self.cases_out.mkdir(parents=True, exist_ok=True)
         names = [run.target or ""] if targets is None else list(targets)

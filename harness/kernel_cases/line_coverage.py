@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness.kernel_cases.summary import LineCoverage
 from harness.kernel_cases.worker import KernelLine, kernel_lines
-from harness.worker.losses import WorkerLost
+from harness.worker.losses import WorkerError, WorkerLost
 from harness.worker.process import WorkerProcess
 
 
@@ -31,7 +31,7 @@ class KernelLines:
                 continue
             try:
                 executed, known = kernel_lines(worker)
-            except WorkerLost:
+            except (WorkerLost, WorkerError):
                 silent += 1
                 continue
             self._executed.update(executed)

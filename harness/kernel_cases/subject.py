@@ -104,9 +104,9 @@ class KernelCases(Subject[Case, JudgedCase]):
     def new_worker(self, on_notice: Callable[[str], None] = lambda text: None) -> CaseWorker:
         return CaseWorker(self.target, self.executor, limit=self.limit, on_notice=on_notice)
 
-    def finish(self, workers: Sequence[WorkerProcess], notice: Callable[[str], None]) -> None:
-        if self._lines.collect(workers):
-            notice("line coverage leaves out what workers ran that were lost")
+    def finish(self, workers: Sequence[WorkerProcess], notice: Callable[[str], None], *, partial: bool) -> None:
+        if self._lines.collect(workers) or partial:
+            notice("line coverage leaves out what workers ran that were lost, or an earlier part of the campaign")
 
     def replay_options(self) -> Sequence[str]:
         return ("-t", self.target, "-e", self.executor)

@@ -100,7 +100,8 @@ class CaseSummary(msgspec.Struct, frozen=True):
         for finding in self.findings:
             # Never seen as a drawn case, if only a smaller variant of another finding showed it.
             seen = counted(finding.cases, "case") if finding.cases else "met while shrinking another"
-            yield Line("finding", f"{finding.signature} ({finding.domain} domain, {seen}): {finding.repro}", "bad")
+            file = finding.repro or "not saved"
+            yield Line("finding", f"{finding.signature} ({finding.domain} domain, {seen}): {file}", "bad")
         for name, words in self.lacking.items():
             yield Line("skipped", f"{name} altogether: {words}", "warning")
         for name in self.missing:
@@ -129,7 +130,7 @@ class CaseSummary(msgspec.Struct, frozen=True):
             yield Line("", f"  kernel {covered.function} ({covered.file}): {ran_here}{rest}", "dim")
 
     def answer(self) -> Line | None:
-        """A finding that could not be saved is not among the findings, yet no reason to say nothing."""
+        """None for a campaign that found nothing before something could not be written or run."""
         if self.findings:
             by_operation = Counter(finding.signature.partition("/")[0] for finding in self.findings)
             named = ", ".join(f"{count} of {name}" for name, count in by_operation.items())

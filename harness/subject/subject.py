@@ -164,8 +164,8 @@ class Subject(abc.ABC, Generic[Case, Result]):
     def prepare(self, worker: WorkerProcess, notice: Callable[[str], None]) -> None:
         """What to ask of the first worker before the campaign starts."""
 
-    def finish(self, workers: Sequence[WorkerProcess], notice: Callable[[str], None]) -> None:
-        """What to ask of the workers when all cases are judged."""
+    def finish(self, workers: Sequence[WorkerProcess], notice: Callable[[str], None], *, partial: bool) -> None:
+        """What to ask of the workers when all cases are judged. `partial`: others that are gone have judged some."""
 
     def replay_options(self) -> Sequence[str]:
         """Options with which `harness replay` judges one of its cases as this campaign does, if it can."""
