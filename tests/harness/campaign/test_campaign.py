@@ -252,7 +252,7 @@ def test_a_harness_that_fails_again_and_again_ends_the_campaign(
 def test_a_harness_that_fails_when_a_lost_case_is_asked_again_goes_on_after_it(
     kit: Kit, run: Run, settings: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def broken(campaign: Campaign, worker: WorkerProcess, index: int) -> Any:
+    def broken(campaign: Campaign, worker: WorkerProcess, index: int, **_: Any) -> Any:
         raise WorkerError("Traceback\nbroken", index)
 
     monkeypatch.setattr(Campaign, "_result_at", broken)
