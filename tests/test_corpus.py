@@ -60,6 +60,7 @@ def test_files_are_minimal_forms_of_what_releases_do(file: Path) -> None:
     assert f"| {repro.case.domain} |" in next(line for line in PAGE.splitlines() if f"`corpus/{file.name}`" in line)
 
 
+@pytest.mark.long
 @pytest.mark.release
 def test_the_table_is_what_a_sweep_gives(harness: Command, executor_name: str) -> None:
     targets = ",".join(f"vllm=={release}" for release in SPOT_CHECKED)

@@ -142,6 +142,7 @@ def package(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_the_example_of_a_mutation_is_found(harness: Command, package: Path, executor_name: str) -> None:
     path = os.pathsep.join([str(ROOT), str(package)])
     arguments = ["--ops", "postprocess", "--cases", 200, "--scale", "small", "--relations", "none", "--no-shrink"]
@@ -152,6 +153,7 @@ def test_the_example_of_a_mutation_is_found(harness: Command, package: Path, exe
     assert {finding["signature"].split("/")[0] for finding in json.loads(ran.stdout)["findings"]} == {"postprocess"}
 
 
+@pytest.mark.long
 def test_the_example_of_a_relation_is_judged(harness: Command, package: Path, executor_name: str) -> None:
     path = os.pathsep.join([str(ROOT), str(package)])
     arguments = ["--relations", "other-payload", "--cases", 16, "--scale", "small"]

@@ -42,6 +42,7 @@ def drawn(domain, operations, cases: int) -> Iterator[str]:
         yield from regimes_of(draw_case(RandomDraw(f"5/case/{index}"), plan, domain, operations, "full"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(REGIMES))
 def test_every_regime_is_reached(name: str, counts: dict[str, Counter]) -> None:
     assert counts["total"][name] + counts["reachable"][name] >= 4
@@ -125,6 +126,7 @@ def test_planted_mapping() -> None:
     assert not {"everything-moves", "precopy-v1", "same-block-shift-sd", "bias-at-least-window"} & regimes
 
 
+@pytest.mark.long
 def test_holds_agrees_with_regimes_of() -> None:
     row = PostprocessRow(slot=0, scheduled=1, computed=1, draft=0, accepted=0, state_column=0)
     case = small_case(Postprocess(runner="V1", rows=(row,)))

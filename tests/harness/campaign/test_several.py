@@ -26,6 +26,7 @@ STAND_IN = ROOT / "tests" / "harness" / "sequences" / "stand_in_release.py"
 RIGHT, WRONG = "builtin", "builtin+lost-reset"
 
 
+@pytest.mark.long
 def test_targets_judge_the_same_cases(harness: Command, executor_name: str, tmp_path: Path) -> None:
     done = harness(
         *("run", "--targets", f"{RIGHT},{WRONG}", "--cases", 48, "--scale", "small", "--ops", "postprocess"),
@@ -46,6 +47,7 @@ def test_targets_judge_the_same_cases(harness: Command, executor_name: str, tmp_
         assert (tmp_path / finding["repros"][WRONG]).is_file()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("judged", [0, 3])
 def test_of_a_time_the_first_target_decides_how_many_cases_there_are(
     kit: Kit, settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch, judged: int
@@ -96,6 +98,7 @@ def test_releases_run_the_same_sequences(tmp_path: Path) -> None:
         assert (tmp_path / folder / "sequences.journal").is_file()
 
 
+@pytest.mark.long
 def test_the_report_ends_with_all_targets(harness: Command, executor_name: str) -> None:
     done = harness(
         *("run", "--targets", RIGHT, "--cases", 4, "--scale", "small", "--ops", "postprocess"),
@@ -124,6 +127,7 @@ def test_what_an_old_release_lacks_is_told(harness: Command, executor_name: str)
     assert (old["missing"], new["missing"]) == (["operation precopy"], [])
 
 
+@pytest.mark.long
 @pytest.mark.release
 def test_a_target_that_lacks_everything_judged_nothing(harness: Command, executor_name: str) -> None:
     done = harness("run", "--target", "vllm==0.22.0", "--ops", "precopy", "-e", executor_name, "--cases", 16, "--json")

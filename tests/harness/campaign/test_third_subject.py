@@ -75,6 +75,7 @@ def test_its_files_are_swept(out: Path, command: Command) -> None:
     assert {row["affected"] for row in told} == {affected}
 
 
+@pytest.mark.long
 def test_a_hang_of_its_ends_shrinking_in_time(out: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each candidate would take the whole time limit."""
     file = next(out.glob("*.json"))

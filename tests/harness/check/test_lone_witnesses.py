@@ -130,6 +130,7 @@ def test_the_exception_alone_tells_a_target_that_fails_after_its_work(
     assert [verdict.status for verdict in shop.check(case, fail).verdicts] == ["pass"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("how", "violation"), [("segfault", "crash-SIGSEGV"), ("exit", "exit-3"), ("hang", "hang")])
 def test_isolation_alone_tells_a_target_that_takes_its_process_down(
     how: str, violation: str, make_case: Callable[..., Case], broken_targets: Path, executor_name: str

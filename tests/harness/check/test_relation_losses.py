@@ -12,6 +12,7 @@ import pytest
 SIGNATURE = "precopy/relation:single-requests/crash-SIGSEGV/process/-"
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("broken_targets")
 def test_a_crash_in_a_variant_is_the_relations_and_replays(harness: Callable[..., Any], tmp_path: Path) -> None:
     """The target breaks at V2 batches of one request, which the relation makes of larger ones."""

@@ -37,6 +37,7 @@ def settings(tmp_path: Path) -> dict[str, str]:
     }
 
 
+@pytest.mark.long
 def test_fetch_list_clean(harness: Command, settings: dict[str, str], tmp_path: Path) -> None:
     done = harness("--offline", "cache", "fetch", "0.50.0", **settings)
     assert (done.returncode, done.stdout) == (2, "")
@@ -65,6 +66,7 @@ def test_fetch_list_clean(harness: Command, settings: dict[str, str], tmp_path: 
     assert json.loads(harness("cache", "list", "--json", **settings).stdout)["releases"] == []
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("target", "message"),
     [

@@ -252,6 +252,7 @@ def test_what_is_outside_the_preconditions_is_refused_as_a_whole(
     assert err.startswith(f"harness: {tmp_path / 'bug.json'}: ")
 
 
+@pytest.mark.long
 def test_a_run_for_machines(harness: Run, executor_name: str, tmp_path: Path) -> None:
     result = harness(
         "run", "-t", "builtin+wrong-group", "-e", executor_name, "--cases", 32, "--scale", "small", "--json"
@@ -279,6 +280,7 @@ def test_a_run_for_machines(harness: Run, executor_name: str, tmp_path: Path) ->
     assert any(finding["shrink"] is not None for finding in summary["findings"])
 
 
+@pytest.mark.long
 def test_piped_output_is_plain(harness: Run, executor_name: str, tmp_path: Path) -> None:
     result = harness("run", "-t", "builtin+wrong-group", "-e", executor_name, "--cases", 16, "--scale", "small")
     assert result.returncode == 1
@@ -290,6 +292,7 @@ def test_piped_output_is_plain(harness: Run, executor_name: str, tmp_path: Path)
     assert any(line.startswith("16 cases in ") for line in lines)
 
 
+@pytest.mark.long
 def test_shrinking_what_was_drawn(harness: Run, executor_name: str, frozen: Path, tmp_path: Path) -> None:
     drawn = frozen / "wrong-group-as-drawn.json"
     text = drawn.read_bytes()
@@ -313,6 +316,7 @@ def test_shrinking_what_was_drawn(harness: Run, executor_name: str, frozen: Path
     assert [path.name for path in tmp_path.iterdir()] == ["small.json"], "it was minimal already"
 
 
+@pytest.mark.long
 def test_shrinking_what_is_fixed_writes_nothing(harness: Run, executor_name: str, frozen: Path, tmp_path: Path) -> None:
     result = harness(
         "shrink", frozen / "wrong-group-minimal.json", "-t", "builtin", "-e", executor_name, "--out", "small.json"
@@ -407,6 +411,7 @@ def test_targets(command: Command) -> None:
     assert "temporal-size" in listed["mutations"]
 
 
+@pytest.mark.long
 def test_doctor(harness: Run, executor_name: str) -> None:
     result = harness("doctor")
     assert (result.returncode, result.stderr) == (0, "")

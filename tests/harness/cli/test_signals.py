@@ -101,6 +101,7 @@ def check_ended(workers: list[int], folder: Path) -> None:
             read_repro(path)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("whole_group", [True, False], ids=["ctrl-c", "parent-only"])
 def test_an_interrupt_ends_everything(
     start: Callable[..., subprocess.Popen[str]], tmp_path: Path, executor_name: str, whole_group: bool
@@ -126,6 +127,7 @@ def test_an_interrupt_ends_everything(
     check_ended(workers, tmp_path / "findings")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("pause", [0.0, 0.1, 0.25])
 def test_an_impatient_interrupt_changes_nothing(
     start: Callable[..., subprocess.Popen[str]], executor_name: str, pause: float
@@ -144,6 +146,7 @@ def test_an_impatient_interrupt_changes_nothing(
     assert wait_for(lambda: not any(map(is_running, workers)))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("module", ["typer", "harness.reports.terminal"])
 def test_an_interrupt_while_the_command_loads(
     start: Callable[..., subprocess.Popen[str]], tmp_path: Path, module: str
@@ -166,6 +169,7 @@ sys.meta_path.insert(0, Interrupting())
     assert (process.returncode, out, err) == (130, "", "harness: interrupted\n")
 
 
+@pytest.mark.long
 def test_killing_the_parent_ends_a_worker_that_hangs(
     start: Callable[..., subprocess.Popen[str]], tmp_path: Path, executor_name: str
 ) -> None:

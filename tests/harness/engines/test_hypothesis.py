@@ -155,6 +155,7 @@ def mutated(executor_name: str) -> Session:
     return Session(load_target("builtin+lost-reset", executor), executor)
 
 
+@pytest.mark.long
 def test_a_property_finds_a_planted_fault_and_hypothesis_shrinks_it(mutated: Session) -> None:
     """As a test with `@given` would: what Hypothesis ends with is small in its own order."""
     found = find(
@@ -171,6 +172,7 @@ def test_a_property_finds_a_planted_fault_and_hypothesis_shrinks_it(mutated: Ses
 Command = Callable[..., Any]
 
 
+@pytest.mark.long
 def test_a_campaign_finds_shrinks_and_replays(harness: Command, tmp_path: Path) -> None:
     done = harness(
         *("run", "--engine", "hypothesis", "--target", "builtin+lost-reset", "--ops", "postprocess"),
@@ -188,6 +190,7 @@ def test_a_campaign_finds_shrinks_and_replays(harness: Command, tmp_path: Path) 
     assert [entry.name for entry in tmp_path.iterdir()] == ["findings"]  # Hypothesis leaves nothing behind here
 
 
+@pytest.mark.long
 def test_fail_fast_ends_a_search(harness: Command) -> None:
     done = harness(
         *("run", "--engine", "hypothesis", "--target", "builtin+wrong-destination", "--ops", "precopy"),

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("broken_targets")
 def test_a_crash_names_its_case_and_the_search_goes_on(harness: Callable[..., Any], tmp_path: Path) -> None:
     done = harness(
@@ -26,6 +27,7 @@ def test_a_crash_names_its_case_and_the_search_goes_on(harness: Callable[..., An
     assert len(operation["rows"]) == 1
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("broken_targets")
 def test_a_kill_from_outside_costs_a_search_nothing(harness: Callable[..., Any], tmp_path: Path) -> None:
     done = harness(

@@ -46,6 +46,7 @@ def test_every_frozen_file_is_fixed_without_the_fault(frozen: Path, executor_nam
             assert [verdict.status for verdict in outcome.verdicts] == ["pass"], name
 
 
+@pytest.mark.long
 def test_the_command_says_failed(
     frozen: Path, executor_name: str, harness: Callable[..., CompletedProcess[str]]
 ) -> None:
@@ -57,6 +58,7 @@ def test_the_command_says_failed(
     assert lines[1] == read_repro(file).evidence.summary
 
 
+@pytest.mark.long
 def test_the_command_says_fixed_in_json(
     frozen: Path, executor_name: str, harness: Callable[..., CompletedProcess[str]]
 ) -> None:

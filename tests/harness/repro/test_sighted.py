@@ -17,6 +17,7 @@ from harness.subject.registry import subject_class
 from harness.subject.subject import Setting
 
 
+@pytest.mark.long
 @pytest.mark.skipif(executor_class("native").unavailable() is not None, reason="nothing to see with")
 def test_a_race_from_run_to_replay(tmp_path: Path, harness: Callable[..., CompletedProcess[str]]) -> None:
     out = tmp_path / "findings"
@@ -40,6 +41,7 @@ def test_a_race_from_run_to_replay(tmp_path: Path, harness: Callable[..., Comple
     assert json.loads(unseen.stdout)["same"] is False
 
 
+@pytest.mark.long
 def test_an_executor_that_cannot_look_does_not_say_fixed(monkeypatch: pytest.MonkeyPatch, frozen: Path) -> None:
     repro = read_repro(frozen / "lost-reset-minimal.json")
     race = msgspec.structs.replace(repro.signature, oracle="race", violation="between-programs")

@@ -135,6 +135,7 @@ CORPUS = Path(__file__).parents[3] / "corpus"
 TARGETS = "builtin,broken:raise,broken:segfault,broken:lack,broken:load-refused,broken:load-raises"
 
 
+@pytest.mark.long
 def test_every_target_has_an_answer(harness: Command, broken_targets: Path, repro: Path, executor_name: str) -> None:
     done = harness("sweep", repro, "--targets", TARGETS, "-e", executor_name, "-j", 2, "--json")
     assert done.returncode == 1, done.stderr
@@ -154,6 +155,7 @@ def test_every_target_has_an_answer(harness: Command, broken_targets: Path, repr
     assert all("\n" not in detail for detail in details.values())
 
 
+@pytest.mark.long
 def test_a_folder_and_a_table(harness: Command, repro: Path, executor_name: str) -> None:
     done = harness("sweep", repro.parent, "-t", "builtin", "-e", executor_name)
     assert done.returncode == 0, done.stderr

@@ -81,12 +81,14 @@ def test_an_exit_at_the_start_is_a_reason(exiting: SequenceWorker) -> None:
     assert result.skipped == "the release refuses to start: SystemExit in __init__: if of == N: sys.exit(N)"
 
 
+@pytest.mark.long
 def test_losing_the_child_at_the_start_is_told_by_sequences(exiting: SequenceWorker) -> None:
     result = exiting.check(a_case(KILLED), Controls())
     assert result.violation is not None
     assert result.violation.kind == "process-exit-7"
 
 
+@pytest.mark.long
 def test_an_exit_while_it_loads_is_a_refusal(newest: str, tmp_path: Path) -> None:
     target = checkout(newest, tmp_path, lambda text: "import sys\nsys.exit('not today')\n" + text)
     with SequenceWorker(target) as process, pytest.raises(WorkerRefused) as refused:

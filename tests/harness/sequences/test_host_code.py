@@ -111,6 +111,7 @@ def compared(request: pytest.FixtureRequest, require_release: Callable[[str], st
     return Compared(name, *json.loads(done.stdout.splitlines()[-1]))
 
 
+@pytest.mark.long
 def test_the_model_says_what_the_host_code_says(compared: Compared) -> None:
     assert compared.violations == []
     counters = compared.counters

@@ -22,6 +22,7 @@ RARE = 3
 """A shape met less often may be missing among the generated cases by chance."""
 
 
+@pytest.mark.long
 def test_every_byte_is_what_the_symbolic_device_says(stream: list[RunResult]) -> None:
     assert [result.violation for result in stream] == [None] * len(stream)
     counters = sum((Counter(result.counters) for result in stream), Counter[str]())

@@ -180,6 +180,7 @@ RACES = {
 """What races of planted faults are called in their minimal forms."""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", RACES)
 def test_races(bench: Bench, target: str, executor_name: str) -> None:
     """One launch of two programs at most that do anything, and one name whatever kind of state was there."""

@@ -80,6 +80,7 @@ def test_executors_of_other_packages_come_after_ours() -> None:
     assert registry.default_executor_name() in executor_names()[:3]
 
 
+@pytest.mark.long
 @needs_native
 @pytest.mark.usefixtures("others")
 def test_a_right_executor_of_another_package_agrees() -> None:
@@ -89,6 +90,7 @@ def test_a_right_executor_of_another_package_agrees() -> None:
     assert {row.status for row in said} == {"pass", "fail"}
 
 
+@pytest.mark.long
 @needs_native
 @pytest.mark.usefixtures("others")
 @pytest.mark.parametrize(
@@ -117,6 +119,7 @@ def test_an_executor_that_cannot_run_here_is_no_disagreement() -> None:
         executor_agrees("absent")
 
 
+@pytest.mark.long
 @needs_native
 @pytest.mark.usefixtures("others")
 def test_cases_that_show_no_fault_prove_nothing() -> None:

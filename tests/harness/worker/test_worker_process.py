@@ -62,6 +62,7 @@ def sequences(monkeypatch: pytest.MonkeyPatch) -> Iterator[SequenceWorker]:
         yield worker
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("how", "wanted"),
     [
@@ -98,6 +99,7 @@ def test_a_lost_worker_is_a_verdict(
         assert str(worker.check(make_case(HARMFUL)).signature) == wanted
 
 
+@pytest.mark.long
 def test_a_machine_too_busy_to_run_a_worker_is_no_hang(
     start: Callable[..., CaseWorker], make_case: Callable[..., Case], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,11 +35,13 @@ def recipe(scale: str, seed: int = 11) -> Recipe:
     return Recipe(seed=seed, domains=domains, operations=("postprocess", "precopy"), scale=scale)  # type: ignore[arg-type]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", ["builtin", "builtin+wrong-group"])
 def test_native_and_interpreter_agree(target: str) -> None:
     agree(target, ("native", "interpreter"), drawn(recipe("small"), 20))
 
 
+@pytest.mark.long
 @pytest.mark.release
 def test_native_and_interpreter_agree_on_a_release() -> None:
     agree("vllm==0.33.0", ("native", "interpreter"), drawn(recipe("small"), 12))
@@ -65,6 +67,7 @@ def agree_on_variants(target: str, variants: Sequence[Variant], count: int) -> N
         assert launched[operation] > wanted // 2, (operation, launched)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", ["builtin", pytest.param("vllm==0.33.0", marks=pytest.mark.release)])
 def test_native_and_interpreter_agree_on_every_variant(target: str) -> None:
     agree_on_variants(target, VARIANTS, 1)

@@ -100,6 +100,7 @@ def test_commands_refuse_a_version_that_does_not_fit_in_one_line(harness: Comman
     assert "executor native       not here: triton 3.1.0 does not fit: the harness needs triton<" in done.stdout
 
 
+@pytest.mark.long
 def test_the_interpreter_is_not_taken_silently(harness: Command, tmp_path: Path) -> None:
     path = installed(tmp_path, "llvmlite", "0.1.0")
     done = harness("run", "-t", "builtin", "--cases", "1", "--scale", "small", "--no-shrink", PYTHONPATH=path)
@@ -107,6 +108,7 @@ def test_the_interpreter_is_not_taken_silently(harness: Command, tmp_path: Path)
     assert "llvmlite 0.1.0 does not fit: the harness needs llvmlite<0.51,>=0.47" in said[0]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("package", ["torch", "triton", "llvmlite"])
 def test_a_package_that_cannot_be_imported_is_told_in_one_line(harness: Command, tmp_path: Path, package: str) -> None:
     (tmp_path / package).mkdir()

@@ -61,6 +61,7 @@ def assembly(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, st
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("variant", [*VARIANTS, *MUTATED])
 def test_compiles_for_hopper(assembly: dict[str, dict[str, str]], variant: str) -> None:
     assert re.search(r"\.target sm_90a?\b", assembly[variant]["ptx"])

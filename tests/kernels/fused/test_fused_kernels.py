@@ -252,6 +252,7 @@ def an_empty_batch_does_nothing() -> None:
     memory.check()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_interpreted(results: dict[str, str | None], name: str) -> None:
     assert results[name] is None, results[name]

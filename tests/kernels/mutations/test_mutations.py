@@ -127,6 +127,7 @@ def differences() -> dict[str, bool]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", MOVERS)
 def test_every_mutation_shows_in_bytes(differences: dict[str, bool], name: str) -> None:
     assert differences[name]

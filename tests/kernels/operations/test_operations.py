@@ -63,6 +63,7 @@ def outcomes(session: Session, operation: OperationName, domain: str, cases: int
     return [session.check(case_at(recipe, index)) for index in range(cases)]
 
 
+@pytest.mark.long
 def test_our_own_target_conforms_and_has_every_operation(executor_name: str) -> None:
     for operation, answer in target_conforms("builtin", executor=executor_name, cases=CASES).items():
         assert answer.judged >= CASES, operation

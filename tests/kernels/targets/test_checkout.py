@@ -41,6 +41,7 @@ def _more(directory: Path) -> list[str]:
     return [str(path.relative_to(directory)) for path in folder.rglob("*.py")]
 
 
+@pytest.mark.long
 def test_an_edit_with_a_fault_is_found(harness: Command, checkout: Path, executor_name: str) -> None:
     target = f"path:{checkout}"
     done = harness("run", "--target", target, "-e", executor_name, *RUN)
@@ -55,6 +56,7 @@ def test_an_edit_with_a_fault_is_found(harness: Command, checkout: Path, executo
     assert json.loads(done.stdout)["findings"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("file", "old", "new"),
     [
@@ -92,6 +94,7 @@ def test_an_edit_of_what_surrounds_the_kernels_is_found(
     assert json.loads(done.stdout)["findings"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -131,6 +134,7 @@ def test_a_checkout_without_the_file(harness: Command, checkout: Path) -> None:
     assert done.stderr == f"harness: path:{checkout} is not a checkout of vLLM: it has no {WORKER}\n"
 
 
+@pytest.mark.long
 def test_an_installed_package_that_does_not_import(harness: Command, checkout: Path, executor_name: str) -> None:
     """vLLM without its dependencies: its Mamba modules are tested all the same, and the user is told how."""
     (checkout / "vllm/__init__.py").write_text("import no_such_module\n", encoding="utf-8")

@@ -68,6 +68,7 @@ def releases() -> list[Any]:
     return [*others, NEWEST]
 
 
+@pytest.mark.long
 @pytest.mark.release
 @pytest.mark.parametrize("version", releases())
 def test_a_release_moves_what_it_should(version: str, have_release: Callable[[str], str]) -> None:
@@ -109,6 +110,7 @@ def test_private_memory_is_named_after_the_attributes_that_hold_it(have_release:
     assert len(set(names)) == len(names)
 
 
+@pytest.mark.long
 @pytest.mark.release
 def test_a_planted_fault_shows(have_release: Callable[[str], str]) -> None:
     have_release(f"vllm=={NEWEST}")
@@ -118,6 +120,7 @@ def test_a_planted_fault_shows(have_release: Callable[[str], str]) -> None:
     assert counts != [2, 2]
 
 
+@pytest.mark.long
 @pytest.mark.release
 def test_a_checkout_runs_like_the_release_it_equals(have_release: Callable[[str], str]) -> None:
     from harness.kernels.targets.vllm.sources import release_tree

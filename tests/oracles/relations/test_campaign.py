@@ -19,6 +19,7 @@ def run(harness: Command, target: str, *more: object) -> dict[str, Any]:
     return result
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("faulty_targets")
 def test_found_shrunk_replayed_and_told_fixed(harness: Command, tmp_path: Path) -> None:
     told = run(harness, "faulty:last-tile", "--relations", "temporal-tiles", "--ops", "precopy")
@@ -42,6 +43,7 @@ def test_found_shrunk_replayed_and_told_fixed(harness: Command, tmp_path: Path) 
     assert json.loads(shrunk.stdout)["signature"] == finding["signature"]
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("faulty_targets")
 def test_without_the_relation_there_is_nothing_to_find(harness: Command) -> None:
     told = run(harness, "faulty:last-tile", "--relations", "none", "--ops", "precopy")
@@ -49,12 +51,14 @@ def test_without_the_relation_there_is_nothing_to_find(harness: Command) -> None
     assert told["relations"] == {}
 
 
+@pytest.mark.long
 def test_a_relation_that_never_said_anything_fails_the_run_if_it_was_named(harness: Command) -> None:
     done = harness("run", "--cases", 16, "--ops", "postprocess", "--relations", "scalar-path", "--json")
     assert done.returncode == 3
     assert json.loads(done.stdout)["missing"] == ["relation scalar-path"]
 
 
+@pytest.mark.long
 def test_a_repro_of_an_unknown_relation_is_refused_in_one_line(harness: Command, tmp_path: Path) -> None:
     told = run(harness, "builtin+wrong-destination", "--ops", "precopy", "--no-shrink", "--fail-fast")
     path = tmp_path / told["findings"][0]["repro"]
