@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from harness.bench.sequences import measure
 from harness.sequences.judge import HOST_EVERY
 
