@@ -32,7 +32,8 @@ _COMPILER = "harness.kernels.executors.native.kernel"
 @functools.cache
 def _classes() -> Mapping[str, str]:
     """Where each class is; a name of ours is ours."""
-    return {entry.name: entry.value for entry in importlib.metadata.entry_points(group=ENTRY_POINTS)} | _OURS
+    others = importlib.metadata.entry_points(group=ENTRY_POINTS)
+    return _OURS | {entry.name: entry.value for entry in others if entry.name not in _OURS}
 
 
 class UnavailableExecutor(Refusal):

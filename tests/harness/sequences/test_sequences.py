@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -16,7 +19,38 @@ from harness.sequences.controls import FAULTS, FIXES, Controls
 from harness.sequences.counters import THRESHOLDS, below_threshold
 from harness.sequences.known import DEFAULT_FIXES, KNOWN, acting
 from harness.sequences.recipe import SequenceRecipe, sequence_at
-from harness.shrink.sequences import shrink_sequence
+from harness.shrink import driver
+from harness.shrink.driver import Judged, Shrunk
+from harness.shrink.proposals import Pass
+from harness.shrink.sequences import PASSES, size
+
+
+class Holding:
+    """A plan that goes by a predicate of the sequence."""
+
+    passes = PASSES
+
+    def __init__(self, holds: Callable[[SequenceCase], bool]) -> None:
+        self._holds = holds
+
+    def encode(self, case: SequenceCase) -> bytes:
+        return encode_sequence(case)
+
+    def size(self, case: SequenceCase) -> tuple[Any, ...]:
+        return size(case)
+
+    def require_valid(self, case: SequenceCase) -> None:
+        pass
+
+    def judge(self, case: SequenceCase, proposed_by: Pass[SequenceCase]) -> Judged[None]:
+        return Judged(None, same=self._holds(case))
+
+
+def shrink_sequence(
+    case: SequenceCase, holds: Callable[[SequenceCase], bool], budget: int
+) -> Shrunk[SequenceCase, None]:
+    """Shrink a sequence for which `holds` is true."""
+    return driver.shrink(case, None, Holding(holds), budget)
 
 
 def plain(**changes: object) -> SequenceConfig:

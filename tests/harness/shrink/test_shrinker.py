@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 
 import msgspec
@@ -28,6 +29,7 @@ from harness.kernel_cases.plan import CasePlan, is_simpler
 from harness.kernel_cases.recipe import JudgedCase
 from harness.shrink import driver
 from harness.shrink.cases.passes import PASSES
+from harness.shrink.cases.size import size
 from harness.shrink.driver import HANGS, Shrunk
 
 
@@ -279,3 +281,24 @@ def test_what_races_are_the_same() -> None:
     for field, value in (("operation", "postprocess"), ("violation", "between-warps"), ("object", "accepted")):
         assert not is_simpler(msgspec.structs.replace(plain, **{field: value}), RACE)
     assert not is_simpler(*(msgspec.structs.replace(side, oracle="memory") for side in (plain, RACE)))
+
+
+@given(cases, st.integers(0, 2**32 - 1))
+def test_every_step_makes_a_case_smaller(case: Case, odd: int) -> None:
+    """Whatever fails: cases that are no smaller are not even run."""
+    seen = [size(case)]
+
+    def judge(candidate: Case) -> Outcome:
+        assert size(candidate) < seen[-1]
+        if (zlib.crc32(encode_case(candidate)) ^ odd) % 3:
+            return PASSED
+        seen.append(size(candidate))
+        return failed()
+
+    shrink(case, failed(), judge, max_executions=200)
+
+
+def test_cases_that_differ_have_different_sizes(make_case: Callable[..., Case]) -> None:
+    one, other = make_case(), make_case(payload_seed=8)
+    assert size(one) < size(other)
+    assert size(one) == size(make_case())
