@@ -6,6 +6,10 @@ thing, runs of tokens: a block holds `RUNS` runs, `RUN_STRIDE` bytes apart, and 
 its rows, whose tokens are single elements. A temporal state is one run that is never shifted: `WINDOW` is 0,
 `UNIT` its natural bytes.
 
+The bytes of a block are copied in `TILES` tiles, so that many programs can share one state. A second table, of one
+64-bit integer for each tile of a request, says in its upper half which state the tile belongs to and in its lower half
+which of that state's tiles it is.
+
 Addresses keep their 64 bits: those past 2**63 are stored as the negative number of the same bits.
 """
 
@@ -22,8 +26,13 @@ UNIT = tl.constexpr(3)
 RUNS = tl.constexpr(4)
 """Runs in a block."""
 RUN_STRIDE = tl.constexpr(5)
-"""Bytes from one run to the next; 0 where there is only one."""
+"""Bytes from one run to the next; where there is only one, the bytes of that run."""
 TABLE = tl.constexpr(6)
 """Address of the block table of the state's group."""
+TILES = tl.constexpr(7)
+"""Tiles of a block."""
 RECORD_FIELDS = tl.constexpr(8)
-"""Integers from one record to the next; the last one is unused."""
+"""Integers from one record to the next."""
+
+LANE_BYTES = tl.constexpr(8)
+"""Bytes that one lane moves of a tile; a tile is LANES times as long."""
