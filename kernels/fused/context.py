@@ -18,7 +18,30 @@ from harness.kernels.fused.accepted import set_accepted_kernel
 from harness.kernels.fused.advance import advance_kernel
 from harness.kernels.fused.postprocess import postprocess_kernel
 from harness.kernels.fused.precopy import precopy_kernel
-from harness.kernels.fused.record import LANE_BYTES, RECORD_FIELDS, TILES
+from harness.kernels.fused.record import (
+    ADDRESS,
+    BLOCK_STRIDE,
+    GAPLESS,
+    GAPPED,
+    LANE_BYTES,
+    ONE_RUN,
+    RECORD_FIELDS,
+    RUN_STRIDE,
+    RUNS,
+    TABLE,
+    TEMPORAL,
+    TILE_ADDRESS,
+    TILE_BLOCK_STRIDE,
+    TILE_KIND,
+    TILE_LEFT,
+    TILE_NUMBER,
+    TILE_STATE,
+    TILE_TABLE,
+    TILE_UNIT,
+    TILES,
+    UNIT,
+    WINDOW,
+)
 
 LANES = 512
 """Lanes of a program that copies: a tile is 8 bytes for each."""
@@ -30,6 +53,8 @@ PROGRAMS_ON_CPU = 4
 """Programs that copy where there is no GPU to fill."""
 DECIDED = 256
 """Requests that a program which copies decides for at a time."""
+MANY_TIMES = 4
+"""So many times as many are looked at together to find out whether any of them moves."""
 ROWS = 128
 """Requests that one program decides for where no state moves."""
 
@@ -88,7 +113,7 @@ class FusedContext:
         self._table_rows = min(table.size(0) for table in tables)
         self._block_size = block_size
         self._programs = programs or programs_of(self._device)
-        self._lanes, self._decided = lanes, decided
+        self._lanes, self._decided, self._warps = lanes, decided, WARPS
         self._facts = [
             _record(f"group {group} state {index}", state, conv_layout, tables[group], self._device, lanes)
             for group, members in enumerate(states)
@@ -98,7 +123,7 @@ class FusedContext:
         if self._tiles_each * decided >= 2**31:
             raise ValueError(f"{decided} requests of {self._tiles_each} tiles each are more than 32 bits can count")
         self._records = allocate("records", (len(self._facts), RECORD_FIELDS.value), torch.int64)
-        self._tiles = allocate("tiles", (self._tiles_each,), torch.int64)
+        self._tiles = allocate("tiles", (self._tiles_each, RECORD_FIELDS.value), torch.int64)
         self._is_bound = False
         self._arrivals = allocate("arrivals", (-(-self._table_rows // decided),), torch.int32)
         self._arrivals.zero_()
@@ -112,10 +137,7 @@ class FusedContext:
         """Tell the kernels where everything is; the second time nothing happens."""
         if not self._is_bound:
             self._records.copy_(torch.tensor(self._facts, dtype=torch.int64))
-            counts = torch.tensor([record[TILES.value] for record in self._facts])
-            states = torch.arange(len(counts)).repeat_interleave(counts)
-            firsts = (counts.cumsum(0) - counts).repeat_interleave(counts)
-            self._tiles.copy_(states << 32 | torch.arange(self._tiles_each) - firsts)
+            self._tiles.copy_(_tile_records(self._facts, self._lanes * LANE_BYTES.value))
             self._is_bound = True
 
     def postprocess(
@@ -160,8 +182,9 @@ class FusedContext:
             self._tiles_each,
             IN_PLACE=False,
             ROWS=self._decided,
+            MANY_ROWS=MANY_TIMES * self._decided,
             LANES=self._lanes,
-            num_warps=WARPS,
+            num_warps=self._warps,
         )
 
     def postprocess_in_place(
@@ -201,8 +224,9 @@ class FusedContext:
             self._tiles_each,
             IN_PLACE=True,
             ROWS=self._decided,
+            MANY_ROWS=MANY_TIMES * self._decided,
             LANES=self._lanes,
-            num_warps=WARPS,
+            num_warps=self._warps,
         )
 
     def precopy(
@@ -239,8 +263,9 @@ class FusedContext:
             self._tiles_each,
             HAS_MAPPING=mapping is not None,
             ROWS=self._decided,
+            MANY_ROWS=MANY_TIMES * self._decided,
             LANES=self._lanes,
-            num_warps=WARPS,
+            num_warps=self._warps,
         )
 
     def advance(
@@ -408,6 +433,28 @@ def _record(
     addresses = signed(tensor.data_ptr()), signed(table.data_ptr())
     tiles = -(-runs * max(window, 1) * unit // (lanes * LANE_BYTES.value))
     return [addresses[0], block_stride, window, unit, runs, run_stride, addresses[1], tiles]
+
+
+def _tile_records(records: Sequence[Sequence[int]], tile_bytes: int) -> torch.Tensor:
+    """The records of all tiles of a request, from those of the states."""
+    states = torch.tensor(records, dtype=torch.int64)
+    counts = states[:, TILES.value]
+    state = torch.arange(len(records)).repeat_interleave(counts)
+    number = torch.arange(len(state)) - (counts.cumsum(0) - counts)[state]
+    windows, units, runs, run_strides = states[:, [WINDOW.value, UNIT.value, RUNS.value, RUN_STRIDE.value]].T
+    kinds = torch.where(run_strides == windows * units, GAPLESS.value, GAPPED.value)
+    kinds[runs == 1] = ONE_RUN.value
+    kinds[windows == 0] = TEMPORAL.value
+    tiles = torch.empty((len(state), RECORD_FIELDS.value), dtype=torch.int64)
+    tiles[:, TILE_ADDRESS.value] = states[state, ADDRESS.value] + number * tile_bytes
+    tiles[:, TILE_BLOCK_STRIDE.value] = states[state, BLOCK_STRIDE.value]
+    tiles[:, TILE_TABLE.value] = states[state, TABLE.value]
+    tiles[:, TILE_LEFT.value] = (runs * windows.clamp(min=1) * units)[state] - number * tile_bytes
+    tiles[:, TILE_UNIT.value] = torch.where(windows > 0, units, 0)[state]
+    tiles[:, TILE_KIND.value] = kinds[state]
+    tiles[:, TILE_STATE.value] = state
+    tiles[:, TILE_NUMBER.value] = number
+    return tiles
 
 
 def _check_dense(name: str, tensor: torch.Tensor, first: int) -> None:

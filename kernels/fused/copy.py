@@ -13,11 +13,16 @@ import triton.language as tl
 from harness.kernels.fused.record import (
     ADDRESS,
     BLOCK_STRIDE,
+    FEW_LANES,
+    GAPLESS,
     LANE_BYTES,
+    ONE_RUN,
     RECORD_FIELDS,
     RUN_STRIDE,
     RUNS,
-    TABLE,
+    TEMPORAL,
+    TILE_NUMBER,
+    TILE_STATE,
     TILES,
     UNIT,
     WINDOW,
@@ -27,101 +32,86 @@ from harness.kernels.fused.record import (
 @triton.jit
 def copy_tile(
     records,  # int64*: one record per state
-    state,
-    tile,  # which of the state's tiles
+    address,  # fields of the tile's record
+    block_stride,
+    table,
+    left,
+    unit,
+    kind,
+    tile,  # int64*: that record
     row,  # row of the request in the block tables
     table_stride,  # elements between two rows of a block table, the same for all groups
     source_column,
     destination_column,
     bias,  # tokens past the first one: how far into the window, or how many columns on
     LANES: tl.constexpr,
-    FEW: tl.constexpr,
 ):
     """Copy one tile of one state from `source_column` to `destination_column`, `bias` tokens on.
 
     The tiles of a state are independent of each other: none writes what another one reads or writes.
     """
-    record = records + state * RECORD_FIELDS
-    address = tl.load(record + ADDRESS)
-    block_stride = tl.load(record + BLOCK_STRIDE)
-    window = tl.load(record + WINDOW)
-    unit = tl.load(record + UNIT)
-    runs = tl.load(record + RUNS)
-    run_stride = tl.load(record + RUN_STRIDE)
-    tiles = tl.load(record + TILES).to(tl.int32)
-    table = tl.load(record + TABLE).to(tl.pointer_type(tl.int32)) + row.to(tl.int64) * table_stride
+    cells = table.to(tl.pointer_type(tl.int32)) + row.to(tl.int64) * table_stride
     # A temporal state's column says how many tokens it has seen; a conv window has them all in one block.
-    temporal_bias = tl.where(window > 0, 0, bias)
-    window_bias = bias - temporal_bias
-    source_block = tl.load(table + source_column + temporal_bias).to(tl.int64)
-    destination_block = tl.load(table + destination_column).to(tl.int64)
-    source = address + source_block * block_stride + window_bias * unit
-    destination = address + destination_block * block_stride
-    tokens = tl.where(window > 0, window - window_bias, 1)
-    if tokens > 0:
-        apart = (source_block != destination_block) | (window_bias == 0)
-        # Runs without gaps between them, and a single one whatever it leaves out, are one run.
-        gapless = (runs == 1) | ((run_stride == window * unit) & (window_bias == 0))
-        if apart & gapless:
-            _copy_run(source, destination, runs * tokens * unit, tile, LANES)
-        elif apart:
-            _copy_elements(source, destination, tokens, unit, runs, run_stride, tile, tiles, FEW)
-        else:
-            _shift_window(source, destination, tokens, unit, runs, run_stride, tile, tiles, FEW)
-
-
-@triton.jit
-def _copy_run(source, destination, size, tile, LANES: tl.constexpr):
-    """Copy this tile of a run of `size` bytes, where source and destination are apart or the same."""
-    differing = source ^ destination
-    if (differing & 15) == 0:
-        _copy_words(source, destination, size, tile, tl.uint64, 8, 16, LANES)
-    elif (differing & 7) == 0:
-        _copy_words(source, destination, size, tile, tl.uint64, 8, 8, LANES)
-    elif (differing & 3) == 0:
-        _copy_words(source, destination, size, tile, tl.uint32, 4, 4, LANES)
-    elif (differing & 1) == 0:
-        _copy_words(source, destination, size, tile, tl.uint16, 2, 2, LANES)
+    temporal_bias = tl.where(kind == TEMPORAL, bias, 0)
+    source_block = tl.load(cells + source_column + temporal_bias).to(tl.int64)
+    destination_block = tl.load(cells + destination_column).to(tl.int64)
+    apart = (source_block != destination_block) | (bias == 0)
+    if (kind == TEMPORAL) | ((kind == ONE_RUN) & apart) | ((kind == GAPLESS) & (bias == 0)):
+        skipped = bias * unit
+        source = address + source_block * block_stride + skipped
+        destination = address + destination_block * block_stride
+        size = tl.maximum(tl.minimum(left - skipped, LANES * LANE_BYTES), 0).to(tl.int32)
+        _copy_bytes(source, destination, size, LANES)
     else:
-        _copy_words(source, destination, size, tile, tl.uint8, 1, 1, LANES)
+        record = records + tl.load(tile + TILE_STATE) * RECORD_FIELDS
+        number = tl.load(tile + TILE_NUMBER)
+        _copy_window(record, source_block, destination_block, bias, apart, number, LANES)
 
 
 @triton.jit
-def _copy_words(
-    source,
-    destination,
-    size,
-    tile,
-    WORD: tl.constexpr,
-    WORD_BYTES: tl.constexpr,
-    ALIGNMENT: tl.constexpr,
-    LANES: tl.constexpr,
-):
-    """Copy a tile of a run in words. Source and destination reach a multiple of ALIGNMENT after the same few bytes:
-    these, and what is left behind the last multiple, are part of the first tile."""
-    first = -destination & (ALIGNMENT - 1)
-    head = tl.minimum(first, size)
-    body = (size - head) // ALIGNMENT * ALIGNMENT
-    start = tile.to(tl.int64) * (LANES * LANE_BYTES)
-    left = tl.minimum(tl.maximum(body - start, 0), LANES * LANE_BYTES).to(tl.int32)
-    # Dividing and multiplying changes nothing: it shows the compiler what this is a multiple of.
-    words = left // ALIGNMENT * (ALIGNMENT // WORD_BYTES)
-    from_ = tl.multiple_of((source + first + start).to(tl.pointer_type(WORD)), ALIGNMENT)
-    to = tl.multiple_of((destination + first + start).to(tl.pointer_type(WORD)), ALIGNMENT)
-    for done in range(0, words, LANES):
-        index = done + tl.arange(0, LANES)
-        word = tl.load(from_ + index, mask=index < words, eviction_policy="evict_first")
-        tl.store(to + index, word, mask=index < words, eviction_policy="evict_first")
-    if ALIGNMENT > 1:
-        if tile == 0:
-            _copy_few_bytes(source, destination, head, ALIGNMENT)
-            tail = head + body
-            _copy_few_bytes(source + tail, destination + tail, size - tail, ALIGNMENT)
+def _copy_bytes(source, destination, size, LANES: tl.constexpr):
+    """Copy `size` bytes, at most a tile's, where source and destination are apart or the same."""
+    if ((source | destination | size) & 15) == 0:
+        from_ = tl.multiple_of(source.to(tl.pointer_type(tl.uint64)), 16)
+        to = tl.multiple_of(destination.to(tl.pointer_type(tl.uint64)), 16)
+        lane = tl.arange(0, LANES)
+        if size == LANES * LANE_BYTES:
+            tl.store(to + lane, tl.load(from_ + lane, eviction_policy="evict_first"), eviction_policy="evict_first")
+        else:
+            # Dividing and multiplying shows the compiler that lanes come in pairs.
+            words = size // 16 * 2
+            word = tl.load(from_ + lane, mask=lane < words, eviction_policy="evict_first")
+            tl.store(to + lane, word, mask=lane < words, eviction_policy="evict_first")
+    elif ((source ^ destination) & 7) == 0:
+        _copy_words(source, destination, size, tl.uint64, 8, LANES)
+    elif ((source ^ destination) & 3) == 0:
+        _copy_words(source, destination, size, tl.uint32, 4, LANES)
+    elif ((source ^ destination) & 1) == 0:
+        _copy_words(source, destination, size, tl.uint16, 2, LANES)
+    else:
+        _copy_words(source, destination, size, tl.uint8, 1, LANES)
+
+
+@triton.jit
+def _copy_words(source, destination, size, WORD: tl.constexpr, WORD_BYTES: tl.constexpr, LANES: tl.constexpr):
+    """Copy bytes in words. Source and destination reach a multiple of a word's bytes after the same few of them."""
+    head = (-destination & (WORD_BYTES - 1)).to(tl.int32)
+    words = (size - head) // WORD_BYTES
+    from_ = (source + head).to(tl.pointer_type(WORD))
+    to = (destination + head).to(tl.pointer_type(WORD))
+    for first in range(0, words, LANES):
+        index = first + tl.arange(0, LANES)
+        word = tl.load(from_ + index, mask=index < words)
+        tl.store(to + index, word, mask=index < words)
+    if WORD_BYTES > 1:
+        _copy_few_bytes(source, destination, tl.minimum(head, size), WORD_BYTES)
+        tail = head + words * WORD_BYTES
+        _copy_few_bytes(source + tail, destination + tail, size - tail, WORD_BYTES)
 
 
 @triton.jit
 def _copy_few_bytes(source, destination, count, MOST: tl.constexpr):
-    """Copy `count` bytes, fewer than MOST."""
+    """Copy `count` bytes, fewer than MOST; none if it is negative."""
     if count > 0:
         index = tl.arange(0, MOST)
         byte = tl.load(source.to(tl.pointer_type(tl.uint8)) + index, mask=index < count)
@@ -129,9 +119,26 @@ def _copy_few_bytes(source, destination, count, MOST: tl.constexpr):
 
 
 @triton.jit
-def _copy_elements(
-    source, destination, tokens, unit, runs, run_stride, tile, tiles, LANES: tl.constexpr
-):
+def _copy_window(record, source_block, destination_block, bias, apart, tile, LANES: tl.constexpr):
+    """Copy a tile of a window that does not move as one run of bytes."""
+    address = tl.load(record + ADDRESS)
+    block_stride = tl.load(record + BLOCK_STRIDE)
+    unit = tl.load(record + UNIT)
+    runs = tl.load(record + RUNS)
+    run_stride = tl.load(record + RUN_STRIDE)
+    tiles = tl.load(record + TILES)
+    tokens = tl.load(record + WINDOW) - bias
+    source = address + source_block * block_stride + bias * unit
+    destination = address + destination_block * block_stride
+    if tokens > 0:
+        if apart:
+            _copy_elements(source, destination, tokens, unit, runs, run_stride, tile, tiles, LANES)
+        else:
+            _shift_window(source, destination, tokens, unit, runs, run_stride, tile, tiles, FEW_LANES)
+
+
+@triton.jit
+def _copy_elements(source, destination, tokens, unit, runs, run_stride, tile, tiles, LANES: tl.constexpr):
     """Copy this tile's share of `runs` runs, of `tokens` elements each, where source and destination are apart."""
     if unit == 8:
         _copy_runs(source, destination, tokens, runs, run_stride, tile, tiles, tl.uint64, 8, LANES)
@@ -173,9 +180,7 @@ def _copy_runs(
 
 
 @triton.jit
-def _shift_window(
-    source, destination, tokens, unit, runs, run_stride, tile, tiles, LANES: tl.constexpr
-):
+def _shift_window(source, destination, tokens, unit, runs, run_stride, tile, tiles, LANES: tl.constexpr):
     """Shift a window to the left inside its block: `tokens` tokens of each run at `source` move to `destination`."""
     bits = source | destination | unit | run_stride
     if (bits & 7) == 0:
@@ -211,11 +216,12 @@ def _shift_columns(
     unit_words = (unit // WORD_BYTES).to(tl.int32)
     run_words = run_stride // WORD_BYTES
     columns = runs.to(tl.int32) * unit_words
-    share = tl.cdiv(columns, tiles)
-    end = tl.minimum((tile + 1) * share, columns)
+    share = tl.cdiv(columns, tiles.to(tl.int32))
+    first_column = tile.to(tl.int32) * share
+    end = tl.minimum(first_column + share, columns)
     from_ = source.to(tl.pointer_type(WORD))
     to = destination.to(tl.pointer_type(WORD))
-    for first in range(tile * share, end, LANES):
+    for first in range(first_column, end, LANES):
         column = first + tl.arange(0, LANES)
         run = column // unit_words
         place = run * run_words + (column - run * unit_words)

@@ -11,6 +11,15 @@ import triton
 import triton.language as tl
 
 from harness.kernels.fused.copy import copy_tile
+from harness.kernels.fused.record import (
+    RECORD_FIELDS,
+    TILE_ADDRESS,
+    TILE_BLOCK_STRIDE,
+    TILE_KIND,
+    TILE_LEFT,
+    TILE_TABLE,
+    TILE_UNIT,
+)
 
 
 @triton.jit
@@ -21,14 +30,14 @@ def carry_out(
     destination_column,  # by lane
     bias,  # by lane
     records,  # int64*: one record per state
-    tiles,  # int64*: state and tile of each tile of a request
+    tiles,  # int64*: one record per tile of a request
     tiles_each,  # tiles of a request
     table_stride,
     LANES: tl.constexpr,
 ):
     """Copy this program's tiles of all states of the requests that move."""
-    number = tl.sum(moves.to(tl.int32), 0)
-    if number > 0:
+    moving = tl.sum(moves.to(tl.int32), 0)
+    if moving > 0:
         rank = tl.cumsum(moves.to(tl.int32), 0) - 1
         # None of the four is negative where a request moves.
         place = (row.to(tl.int64) << 32) | bias.to(tl.int64)
@@ -36,26 +45,50 @@ def carry_out(
         mover = -1
         mover_place = tl.zeros((), tl.int64)
         mover_columns = tl.zeros((), tl.int64)
-        for index in range(tl.program_id(0), number * tiles_each, tl.num_programs(0)):
-            of = index // tiles_each
+        index = tl.program_id(0)
+        of = index // tiles_each
+        tile = tiles + (index - of * tiles_each) * RECORD_FIELDS
+        address = tl.load(tile + TILE_ADDRESS)
+        block_stride = tl.load(tile + TILE_BLOCK_STRIDE)
+        table = tl.load(tile + TILE_TABLE)
+        left = tl.load(tile + TILE_LEFT)
+        unit = tl.load(tile + TILE_UNIT)
+        kind = tl.load(tile + TILE_KIND)
+        while index < moving * tiles_each:
             if of != mover:
                 mover = of
                 # All lanes but one add 0.
                 chosen = moves & (rank == of)
                 mover_place = tl.sum(tl.where(chosen, place, 0), 0)
                 mover_columns = tl.sum(tl.where(chosen, columns, 0), 0)
-            tile = tl.load(tiles + (index - of * tiles_each))
+            # What the next tile is arrives while this one is copied.
+            index += tl.num_programs(0)
+            next_of = index // tiles_each
+            next_tile = tiles + (index - next_of * tiles_each) * RECORD_FIELDS
+            next_address = tl.load(next_tile + TILE_ADDRESS)
+            next_block_stride = tl.load(next_tile + TILE_BLOCK_STRIDE)
+            next_table = tl.load(next_tile + TILE_TABLE)
+            next_left = tl.load(next_tile + TILE_LEFT)
+            next_unit = tl.load(next_tile + TILE_UNIT)
+            next_kind = tl.load(next_tile + TILE_KIND)
             copy_tile(
                 records,
-                tile >> 32,
-                (tile & 0x7FFFFFFF).to(tl.int32),
-                mover_place >> 32,
+                address,
+                block_stride,
+                table,
+                left,
+                unit,
+                kind,
+                tile,
+                (mover_place >> 32).to(tl.int32),
                 table_stride,
                 (mover_columns >> 32).to(tl.int32),
                 (mover_columns & 0x7FFFFFFF).to(tl.int32),
                 (mover_place & 0x7FFFFFFF).to(tl.int32),
                 LANES,
-                128 if LANES > 128 else LANES,
             )
-            # Warps that keep together read and write a few pages of memory at a time; it is faster than each by itself.
+            of, tile = next_of, next_tile
+            address, block_stride, table = next_address, next_block_stride, next_table
+            left, unit, kind = next_left, next_unit, next_kind
+            # Warps that keep together read and write a few pages of memory at a time: faster than each by itself.
             tl.debug_barrier()

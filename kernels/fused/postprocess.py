@@ -23,47 +23,77 @@ def postprocess_kernel(
     mapping,  # batch row -> slot, negative to skip the row; None unless IN_PLACE
     arrivals,  # int32*: 0 for each vector of ROWS requests, and 0 again afterwards; None unless IN_PLACE
     records,  # int64*: one record per state
-    tiles,  # int64*: state and tile of each tile of a request
+    tiles,  # int64*: one record per tile of a request
     num_requests: tl.int32,
     block_size: tl.int32,  # tokens
     table_stride: tl.int64,  # elements between two rows of a block table
     tiles_each: tl.int32,  # tiles of a request
     IN_PLACE: tl.constexpr,
     ROWS: tl.constexpr,
+    MANY_ROWS: tl.constexpr,
     LANES: tl.constexpr,
 ):
     """Decide for all requests, ROWS at a time, and move the states of those that need it.
 
     The grid is any number of programs; all decide, and share out the copies. Counts go to `result` (V1), or replace
-    `accepted` (V2).
+    `accepted` (V2). More than ROWS requests are looked at in larger vectors first: in most steps none of them moves.
     """
-    for first in range(0, num_requests, ROWS):
-        row = first + tl.arange(0, ROWS)
-        inside = row < num_requests
-        slot = row
-        if IN_PLACE:
-            slot = tl.load(mapping + row, mask=inside, other=-1).to(tl.int32)
-            inside = slot >= 0
-        count = tl.load(accepted + slot, mask=inside, other=0)
-        if IN_PLACE:
-            new = tl.load(computed + slot, mask=inside, other=0)
-            running = new - count + 1
-        else:
-            running = tl.load(computed + slot, mask=inside, other=0) + tl.load(scheduled + slot, mask=inside, other=0)
-            running -= tl.load(draft + slot, mask=inside, other=0)
-            new = running + count - 1
-        blocks = new // block_size
-        bias = blocks * block_size - running
-        reaches = inside & (bias >= 0)
-        # Most steps reach no block boundary: then no column is read.
-        source_column = tl.load(state_column + slot, mask=reaches, other=0)
-        within_block = reaches & (source_column == blocks - 1)
-        if IN_PLACE:
-            _reset(accepted, slot, within_block, arrivals + first // ROWS)
-        elif tl.program_id(0) == 0:
-            tl.store(result + slot, tl.where(within_block, 1, count), mask=inside)
-        moves = reaches & ((bias > 0) | (source_column != blocks - 1))
-        carry_out(moves, slot, source_column, blocks - 1, bias, records, tiles, tiles_each, table_stride, LANES)
+    reaching = num_requests
+    if num_requests > ROWS:
+        reaching = 0
+        for first in range(0, num_requests, MANY_ROWS):
+            row = first + tl.arange(0, MANY_ROWS)
+            slot, inside, count, blocks, bias = _progress(
+                accepted, computed, scheduled, draft, mapping, row, num_requests, block_size, IN_PLACE
+            )
+            reaching += tl.sum((inside & (bias >= 0)).to(tl.int32), 0)
+            if not IN_PLACE:
+                if tl.program_id(0) == 0:
+                    tl.store(result + slot, count, mask=inside)
+    if reaching > 0:
+        for first in range(0, num_requests, ROWS):
+            row = first + tl.arange(0, ROWS)
+            slot, inside, count, blocks, bias = _progress(
+                accepted, computed, scheduled, draft, mapping, row, num_requests, block_size, IN_PLACE
+            )
+            reaches = inside & (bias >= 0)
+            if not IN_PLACE:
+                if tl.program_id(0) == 0:
+                    tl.store(result + slot, count, mask=inside)
+            if tl.sum(reaches.to(tl.int32), 0) > 0:
+                source_column = tl.load(state_column + slot, mask=reaches, other=0)
+                within_block = reaches & (source_column == blocks - 1)
+                if IN_PLACE:
+                    _reset(accepted, slot, within_block, arrivals + first // ROWS)
+                elif tl.program_id(0) == 0:
+                    tl.store(result + slot, 1, mask=within_block)
+                moves = reaches & ((bias > 0) | (source_column != blocks - 1))
+                carry_out(
+                    moves, slot, source_column, blocks - 1, bias, records, tiles, tiles_each, table_stride, LANES
+                )
+
+
+@triton.jit
+def _progress(
+    accepted, computed, scheduled, draft, mapping, row, num_requests, block_size, IN_PLACE: tl.constexpr
+):
+    """For each row its slot, whether it takes part, its count, the whole blocks of its new length, and the bias to the
+    last one's end: negative if the step has not reached it."""
+    inside = row < num_requests
+    slot = row
+    if IN_PLACE:
+        slot = tl.load(mapping + row, mask=inside, other=-1).to(tl.int32)
+        inside = slot >= 0
+    count = tl.load(accepted + slot, mask=inside, other=0)
+    if IN_PLACE:
+        new = tl.load(computed + slot, mask=inside, other=0)
+        running = new - count + 1
+    else:
+        running = tl.load(computed + slot, mask=inside, other=0) + tl.load(scheduled + slot, mask=inside, other=0)
+        running -= tl.load(draft + slot, mask=inside, other=0)
+        new = running + count - 1
+    blocks = new // block_size
+    return slot, inside, count, blocks, blocks * block_size - running
 
 
 @triton.jit

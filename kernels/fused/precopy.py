@@ -19,30 +19,48 @@ def precopy_kernel(
     biases,  # int32*: accepted tokens past the first one
     mapping,  # batch row -> slot, negative to skip the row; None if not HAS_MAPPING
     records,  # int64*: one record per state
-    tiles,  # int64*: state and tile of each tile of a request
+    tiles,  # int64*: one record per tile of a request
     num_requests: tl.int32,
     table_stride: tl.int64,  # elements between two rows of a block table
     tiles_each: tl.int32,  # tiles of a request
     HAS_MAPPING: tl.constexpr,
     ROWS: tl.constexpr,
+    MANY_ROWS: tl.constexpr,
     LANES: tl.constexpr,
 ):
     """Decide for all requests, ROWS at a time, and move the states of those whose column changes.
 
-    The grid is any number of programs; all decide, and share out the copies.
+    The grid is any number of programs; all decide, and share out the copies. More than ROWS requests are looked at in
+    larger vectors first: in most steps none of them moves.
     """
-    for first in range(0, num_requests, ROWS):
-        row = first + tl.arange(0, ROWS)
-        inside = row < num_requests
-        slot = row
-        if HAS_MAPPING:
-            slot = tl.load(mapping + row, mask=inside, other=-1).to(tl.int32)
-            inside = slot >= 0
-        source_column = tl.load(source_columns + slot, mask=inside, other=-1)
-        destination_column = tl.load(destination_columns + slot, mask=inside, other=-1)
-        moves = inside & (source_column >= 0) & (source_column != destination_column)
-        # Most steps change no column: then no bias is read.
-        bias = tl.load(biases + slot, mask=moves, other=0)
-        carry_out(
-            moves, slot, source_column, destination_column, bias, records, tiles, tiles_each, table_stride, LANES
-        )
+    moving = num_requests
+    if num_requests > ROWS:
+        moving = 0
+        for first in range(0, num_requests, MANY_ROWS):
+            row = first + tl.arange(0, MANY_ROWS)
+            slot, moves, source, destination = _columns(
+                source_columns, destination_columns, mapping, row, num_requests, HAS_MAPPING
+            )
+            moving += tl.sum(moves.to(tl.int32), 0)
+    if moving > 0:
+        for first in range(0, num_requests, ROWS):
+            row = first + tl.arange(0, ROWS)
+            slot, moves, source, destination = _columns(
+                source_columns, destination_columns, mapping, row, num_requests, HAS_MAPPING
+            )
+            if tl.sum(moves.to(tl.int32), 0) > 0:
+                bias = tl.load(biases + slot, mask=moves, other=0)
+                carry_out(moves, slot, source, destination, bias, records, tiles, tiles_each, table_stride, LANES)
+
+
+@triton.jit
+def _columns(source_columns, destination_columns, mapping, row, num_requests, HAS_MAPPING: tl.constexpr):
+    """For each row its slot, whether it moves, and from which column to which."""
+    inside = row < num_requests
+    slot = row
+    if HAS_MAPPING:
+        slot = tl.load(mapping + row, mask=inside, other=-1).to(tl.int32)
+        inside = slot >= 0
+    source = tl.load(source_columns + slot, mask=inside, other=-1)
+    destination = tl.load(destination_columns + slot, mask=inside, other=-1)
+    return slot, inside & (source >= 0) & (source != destination), source, destination

@@ -1,4 +1,4 @@
-"""A record describes one state to the kernels: eight 64-bit integers, one cache line.
+"""Records describe states and tiles to the kernels: eight 64-bit integers each, one cache line.
 
 The kernels need no other metadata and no compile-time switch for the conv layout. Both layouts are the same
 thing, runs of tokens: a block holds `RUNS` runs, `RUN_STRIDE` bytes apart, and a run holds `WINDOW` tokens of
@@ -6,15 +6,19 @@ thing, runs of tokens: a block holds `RUNS` runs, `RUN_STRIDE` bytes apart, and 
 its rows, whose tokens are single elements. A temporal state is one run that is never shifted: `WINDOW` is 0,
 `UNIT` its natural bytes.
 
-The bytes of a block are copied in `TILES` tiles, so that many programs can share one state. A second table, of one
-64-bit integer for each tile of a request, says in its upper half which state the tile belongs to and in its lower half
-which of that state's tiles it is.
+The bytes of a block are copied in `TILES` tiles, so that many programs can share one state. A tile has a record, too,
+which says all that is needed to copy it where the state is one run of bytes. The records of all tiles of a request
+follow each other, state by state.
 
 Addresses keep their 64 bits: those past 2**63 are stored as the negative number of the same bits.
 """
 
 import triton.language as tl
 
+RECORD_FIELDS = tl.constexpr(8)
+"""Integers from one record to the next."""
+
+# The record of a state.
 ADDRESS = tl.constexpr(0)
 """Address of block 0."""
 BLOCK_STRIDE = tl.constexpr(1)
@@ -31,8 +35,33 @@ TABLE = tl.constexpr(6)
 """Address of the block table of the state's group."""
 TILES = tl.constexpr(7)
 """Tiles of a block."""
-RECORD_FIELDS = tl.constexpr(8)
-"""Integers from one record to the next."""
+
+# The record of a tile.
+TILE_ADDRESS = tl.constexpr(0)
+"""Address of the tile in block 0, where the state is one run."""
+TILE_BLOCK_STRIDE = tl.constexpr(1)
+TILE_TABLE = tl.constexpr(2)
+TILE_LEFT = tl.constexpr(3)
+"""Bytes of the run from the tile on."""
+TILE_UNIT = tl.constexpr(4)
+"""Bytes of one token of a window; 0 for a temporal state."""
+TILE_KIND = tl.constexpr(5)
+"""One of the kinds below."""
+TILE_STATE = tl.constexpr(6)
+"""Which state it is of."""
+TILE_NUMBER = tl.constexpr(7)
+"""Which of its tiles."""
+
+TEMPORAL = tl.constexpr(0)
+ONE_RUN = tl.constexpr(1)
+"""A window of one run."""
+GAPLESS = tl.constexpr(2)
+"""A window of several runs without gaps: one run of bytes as long as nothing is left out of it."""
+GAPPED = tl.constexpr(3)
+"""A window of runs with gaps."""
+
+FEW_LANES = tl.constexpr(128)
+"""Lanes where a few bytes of each are moved one after the other."""
 
 LANE_BYTES = tl.constexpr(8)
 """Bytes that one lane moves of a tile; a tile is LANES times as long."""
