@@ -114,6 +114,7 @@ class FusedContext:
         self._block_size = block_size
         self._programs = programs or programs_of(self._device)
         self._lanes, self._decided, self._warps = lanes, decided, WARPS
+        self._most_registers = None
         self._facts = [
             _record(f"group {group} state {index}", state, conv_layout, tables[group], self._device, lanes)
             for group, members in enumerate(states)
@@ -185,6 +186,7 @@ class FusedContext:
             MANY_ROWS=MANY_TIMES * self._decided,
             LANES=self._lanes,
             num_warps=self._warps,
+            maxnreg=self._most_registers,
         )
 
     def postprocess_in_place(
@@ -227,6 +229,7 @@ class FusedContext:
             MANY_ROWS=MANY_TIMES * self._decided,
             LANES=self._lanes,
             num_warps=self._warps,
+            maxnreg=self._most_registers,
         )
 
     def precopy(
@@ -266,6 +269,7 @@ class FusedContext:
             MANY_ROWS=MANY_TIMES * self._decided,
             LANES=self._lanes,
             num_warps=self._warps,
+            maxnreg=self._most_registers,
         )
 
     def advance(

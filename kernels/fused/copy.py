@@ -1,6 +1,7 @@
 """A tile is the part of one state's block that one program copies at a time (docs/domain.md, section 5).
 
-All address arithmetic is in 64 bits: a block id times a block stride passes 2**31 in most real caches. Accesses are as
+Most tiles are plain, runs of bytes at multiples of 16, and are copied where they are dealt out (moves.py). What other
+tiles need is here. All address arithmetic is in 64 bits: a block id times a block stride passes 2**31 in most real caches. Accesses are as
 wide as source and destination allow, up to 16 bytes for each thread, and never unaligned.
 """
 
@@ -11,78 +12,86 @@ import triton
 import triton.language as tl
 
 from harness.kernels.fused.record import (
-    ADDRESS,
-    BLOCK_STRIDE,
-    FEW_LANES,
+    SHIFT_LANES,
     GAPLESS,
     LANE_BYTES,
     ONE_RUN,
+    OTHER_LANES,
     RECORD_FIELDS,
     RUN_STRIDE,
     RUNS,
     TEMPORAL,
+    TILE_ADDRESS,
+    TILE_BLOCK_STRIDE,
+    TILE_KIND,
+    TILE_LEFT,
     TILE_NUMBER,
     TILE_STATE,
+    TILE_TABLE,
+    TILE_UNIT,
     TILES,
     UNIT,
     WINDOW,
 )
 
 
-@triton.jit
-def copy_tile(
-    records,  # int64*: one record per state
-    address,  # fields of the tile's record
-    block_stride,
-    table,
-    left,
-    unit,
-    kind,
-    tile,  # int64*: that record
-    row,  # row of the request in the block tables
-    table_stride,  # elements between two rows of a block table, the same for all groups
-    source_column,
-    destination_column,
-    bias,  # tokens past the first one: how far into the window, or how many columns on
-    LANES: tl.constexpr,
-):
-    """Copy one tile of one state from `source_column` to `destination_column`, `bias` tokens on.
+PLAIN = tl.constexpr(0)
+"""A tile is one run of bytes, at multiples of 16."""
+BYTES = tl.constexpr(1)
+"""A tile is one run of bytes anywhere."""
+ELEMENTS = tl.constexpr(2)
+"""A tile is a share of the runs of a window."""
+SHIFT = tl.constexpr(3)
+"""A tile is a share of the columns of a window that is shifted inside its block."""
 
-    The tiles of a state are independent of each other: none writes what another one reads or writes.
+
+@triton.jit
+def locate(tile, place, columns, table_stride, inside, LANES: tl.constexpr):
+    """Where a tile goes: addresses of source and destination, bytes, the way to copy it, and the tokens left out of it.
+
+    `tile` is its record; `place` has the table row of its request in the upper half and the bias in the lower one (tokens
+    past the first one: how far into the window, or how many columns on), `columns` the source's and the destination's.
+    If not `inside`, nothing is looked up and what comes out means nothing.
     """
-    cells = table.to(tl.pointer_type(tl.int32)) + row.to(tl.int64) * table_stride
+    address = tl.load(tile + TILE_ADDRESS)
+    block_stride = tl.load(tile + TILE_BLOCK_STRIDE)
+    table = tl.load(tile + TILE_TABLE).to(tl.pointer_type(tl.int32))
+    left = tl.load(tile + TILE_LEFT)
+    unit = tl.load(tile + TILE_UNIT)
+    kind = tl.load(tile + TILE_KIND)
+    bias = place & 0x7FFFFFFF
     # A temporal state's column says how many tokens it has seen; a conv window has them all in one block.
     temporal_bias = tl.where(kind == TEMPORAL, bias, 0)
-    source_block = tl.load(cells + source_column + temporal_bias).to(tl.int64)
-    destination_block = tl.load(cells + destination_column).to(tl.int64)
+    cells = table + (place >> 32) * table_stride
+    source_block = tl.load(cells + (columns >> 32) + temporal_bias, mask=inside, other=0).to(tl.int64)
+    destination_block = tl.load(cells + (columns & 0x7FFFFFFF), mask=inside, other=0).to(tl.int64)
+    source = address + source_block * block_stride + bias * unit
+    destination = address + destination_block * block_stride
+    size = tl.maximum(tl.minimum(left - bias * unit, LANES * LANE_BYTES), 0).to(tl.int32)
     apart = (source_block != destination_block) | (bias == 0)
-    if (kind == TEMPORAL) | ((kind == ONE_RUN) & apart) | ((kind == GAPLESS) & (bias == 0)):
-        skipped = bias * unit
-        source = address + source_block * block_stride + skipped
-        destination = address + destination_block * block_stride
-        size = tl.maximum(tl.minimum(left - skipped, LANES * LANE_BYTES), 0).to(tl.int32)
-        _copy_bytes(source, destination, size, LANES)
+    one_run = (kind == TEMPORAL) | ((kind == ONE_RUN) & apart) | ((kind == GAPLESS) & (bias == 0))
+    aligned = ((source | destination | size) & 15) == 0
+    way = tl.where(one_run, tl.where(aligned, PLAIN, BYTES), tl.where(apart, ELEMENTS, SHIFT))
+    return source, destination, size, way, bias
+
+
+@triton.jit
+def copy_otherwise(records, tile, source, destination, size, way, bias, LANES: tl.constexpr):
+    """Copy a tile that is not plain. Tiles of a state are independent: none writes what another reads or writes."""
+    if way == BYTES:
+        lanes: tl.constexpr = OTHER_LANES if LANES > OTHER_LANES else LANES
+        _copy_bytes(source, destination, size, lanes)
     else:
-        record = records + tl.load(tile + TILE_STATE) * RECORD_FIELDS
         number = tl.load(tile + TILE_NUMBER)
-        _copy_window(record, source_block, destination_block, bias, apart, number, LANES)
+        record = records + tl.load(tile + TILE_STATE) * RECORD_FIELDS
+        start = number * (LANES * LANE_BYTES)
+        _copy_window(record, source - start, destination - start, bias, way == ELEMENTS, number, LANES)
 
 
 @triton.jit
 def _copy_bytes(source, destination, size, LANES: tl.constexpr):
     """Copy `size` bytes, at most a tile's, where source and destination are apart or the same."""
-    if ((source | destination | size) & 15) == 0:
-        from_ = tl.multiple_of(source.to(tl.pointer_type(tl.uint64)), 16)
-        to = tl.multiple_of(destination.to(tl.pointer_type(tl.uint64)), 16)
-        lane = tl.arange(0, LANES)
-        if size == LANES * LANE_BYTES:
-            tl.store(to + lane, tl.load(from_ + lane, eviction_policy="evict_first"), eviction_policy="evict_first")
-        else:
-            # Dividing and multiplying shows the compiler that lanes come in pairs.
-            words = size // 16 * 2
-            word = tl.load(from_ + lane, mask=lane < words, eviction_policy="evict_first")
-            tl.store(to + lane, word, mask=lane < words, eviction_policy="evict_first")
-    elif ((source ^ destination) & 7) == 0:
+    if ((source ^ destination) & 7) == 0:
         _copy_words(source, destination, size, tl.uint64, 8, LANES)
     elif ((source ^ destination) & 3) == 0:
         _copy_words(source, destination, size, tl.uint32, 4, LANES)
@@ -119,22 +128,19 @@ def _copy_few_bytes(source, destination, count, MOST: tl.constexpr):
 
 
 @triton.jit
-def _copy_window(record, source_block, destination_block, bias, apart, tile, LANES: tl.constexpr):
+def _copy_window(record, source, destination, bias, apart, tile, LANES: tl.constexpr):
     """Copy a tile of a window that does not move as one run of bytes."""
-    address = tl.load(record + ADDRESS)
-    block_stride = tl.load(record + BLOCK_STRIDE)
     unit = tl.load(record + UNIT)
     runs = tl.load(record + RUNS)
     run_stride = tl.load(record + RUN_STRIDE)
     tiles = tl.load(record + TILES)
     tokens = tl.load(record + WINDOW) - bias
-    source = address + source_block * block_stride + bias * unit
-    destination = address + destination_block * block_stride
     if tokens > 0:
         if apart:
-            _copy_elements(source, destination, tokens, unit, runs, run_stride, tile, tiles, LANES)
+            lanes: tl.constexpr = OTHER_LANES if LANES > OTHER_LANES else LANES
+            _copy_elements(source, destination, tokens, unit, runs, run_stride, tile, tiles, lanes)
         else:
-            _shift_window(source, destination, tokens, unit, runs, run_stride, tile, tiles, FEW_LANES)
+            _shift_window(source, destination, tokens, unit, runs, run_stride, tile, tiles, SHIFT_LANES)
 
 
 @triton.jit

@@ -10,16 +10,8 @@ and which tiles are its own: tile `i` of the whole step belongs to program `i` m
 import triton
 import triton.language as tl
 
-from harness.kernels.fused.copy import copy_tile
-from harness.kernels.fused.record import (
-    RECORD_FIELDS,
-    TILE_ADDRESS,
-    TILE_BLOCK_STRIDE,
-    TILE_KIND,
-    TILE_LEFT,
-    TILE_TABLE,
-    TILE_UNIT,
-)
+from harness.kernels.fused.copy import PLAIN, copy_otherwise, locate
+from harness.kernels.fused.record import RECORD_FIELDS
 
 
 @triton.jit
@@ -42,53 +34,40 @@ def carry_out(
         # None of the four is negative where a request moves.
         place = (row.to(tl.int64) << 32) | bias.to(tl.int64)
         columns = (source_column.to(tl.int64) << 32) | destination_column.to(tl.int64)
-        mover = -1
-        mover_place = tl.zeros((), tl.int64)
-        mover_columns = tl.zeros((), tl.int64)
+        end = moving * tiles_each
         index = tl.program_id(0)
-        of = index // tiles_each
-        tile = tiles + (index - of * tiles_each) * RECORD_FIELDS
-        address = tl.load(tile + TILE_ADDRESS)
-        block_stride = tl.load(tile + TILE_BLOCK_STRIDE)
-        table = tl.load(tile + TILE_TABLE)
-        left = tl.load(tile + TILE_LEFT)
-        unit = tl.load(tile + TILE_UNIT)
-        kind = tl.load(tile + TILE_KIND)
-        while index < moving * tiles_each:
-            if of != mover:
-                mover = of
-                # All lanes but one add 0.
-                chosen = moves & (rank == of)
-                mover_place = tl.sum(tl.where(chosen, place, 0), 0)
-                mover_columns = tl.sum(tl.where(chosen, columns, 0), 0)
-            # What the next tile is arrives while this one is copied.
+        mover = index // tiles_each
+        mover_place, mover_columns = _mover(moves & (rank == mover), place, columns)
+        tile = tiles + (index - mover * tiles_each) * RECORD_FIELDS
+        source, destination, size, way, skipped = locate(
+            tile, mover_place, mover_columns, table_stride, index < end, LANES
+        )
+        while index < end:
+            words = tl.where(way == PLAIN, size // 16 * 2, 0)  # an even number, as the compiler can see
+            lane = tl.arange(0, LANES)
+            from_ = tl.multiple_of((source & -16).to(tl.pointer_type(tl.uint64)), 16) + lane
+            to = tl.multiple_of((destination & -16).to(tl.pointer_type(tl.uint64)), 16) + lane
+            word = tl.load(from_, mask=lane < words, eviction_policy="evict_first")
+            # Where the next tile goes is worked out while this one arrives.
             index += tl.num_programs(0)
-            next_of = index // tiles_each
-            next_tile = tiles + (index - next_of * tiles_each) * RECORD_FIELDS
-            next_address = tl.load(next_tile + TILE_ADDRESS)
-            next_block_stride = tl.load(next_tile + TILE_BLOCK_STRIDE)
-            next_table = tl.load(next_tile + TILE_TABLE)
-            next_left = tl.load(next_tile + TILE_LEFT)
-            next_unit = tl.load(next_tile + TILE_UNIT)
-            next_kind = tl.load(next_tile + TILE_KIND)
-            copy_tile(
-                records,
-                address,
-                block_stride,
-                table,
-                left,
-                unit,
-                kind,
-                tile,
-                (mover_place >> 32).to(tl.int32),
-                table_stride,
-                (mover_columns >> 32).to(tl.int32),
-                (mover_columns & 0x7FFFFFFF).to(tl.int32),
-                (mover_place & 0x7FFFFFFF).to(tl.int32),
-                LANES,
+            next_mover = index // tiles_each
+            next_tile = tiles + (index - next_mover * tiles_each) * RECORD_FIELDS
+            if next_mover != mover:
+                mover = next_mover
+                mover_place, mover_columns = _mover(moves & (rank == mover), place, columns)
+            next_source, next_destination, next_size, next_way, next_skipped = locate(
+                next_tile, mover_place, mover_columns, table_stride, index < end, LANES
             )
-            of, tile = next_of, next_tile
-            address, block_stride, table = next_address, next_block_stride, next_table
-            left, unit, kind = next_left, next_unit, next_kind
+            tl.store(to, word, mask=lane < words, eviction_policy="evict_first")
+            if way != PLAIN:
+                copy_otherwise(records, tile, source, destination, size, way, skipped, LANES)
+            tile, source, destination, size = next_tile, next_source, next_destination, next_size
+            way, skipped = next_way, next_skipped
             # Warps that keep together read and write a few pages of memory at a time: faster than each by itself.
             tl.debug_barrier()
+
+
+@triton.jit
+def _mover(chosen, place, columns):
+    """The numbers of the one lane that is chosen, handed to all: the others add 0."""
+    return tl.sum(tl.where(chosen, place, 0), 0), tl.sum(tl.where(chosen, columns, 0), 0)

@@ -60,8 +60,10 @@ GAPLESS = tl.constexpr(2)
 GAPPED = tl.constexpr(3)
 """A window of runs with gaps."""
 
-FEW_LANES = tl.constexpr(128)
-"""Lanes where a few bytes of each are moved one after the other."""
+OTHER_LANES = tl.constexpr(512)
+"""Most lanes that copy a tile which is not plain: more would take registers from those that are."""
+SHIFT_LANES = tl.constexpr(128)
+"""Lanes that shift a window, each word by word."""
 
 LANE_BYTES = tl.constexpr(8)
 """Bytes that one lane moves of a tile; a tile is LANES times as long."""
