@@ -32,7 +32,6 @@ from harness.kernels.fused.record import (
     TEMPORAL,
     TILE_ADDRESS,
     TILE_BLOCK_STRIDE,
-    TILE_KIND,
     TILE_LEFT,
     TILE_NUMBER,
     TILE_STATE,
@@ -449,13 +448,12 @@ def _tile_records(records: Sequence[Sequence[int]], tile_bytes: int) -> torch.Te
     kinds = torch.where(run_strides == windows * units, GAPLESS.value, GAPPED.value)
     kinds[runs == 1] = ONE_RUN.value
     kinds[windows == 0] = TEMPORAL.value
-    tiles = torch.empty((len(state), RECORD_FIELDS.value), dtype=torch.int64)
+    tiles = torch.zeros((len(state), RECORD_FIELDS.value), dtype=torch.int64)
     tiles[:, TILE_ADDRESS.value] = states[state, ADDRESS.value] + number * tile_bytes
     tiles[:, TILE_BLOCK_STRIDE.value] = states[state, BLOCK_STRIDE.value]
     tiles[:, TILE_TABLE.value] = states[state, TABLE.value]
     tiles[:, TILE_LEFT.value] = (runs * windows.clamp(min=1) * units)[state] - number * tile_bytes
-    tiles[:, TILE_UNIT.value] = torch.where(windows > 0, units, 0)[state]
-    tiles[:, TILE_KIND.value] = kinds[state]
+    tiles[:, TILE_UNIT.value] = (torch.where(windows > 0, units, 0) * 4 + kinds)[state]
     tiles[:, TILE_STATE.value] = state
     tiles[:, TILE_NUMBER.value] = number
     return tiles

@@ -23,7 +23,6 @@ from harness.kernels.fused.record import (
     TEMPORAL,
     TILE_ADDRESS,
     TILE_BLOCK_STRIDE,
-    TILE_KIND,
     TILE_LEFT,
     TILE_NUMBER,
     TILE_STATE,
@@ -57,8 +56,8 @@ def locate(tile, place, columns, table_stride, inside, LANES: tl.constexpr):
     block_stride = tl.load(tile + TILE_BLOCK_STRIDE)
     table = tl.load(tile + TILE_TABLE).to(tl.pointer_type(tl.int32))
     left = tl.load(tile + TILE_LEFT)
-    unit = tl.load(tile + TILE_UNIT)
-    kind = tl.load(tile + TILE_KIND)
+    unit_and_kind = tl.load(tile + TILE_UNIT)
+    unit, kind = unit_and_kind >> 2, unit_and_kind & 3
     bias = place & 0x7FFFFFFF
     # A temporal state's column says how many tokens it has seen; a conv window has them all in one block.
     temporal_bias = tl.where(kind == TEMPORAL, bias, 0)

@@ -44,13 +44,11 @@ TILE_TABLE = tl.constexpr(2)
 TILE_LEFT = tl.constexpr(3)
 """Bytes of the run from the tile on."""
 TILE_UNIT = tl.constexpr(4)
-"""Bytes of one token of a window; 0 for a temporal state."""
-TILE_KIND = tl.constexpr(5)
-"""One of the kinds below."""
-TILE_STATE = tl.constexpr(6)
+"""Bytes of one token of a window, 0 for a temporal state; times 4, plus one of the kinds below."""
+TILE_STATE = tl.constexpr(5)
 """Which state it is of."""
-TILE_NUMBER = tl.constexpr(7)
-"""Which of its tiles."""
+TILE_NUMBER = tl.constexpr(6)
+"""Which of its tiles. The last integer is unused."""
 
 TEMPORAL = tl.constexpr(0)
 ONE_RUN = tl.constexpr(1)
@@ -60,7 +58,7 @@ GAPLESS = tl.constexpr(2)
 GAPPED = tl.constexpr(3)
 """A window of runs with gaps."""
 
-OTHER_LANES = tl.constexpr(512)
+OTHER_LANES = tl.constexpr(256)
 """Most lanes that copy a tile which is not plain: more would take registers from those that are."""
 SHIFT_LANES = tl.constexpr(128)
 """Lanes that shift a window, each word by word."""
