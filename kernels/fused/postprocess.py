@@ -47,9 +47,8 @@ def postprocess_kernel(
                 accepted, computed, scheduled, draft, mapping, row, num_requests, block_size, IN_PLACE
             )
             reaching += tl.sum((inside & (bias >= 0)).to(tl.int32), 0)
-            if not IN_PLACE:
-                if tl.program_id(0) == 0:
-                    tl.store(result + slot, count, mask=inside)
+            if not IN_PLACE and tl.program_id(0) == 0:
+                tl.store(result + slot, count, mask=inside)
     if reaching > 0:
         for first in range(0, num_requests, ROWS):
             row = first + tl.arange(0, ROWS)
@@ -57,9 +56,8 @@ def postprocess_kernel(
                 accepted, computed, scheduled, draft, mapping, row, num_requests, block_size, IN_PLACE
             )
             reaches = inside & (bias >= 0)
-            if not IN_PLACE:
-                if tl.program_id(0) == 0:
-                    tl.store(result + slot, count, mask=inside)
+            if not IN_PLACE and tl.program_id(0) == 0:
+                tl.store(result + slot, count, mask=inside)
             if tl.sum(reaches.to(tl.int32), 0) > 0:
                 source_column = tl.load(state_column + slot, mask=reaches, other=0)
                 within_block = reaches & (source_column == blocks - 1)

@@ -59,7 +59,7 @@ GAPPED = tl.constexpr(3)
 """A window of runs with gaps."""
 
 OTHER_LANES = tl.constexpr(256)
-"""Most lanes that copy a tile which is not plain: more would take registers from those that are."""
+"""Most lanes that copy a tile whose addresses are no multiples of 16: more of them would take more registers."""
 SHIFT_LANES = tl.constexpr(128)
 """Lanes that shift a window, each word by word."""
 
