@@ -12,7 +12,8 @@ from typing import Literal
 import torch
 
 from harness.bench.shapes import ModelShape
-from harness.case import ConvLayout, ConvState, Layout
+from harness.case import ConvLayout, ConvState
+from harness.case.layout import State, state_extent
 from harness.kernels.targets.arguments import AcceptedArrays, AdvanceArrays
 from harness.kernels.targets.base import Bound, LayoutTensors, PostprocessArrays, PrecopyArrays, Target
 
@@ -40,46 +41,52 @@ class Pool:
     """Memory for a shape, big enough for `requests` requests that all move, `copies` times over."""
 
     def __init__(
-        self, shape: ModelShape, conv_layout: ConvLayout, requests: int, copies: int, *, aligned: bool = True
+        self,
+        shape: ModelShape,
+        conv_layout: ConvLayout,
+        requests: int,
+        copies: int,
+        device: torch.device,
+        *,
+        aligned: bool = True,
     ) -> None:
         self.shape = shape
-        self.copies = copies
+        self.device = device
+        self.moves = requests * copies
         self.blocks_each = len(shape.groups) * 3
         self.layout = shape.layout(
             conv_layout, 2 + requests * copies * self.blocks_each, TABLE_ROWS, aligned=aligned
         )
         buffer = self.layout.buffers[0]
-        self._memory = torch.empty(buffer.size + 256, dtype=torch.uint8, device="cuda")
+        self._memory = torch.empty(buffer.size + 256, dtype=torch.uint8, device=device)
         even = self._memory.numel() // 8 * 8
         self._memory[:even].view(torch.int64).random_()
         start = -self._memory.data_ptr() % 256 + buffer.misalignment
         self._bytes = self._memory[start : start + buffer.size]
-        self.states = [[[self._tensor(state) for state in layer.states] for layer in group.layers] for group in self.layout.groups]
+        self.states = [
+            [[self._tensor(state) for state in layer.states] for layer in group.layers] for group in self.layout.groups
+        ]
 
-    def _tensor(self, state: object) -> torch.Tensor:
-        from harness.case.layout import State, state_extent
-
-        found: State = state  # type: ignore[assignment]
-        item = found.item_size
-        extent = (self.layout.num_blocks - 1) * found.block_stride + state_extent(found)
-        flat = self._bytes[found.offset : found.offset + extent].view(_DTYPES[item])
-        inner: tuple[int, ...]
-        strides: tuple[int, ...]
-        if isinstance(found, ConvState) and found.row_stride is not None:
-            inner, strides = (found.dim, found.window), (found.row_stride // item, 1)
-        elif isinstance(found, ConvState):
-            inner, strides = (found.window, found.dim), (found.dim, 1)
+    def _tensor(self, state: State) -> torch.Tensor:
+        """The tensor of a state, `[num_blocks, ...]`."""
+        item = state.item_size
+        extent = (self.layout.num_blocks - 1) * state.block_stride + state_extent(state)
+        flat = self._bytes[state.offset : state.offset + extent].view(_DTYPES[item])
+        inner: Sequence[int]
+        if not isinstance(state, ConvState):
+            inner = state.shape
+        elif state.row_stride is None:
+            inner = (state.window, state.dim)
         else:
-            inner, running = found.shape, 1
-            reversed_strides = []
-            for size in reversed(inner):
-                reversed_strides.append(running)
-                running *= size
-            strides = tuple(reversed(reversed_strides))
-        return flat.as_strided((self.layout.num_blocks, *inner), (found.block_stride // item, *strides))
+            inner = (state.dim, state.window)
+        # Rows of a DS window have no gaps here.
+        strides = torch.empty(tuple(inner), device="meta").stride()
+        return flat.as_strided((self.layout.num_blocks, *inner), (state.block_stride // item, *strides))
 
     def steps(self, step: StepShape, copies: int) -> list[Step]:
         """Independent steps: their moving requests share no block."""
+        if step.movers * copies > self.moves:
+            raise ValueError(f"{copies} steps of {step.movers} moving requests do not fit a pool for {self.moves}")
         return [Step(self, step, number) for number in range(copies)]
 
 
@@ -119,7 +126,7 @@ class Step:
         running = torch.where(moving, block - bias, block + 1)
         count = torch.where(moving, bias + 1, 1)
         source = torch.where(moving & torch.tensor(step.same_block), DESTINATION, RUNNING) * one
-        self._by_slot = {
+        self.by_slot = {
             "accepted": count,
             "state_column": source,
             "scheduled": one + shape.num_spec,
@@ -149,11 +156,11 @@ class BoundStep:
             rest[step.slots] = False
             order = torch.cat([step.slots, torch.arange(TABLE_ROWS)[rest]])  # type: ignore[assignment]
             tables = [table[order] for table in tables]
-        self.arrays = {name: value[order].to(torch.int32).cuda() for name, value in step._by_slot.items()}
+        self.arrays = {name: value[order].to(torch.int32).to(pool.device) for name, value in step.by_slot.items()}
         bits = torch.int32 if target.mapping_bits == 32 else torch.int64
-        self.mapping = step.slots.to(bits).cuda() if form == "V2" else None
-        self.tables = [table.cuda() for table in tables]
-        self.bound: Bound = target.bind(pool.layout, LayoutTensors(pool.states, self.tables), allocate)
+        self.mapping = step.slots.to(bits).to(pool.device) if form == "V2" else None
+        self.tables = [table.to(pool.device) for table in tables]
+        self.bound: Bound = target.bind(pool.layout, LayoutTensors(pool.states, self.tables), self._allocate)
         arrays, two = self.arrays, form == "V2"
         self.postprocess_arrays = PostprocessArrays(
             runner=form,
@@ -175,6 +182,10 @@ class BoundStep:
             mapping=self.mapping,
         )
 
+    def _allocate(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+        """Private memory of the target."""
+        return torch.empty(tuple(shape), dtype=dtype, device=self.step.pool.device)
+
     def call(self, operation: str) -> Callable[[], object]:
         """`postprocess`, `precopy`, or the `step`: all that a V2 runner launches between two forward passes."""
         if operation == "postprocess":
@@ -195,7 +206,7 @@ class BoundStep:
         accepted, column, source, bias = now
         initial = now.clone()
         sampled = accepted[self.mapping.long()].contiguous()
-        query = torch.arange(n + 1, dtype=torch.int32, device="cuda") * (1 + self.step.pool.shape.num_spec)
+        query = torch.arange(n + 1, dtype=torch.int32, device=self.step.pool.device) * (1 + self.step.pool.shape.num_spec)
         advance = AdvanceArrays(
             num_requests=n,
             state_column=column,
@@ -236,8 +247,3 @@ class BoundStep:
             bound.precopy(pre)
 
         return run
-
-
-def allocate(name: str, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-    """Private memory of a target."""
-    return torch.empty(tuple(shape), dtype=dtype, device="cuda")

@@ -1,6 +1,7 @@
 """A tile is the part of one state's block that one program copies at a time (docs/domain.md, section 5).
 
-All address arithmetic is in 64 bits: a block id times a block stride passes 2**31 in most real caches. Accesses are as
+Most tiles are plain, runs of bytes at multiples of 16, and are copied where they are dealt out (moves.py); what the
+others need is here. All address arithmetic is in 64 bits: a block id times a block stride passes 2**31 in most real caches. Accesses are as
 wide as source and destination allow, up to 16 bytes for each thread, and never unaligned.
 """
 
@@ -20,74 +21,88 @@ from harness.kernels.fused.record import (
     RUNS,
     SHIFT_LANES,
     TEMPORAL,
+    TILE_ADDRESS,
+    TILE_BLOCK_STRIDE,
+    TILE_LEFT,
     TILE_NUMBER,
     TILE_STATE,
+    TILE_TABLE,
+    TILE_UNIT,
     TILES,
     UNIT,
     WINDOW,
 )
 
+PLAIN = tl.constexpr(0)
+"""A tile is one run of bytes, at multiples of 16."""
+BYTES = tl.constexpr(1)
+"""A tile is one run of bytes anywhere."""
+ELEMENTS = tl.constexpr(2)
+"""A tile is a share of the runs of a window."""
+SHIFT = tl.constexpr(3)
+"""A tile is a share of the columns of a window that is shifted inside its block."""
+
 
 @triton.jit
-def copy_tile(
-    records,  # int64*: one record per state
-    tile,  # int64*: the tile's record, and fields of it
-    address,
-    block_stride,
-    table,
-    left,
-    unit_and_kind,
+def locate(
+    tile,  # int64*: the tile's record
     place,  # row of the request in the block tables, and in the lower half the bias
     columns,  # of the source, and in the lower half of the destination
     table_stride,  # elements between two rows of a block table, the same for all groups
+    inside,  # if not, nothing is looked up, and what comes out means nothing
     LANES: tl.constexpr,
 ):
-    """Copy one tile of one state from one column to another.
+    """Where a tile goes: addresses of source and destination, bytes, the way to copy it, and the bias.
 
-    The bias is how many tokens past the first one the state is: how far into a window, or how many columns on. The
-    tiles of a state are independent of each other: none writes what another one reads or writes.
+    The bias is how many tokens past the first one the state is: how far into a window, or how many columns on.
     """
+    address = tl.load(tile + TILE_ADDRESS)
+    block_stride = tl.load(tile + TILE_BLOCK_STRIDE)
+    table = tl.load(tile + TILE_TABLE).to(tl.pointer_type(tl.int32))
+    left = tl.load(tile + TILE_LEFT)
+    unit_and_kind = tl.load(tile + TILE_UNIT)
     unit, kind = unit_and_kind >> 2, unit_and_kind & 3
     bias = place & 0x7FFFFFFF
     # A temporal state's column says how many tokens it has seen; a conv window has them all in one block.
     temporal_bias = tl.where(kind == TEMPORAL, bias, 0)
-    cells = table.to(tl.pointer_type(tl.int32)) + (place >> 32) * table_stride
-    source_block = tl.load(cells + (columns >> 32) + temporal_bias).to(tl.int64)
-    destination_block = tl.load(cells + (columns & 0x7FFFFFFF)).to(tl.int64)
+    cells = table + (place >> 32) * table_stride
+    source_block = tl.load(cells + (columns >> 32) + temporal_bias, mask=inside, other=0).to(tl.int64)
+    destination_block = tl.load(cells + (columns & 0x7FFFFFFF), mask=inside, other=0).to(tl.int64)
     source = address + source_block * block_stride + bias * unit
     destination = address + destination_block * block_stride
+    size = tl.maximum(tl.minimum(left - bias * unit, LANES * LANE_BYTES), 0).to(tl.int32)
     apart = (source_block != destination_block) | (bias == 0)
-    if (kind == TEMPORAL) | ((kind == ONE_RUN) & apart) | ((kind == GAPLESS) & (bias == 0)):
-        size = tl.maximum(tl.minimum(left - bias * unit, LANES * LANE_BYTES), 0).to(tl.int32)
-        _copy_bytes(source, destination, size, LANES)
+    one_run = (kind == TEMPORAL) | ((kind == ONE_RUN) & apart) | ((kind == GAPLESS) & (bias == 0))
+    aligned = ((source | destination | size) & 15) == 0
+    way = tl.where(one_run, tl.where(aligned, PLAIN, BYTES), tl.where(apart, ELEMENTS, SHIFT))
+    return source, destination, size, way, bias
+
+
+@triton.jit
+def copy_otherwise(records, tile, source, destination, size, way, bias, LANES: tl.constexpr):
+    """Copy a tile that is not plain, as `locate` has it. Tiles are independent of each other: none writes what another
+    one reads or writes."""
+    few: tl.constexpr = OTHER_LANES if LANES > OTHER_LANES else LANES
+    if way == BYTES:
+        _copy_bytes(source, destination, size, few)
     else:
         number = tl.load(tile + TILE_NUMBER)
-        start = number * (LANES * LANE_BYTES)
         record = records + tl.load(tile + TILE_STATE) * RECORD_FIELDS
-        _copy_window(record, source - start, destination - start, bias, apart, number, LANES)
+        start = number * (LANES * LANE_BYTES)
+        _copy_window(record, source - start, destination - start, bias, way == ELEMENTS, number, few)
 
 
 @triton.jit
 def _copy_bytes(source, destination, size, LANES: tl.constexpr):
     """Copy `size` bytes, at most a tile's, where source and destination are apart or the same."""
-    few: tl.constexpr = OTHER_LANES if LANES > OTHER_LANES else LANES
-    if ((source | destination | size) & 15) == 0:
-        lane = tl.arange(0, LANES)
-        from_ = tl.multiple_of(source.to(tl.pointer_type(tl.uint64)), 16) + lane
-        to = tl.multiple_of(destination.to(tl.pointer_type(tl.uint64)), 16) + lane
-        if size == LANES * LANE_BYTES:
-            tl.store(to, tl.load(from_))
-        else:
-            words = size // 16 * 2  # an even number, as the compiler can see
-            tl.store(to, tl.load(from_, mask=lane < words), mask=lane < words)
-    elif ((source ^ destination) & 7) == 0:
-        _copy_words(source, destination, size, tl.uint64, 8, few)
+    if ((source ^ destination) & 7) == 0:
+        _copy_words(source, destination, size, tl.uint64, 8, LANES)
     elif ((source ^ destination) & 3) == 0:
-        _copy_words(source, destination, size, tl.uint32, 4, few)
+        _copy_words(source, destination, size, tl.uint32, 4, LANES)
     elif ((source ^ destination) & 1) == 0:
-        _copy_words(source, destination, size, tl.uint16, 2, few)
+        _copy_words(source, destination, size, tl.uint16, 2, LANES)
     else:
-        _copy_words(source, destination, size, tl.uint8, 1, few)
+        _copy_words(source, destination, size, tl.uint8, 1, LANES)
 
 
 @triton.jit
@@ -126,8 +141,7 @@ def _copy_window(record, source, destination, bias, apart, tile, LANES: tl.const
     tokens = tl.load(record + WINDOW) - bias
     if tokens > 0:
         if apart:
-            lanes: tl.constexpr = OTHER_LANES if LANES > OTHER_LANES else LANES
-            _copy_elements(source, destination, tokens, unit, runs, run_stride, tile, tiles, lanes)
+            _copy_elements(source, destination, tokens, unit, runs, run_stride, tile, tiles, LANES)
         else:
             _shift_window(source, destination, tokens, unit, runs, run_stride, tile, tiles, SHIFT_LANES)
 

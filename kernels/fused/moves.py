@@ -10,15 +10,8 @@ and which tiles are its own: tile `i` of the whole step belongs to program `i` m
 import triton
 import triton.language as tl
 
-from harness.kernels.fused.copy import copy_tile
-from harness.kernels.fused.record import (
-    RECORD_FIELDS,
-    TILE_ADDRESS,
-    TILE_BLOCK_STRIDE,
-    TILE_LEFT,
-    TILE_TABLE,
-    TILE_UNIT,
-)
+from harness.kernels.fused.copy import PLAIN, copy_otherwise, locate
+from harness.kernels.fused.record import RECORD_FIELDS
 
 
 @triton.jit
@@ -41,53 +34,42 @@ def carry_out(
         # None of the four is negative where a request moves.
         place = (row.to(tl.int64) << 32) | bias.to(tl.int64)
         columns = (source_column.to(tl.int64) << 32) | destination_column.to(tl.int64)
+        # The tiles of this program, in turn: of which mover, and which of its tiles.
         mover = tl.program_id(0) // tiles_each
         number = tl.program_id(0) - mover * tiles_each
-        known = -1
-        mover_place = tl.zeros((), tl.int64)
-        mover_columns = tl.zeros((), tl.int64)
+        mover_place, mover_columns = _numbers(moves & (rank == mover), place, columns)
         tile = tiles + number.to(tl.int64) * RECORD_FIELDS
-        address, block_stride, table, left, unit_and_kind = _record(tile)
+        source, destination, size, way, left_out = locate(
+            tile, mover_place, mover_columns, table_stride, mover < moving, LANES
+        )
         while mover < moving:
-            if mover != known:
-                # All lanes but one add 0: its numbers are handed to all.
-                chosen = moves & (rank == mover)
-                mover_place = tl.sum(tl.where(chosen, place, 0), 0)
-                mover_columns = tl.sum(tl.where(chosen, columns, 0), 0)
-                known = mover
+            words = tl.where(way == PLAIN, size // 16 * 2, 0)  # an even number, as the compiler can see
+            lane = tl.arange(0, LANES)
+            from_ = tl.multiple_of((source & -16).to(tl.pointer_type(tl.uint64)), 16) + lane
+            to = tl.multiple_of((destination & -16).to(tl.pointer_type(tl.uint64)), 16) + lane
+            word = tl.load(from_, mask=lane < words)
+            # Where the next tile goes is worked out while this one arrives.
+            before = mover
             number += tl.num_programs(0)
             if number >= tiles_each:
                 mover += number // tiles_each
                 number = number % tiles_each
-            # What the next tile is arrives while this one is copied.
+            if mover != before:
+                mover_place, mover_columns = _numbers(moves & (rank == mover), place, columns)
             next_tile = tiles + number.to(tl.int64) * RECORD_FIELDS
-            next_address, next_block_stride, next_table, next_left, next_unit_and_kind = _record(next_tile)
-            copy_tile(
-                records,
-                tile,
-                address,
-                block_stride,
-                table,
-                left,
-                unit_and_kind,
-                mover_place,
-                mover_columns,
-                table_stride,
-                LANES,
+            next_source, next_destination, next_size, next_way, next_left_out = locate(
+                next_tile, mover_place, mover_columns, table_stride, mover < moving, LANES
             )
-            tile, address, block_stride, table = next_tile, next_address, next_block_stride, next_table
-            left, unit_and_kind = next_left, next_unit_and_kind
+            tl.store(to, word, mask=lane < words)
+            if way != PLAIN:
+                copy_otherwise(records, tile, source, destination, size, way, left_out, LANES)
+            tile, source, destination, size = next_tile, next_source, next_destination, next_size
+            way, left_out = next_way, next_left_out
             # Warps that keep together read and write a few pages of memory at a time: faster than each by itself.
             tl.debug_barrier()
 
 
 @triton.jit
-def _record(tile):
-    """What is needed of a tile's record wherever it goes."""
-    return (
-        tl.load(tile + TILE_ADDRESS),
-        tl.load(tile + TILE_BLOCK_STRIDE),
-        tl.load(tile + TILE_TABLE),
-        tl.load(tile + TILE_LEFT),
-        tl.load(tile + TILE_UNIT),
-    )
+def _numbers(chosen, place, columns):
+    """The numbers of the one lane that is chosen, handed to all: the others add 0."""
+    return tl.sum(tl.where(chosen, place, 0), 0), tl.sum(tl.where(chosen, columns, 0), 0)
