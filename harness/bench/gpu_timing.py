@@ -99,7 +99,8 @@ def _recorded(calls: Sequence[Call]) -> tuple[torch.cuda.CUDAGraph, int]:
 
 
 def _replay_seconds(graph: torch.cuda.CUDAGraph) -> float:
-    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start: torch.cuda.Event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+    end: torch.cuda.Event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
     start.record()
     graph.replay()
     end.record()

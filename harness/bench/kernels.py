@@ -16,7 +16,8 @@ import msgspec
 import torch
 import triton
 
-from harness.bench.gpu_timing import Call, Sample, time_graphs, time_host, time_steps
+from harness.bench import gpu_timing
+from harness.bench.gpu_timing import Call, Sample
 from harness.bench.loop import fused_step, looped_step
 from harness.bench.pools import Form, Pool, StepShape
 from harness.bench.shapes import ModelShape
@@ -28,7 +29,7 @@ MANY = (512, 1024)
 """More requests: only for steps in which nothing moves."""
 ROTATED_BYTES = 256 << 20
 """Launches of one graph touch at least so much memory: several times what caches hold."""
-MOST_COPIES = 8
+MOST_COPIES = 4
 ROUNDS = 15
 
 
@@ -73,10 +74,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     skipped: Sequence[str] = ()
 
 
-class Timer(Protocol):
-    """How arms are timed: a function of gpu_timing."""
+class Clocks(Protocol):
+    """How arms are timed: as gpu_timing does it."""
 
-    def __call__(self, arms: Mapping[str, Sequence[Call]], rounds: int) -> dict[str, Sample]: ...
+    def time_graphs(self, arms: Mapping[str, Sequence[Call]], rounds: int) -> dict[str, Sample]: ...
+    def time_host(self, arms: Mapping[str, Call], rounds: int) -> dict[str, Sample]: ...
+    def time_steps(self, arms: Mapping[str, Call], rounds: int) -> dict[str, Sample]: ...
 
 
 Progress = Callable[[Row], object]
@@ -94,14 +97,14 @@ class Benchmark:
         batches: Sequence[int] = BATCHES,
         many: Sequence[int] = MANY,
         most_bytes: int = 100 << 30,
-        graphs: Timer = time_graphs,
+        clocks: Clocks = gpu_timing,
     ) -> None:
         self._targets = targets
         self._device = device
         self._rounds = rounds
         self._batches, self._many = batches, many
         self._most_bytes = most_bytes
-        self._graphs = graphs
+        self._clocks = clocks
         self.skipped: list[str] = []
 
     def run(self, shapes: Sequence[ModelShape]) -> Iterator[Row]:
@@ -114,13 +117,15 @@ class Benchmark:
         idle = (*self._batches, *self._many) if full else self._some(self._batches)
         movers = max(fitting)
         pool = self._pool(shape, "SD", movers, aligned=True)
+        movers = min(movers, pool.moves)
+        few = [n for n in self._some(fitting) if n <= movers]
         forms: tuple[tuple[Form, str], ...] = (("V1", "postprocess"), ("V2", "postprocess"), ("V2", "precopy"))
         for n in idle:
             for form, operation in forms:
                 yield self._row(pool, StepShape(n, 0), form, operation, "idle")
         for n in self._batches:
             decoding = max(1, round(n * (1 + shape.num_spec) / 2 / shape.block_size))
-            if decoding <= movers:
+            if decoding <= movers and n in few:
                 yield self._row(pool, StepShape(n, decoding), "V1", "postprocess", "decode")
             if n >= 8 and n // 8 <= movers:
                 yield self._row(pool, StepShape(n, n // 8), "V1", "postprocess", "mixed")
@@ -128,7 +133,6 @@ class Benchmark:
                 yield self._row(pool, StepShape(n, n), "V1", "postprocess", "burst")
             else:
                 self.skipped.append(f"{shape.name}, {n} requests that all move: only {movers} fit this device")
-        few = self._some(fitting)
         for n in few:
             yield self._row(pool, StepShape(n, n), "V2", "precopy", "burst")
             if shape.num_spec:
@@ -138,7 +142,7 @@ class Benchmark:
                 yield self._row(pool, StepShape(n, moving), "V2", "step", fill)
         if full:
             yield from self._host_rows(pool)
-        yield from self._latencies(pool, few)
+            yield from self._latencies(pool, few)
         del pool
         for conv_layout, aligned in (("DS", True), ("SD", False), ("DS", False)):
             layout: ConvLayout = "DS" if conv_layout == "DS" else "SD"
@@ -175,7 +179,8 @@ class Benchmark:
         }
         if step.movers:
             arms["copy"] = self._device_copies(steps[0].bytes // 2, copies)
-        return self._made(pool, step, f"{operation} {form}", fill, steps[0].bytes, "graph", self._graphs(arms, self._rounds))
+        times = self._clocks.time_graphs(arms, self._rounds)
+        return self._made(pool, step, f"{operation} {form}", fill, steps[0].bytes, "graph", times)
 
     def _device_copies(self, size: int, copies: int) -> list[Call]:
         """Copies of so many bytes, rounded up to what is copied fastest, each on memory of its own."""
@@ -195,7 +200,7 @@ class Benchmark:
         for form, operation in forms:
             (one,) = pool.steps(step, 1)
             arms = {name: one.bind(target, form).call(operation) for name, target in self._targets.items()}
-            times = time_host(arms, self._rounds)
+            times = self._clocks.time_host(arms, self._rounds)
             yield self._made(pool, step, f"{operation} {form}", "idle", 0, "host", times)
 
     def _latencies(self, pool: Pool, batches: Sequence[int]) -> Iterator[Row]:
@@ -209,11 +214,18 @@ class Benchmark:
                     bound = one.bind(target, "V1")
                     arms[name] = fused_step(bound)
                     arms[f"loop, {name}"] = looped_step(bound)
-                times = time_steps(arms, self._rounds)
+                times = self._clocks.time_steps(arms, self._rounds)
                 yield self._made(pool, step, "after a step V1", fill, one.bytes, "latency", times)
 
     def _made(
-        self, pool: Pool, step: StepShape, operation: str, fill: str, size: int, measure: str, times: Mapping[str, Sample]
+        self,
+        pool: Pool,
+        step: StepShape,
+        operation: str,
+        fill: str,
+        size: int,
+        measure: str,
+        times: Mapping[str, Sample],
     ) -> Row:
         return Row(
             shape=pool.shape.name,

@@ -54,9 +54,7 @@ class Pool:
         self.device = device
         self.moves = requests * copies
         self.blocks_each = len(shape.groups) * 3
-        self.layout = shape.layout(
-            conv_layout, 2 + requests * copies * self.blocks_each, TABLE_ROWS, aligned=aligned
-        )
+        self.layout = shape.layout(conv_layout, 2 + requests * copies * self.blocks_each, TABLE_ROWS, aligned=aligned)
         buffer = self.layout.buffers[0]
         self._memory = torch.empty(buffer.size + 256, dtype=torch.uint8, device=device)
         even = self._memory.numel() // 8 * 8
@@ -206,7 +204,9 @@ class BoundStep:
         accepted, column, source, bias = now
         initial = now.clone()
         sampled = accepted[self.mapping.long()].contiguous()
-        query = torch.arange(n + 1, dtype=torch.int32, device=self.step.pool.device) * (1 + self.step.pool.shape.num_spec)
+        query = torch.arange(n + 1, dtype=torch.int32, device=self.step.pool.device) * (
+            1 + self.step.pool.shape.num_spec
+        )
         advance = AdvanceArrays(
             num_requests=n,
             state_column=column,

@@ -59,7 +59,9 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
         block_stride = page * layers if self.blocks_outermost else page
         layer_stride = page if self.blocks_outermost else page * num_blocks
         groups = tuple(
-            Group(layers=tuple(_layer(layer, conv_layout, number * layer_stride, block_stride) for number, layer in group))
+            Group(
+                layers=tuple(_layer(layer, conv_layout, number * layer_stride, block_stride) for number, layer in group)
+            )
             for group in (enumerate(group) for group in self.groups)
         )
         return Layout(

@@ -1,8 +1,8 @@
 """A tile is the part of one state's block that one program copies at a time (docs/domain.md, section 5).
 
 Most tiles are plain, runs of bytes at multiples of 16, and are copied where they are dealt out (moves.py); what the
-others need is here. All address arithmetic is in 64 bits: a block id times a block stride passes 2**31 in most real caches. Accesses are as
-wide as source and destination allow, up to 16 bytes for each thread, and never unaligned.
+others need is here. All address arithmetic is in 64 bits: a block id times a block stride passes 2**31 in most real
+caches. Accesses are as wide as source and destination allow, up to 16 bytes for each thread, and never unaligned.
 """
 
 # A kernel's parameters have Triton's types, which Python's type checkers do not know.

@@ -66,15 +66,11 @@ def postprocess_kernel(
                 elif tl.program_id(0) == 0:
                     tl.store(result + slot, 1, mask=within_block)
                 moves = reaches & ((bias > 0) | (source_column != blocks - 1))
-                carry_out(
-                    moves, slot, source_column, blocks - 1, bias, records, tiles, tiles_each, table_stride, LANES
-                )
+                carry_out(moves, slot, source_column, blocks - 1, bias, records, tiles, tiles_each, table_stride, LANES)
 
 
 @triton.jit
-def _progress(
-    accepted, computed, scheduled, draft, mapping, row, num_requests, block_size, IN_PLACE: tl.constexpr
-):
+def _progress(accepted, computed, scheduled, draft, mapping, row, num_requests, block_size, IN_PLACE: tl.constexpr):
     """For each row its slot, whether it takes part, its count, the whole blocks of its new length, and the bias to the
     last one's end: negative if the step has not reached it."""
     inside = row < num_requests

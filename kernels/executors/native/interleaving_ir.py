@@ -63,9 +63,9 @@ give:
 }}
 """
 
-# A place is for one program and has a handle for each of its warps, null for one that is done, and a gate of three words:
-# how often warps have arrived at barriers, and what the first warp hands to the others, with its shadow. `run` starts programs in
-# free places while there are any; then one of the warps under way, drawn by xorshift, goes on.
+# A place is for one program and has a handle for each of its warps, null for one that is done, and a gate of three
+# words: how often warps have arrived at barriers, and what the first warp hands to the others, with its shadow. `run`
+# starts programs in free places while there are any; then one of the warps under way, drawn by xorshift, goes on.
 _RUN = """
 define i64 @run(ptr %launch) nounwind {
 entry:
