@@ -42,12 +42,12 @@ from harness.kernels.fused.record import (
     WINDOW,
 )
 
-LANES = 512
+LANES = 1024
 """Lanes of a program that copies: a tile is 8 bytes for each."""
 WARPS = 4
 """Warps of a program that copies."""
-PROGRAMS_EACH = 6
-"""Programs that copy, for each multiprocessor of a GPU: as many as it holds at a time."""
+PROGRAMS_EACH = 4
+"""Programs that copy, for each multiprocessor of a GPU: as many as it holds at a time, with the registers they need."""
 PROGRAMS_ON_CPU = 4
 """Programs that copy where there is no GPU to fill."""
 DECIDED = 256
@@ -112,8 +112,7 @@ class FusedContext:
         self._table_rows = min(table.size(0) for table in tables)
         self._block_size = block_size
         self._programs = programs or programs_of(self._device)
-        self._lanes, self._decided, self._warps = lanes, decided, WARPS
-        self._most_registers = None
+        self._lanes, self._decided = lanes, decided
         self._facts = [
             _record(f"group {group} state {index}", state, conv_layout, tables[group], self._device, lanes)
             for group, members in enumerate(states)
@@ -184,8 +183,7 @@ class FusedContext:
             ROWS=self._decided,
             MANY_ROWS=MANY_TIMES * self._decided,
             LANES=self._lanes,
-            num_warps=self._warps,
-            maxnreg=self._most_registers,
+            num_warps=WARPS,
         )
 
     def postprocess_in_place(
@@ -227,8 +225,7 @@ class FusedContext:
             ROWS=self._decided,
             MANY_ROWS=MANY_TIMES * self._decided,
             LANES=self._lanes,
-            num_warps=self._warps,
-            maxnreg=self._most_registers,
+            num_warps=WARPS,
         )
 
     def precopy(
@@ -267,8 +264,7 @@ class FusedContext:
             ROWS=self._decided,
             MANY_ROWS=MANY_TIMES * self._decided,
             LANES=self._lanes,
-            num_warps=self._warps,
-            maxnreg=self._most_registers,
+            num_warps=WARPS,
         )
 
     def advance(

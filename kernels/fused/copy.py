@@ -15,7 +15,6 @@ from harness.kernels.fused.record import (
     GAPLESS,
     LANE_BYTES,
     ONE_RUN,
-    OTHER_LANES,
     RECORD_FIELDS,
     RUN_STRIDE,
     RUNS,
@@ -82,14 +81,13 @@ def locate(
 def copy_otherwise(records, tile, source, destination, size, way, bias, LANES: tl.constexpr):
     """Copy a tile that is not plain, as `locate` has it. Tiles are independent of each other: none writes what another
     one reads or writes."""
-    few: tl.constexpr = OTHER_LANES if LANES > OTHER_LANES else LANES
     if way == BYTES:
-        _copy_bytes(source, destination, size, few)
+        _copy_bytes(source, destination, size, LANES)
     else:
         number = tl.load(tile + TILE_NUMBER)
         record = records + tl.load(tile + TILE_STATE) * RECORD_FIELDS
         start = number * (LANES * LANE_BYTES)
-        _copy_window(record, source - start, destination - start, bias, way == ELEMENTS, number, few)
+        _copy_window(record, source - start, destination - start, bias, way == ELEMENTS, number, LANES)
 
 
 @triton.jit
@@ -114,7 +112,7 @@ def _copy_words(source, destination, size, WORD: tl.constexpr, WORD_BYTES: tl.co
     to = (destination + head).to(tl.pointer_type(WORD))
     for first in range(0, words, LANES):
         index = first + tl.arange(0, LANES)
-        word = tl.load(from_ + index, mask=index < words)
+        word = tl.load(from_ + index, mask=index < words, cache_modifier=".cg")
         tl.store(to + index, word, mask=index < words)
     if WORD_BYTES > 1:
         _copy_few_bytes(source, destination, tl.minimum(head, size), WORD_BYTES)
@@ -143,7 +141,8 @@ def _copy_window(record, source, destination, bias, apart, tile, LANES: tl.const
         if apart:
             _copy_elements(source, destination, tokens, unit, runs, run_stride, tile, tiles, LANES)
         else:
-            _shift_window(source, destination, tokens, unit, runs, run_stride, tile, tiles, SHIFT_LANES)
+            few: tl.constexpr = SHIFT_LANES if LANES > SHIFT_LANES else LANES
+            _shift_window(source, destination, tokens, unit, runs, run_stride, tile, tiles, few)
 
 
 @triton.jit
@@ -218,9 +217,9 @@ def _shift_columns(
 ):
     """Shift this tile's share of the columns of a window.
 
-    A column is one word of every token of a run. Each column belongs to one lane of one tile, which moves it token by
-    token from the first to the last: in a shift to the left a lane reads each word before it overwrites it itself, and
-    no lane ever touches a word of another. So the shift is a memmove however lanes and programs are timed.
+    A column is one word of every token of a run. Each column belongs to one lane of one tile, which moves it from the
+    first token to the last, two at a time: in a shift to the left a lane reads each word before it overwrites it
+    itself, and no lane ever touches a word of another. So the shift is a memmove however lanes and programs are timed.
     """
     unit_words = (unit // WORD_BYTES).to(tl.int32)
     run_words = run_stride // WORD_BYTES
@@ -234,6 +233,10 @@ def _shift_columns(
         column = first + tl.arange(0, LANES)
         run = column // unit_words
         place = run * run_words + (column - run * unit_words)
-        for token in range(0, tokens):
-            word = tl.load(from_ + token * unit_words + place, mask=column < end)
-            tl.store(to + token * unit_words + place, word, mask=column < end)
+        for token in range(0, tokens, 2):
+            here = token * unit_words + place
+            both = (column < end) & (token + 1 < tokens)
+            word = tl.load(from_ + here, mask=column < end)
+            following = tl.load(from_ + unit_words + here, mask=both)
+            tl.store(to + here, word, mask=column < end)
+            tl.store(to + unit_words + here, following, mask=both)

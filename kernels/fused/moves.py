@@ -47,7 +47,8 @@ def carry_out(
             lane = tl.arange(0, LANES)
             from_ = tl.multiple_of((source & -16).to(tl.pointer_type(tl.uint64)), 16) + lane
             to = tl.multiple_of((destination & -16).to(tl.pointer_type(tl.uint64)), 16) + lane
-            word = tl.load(from_, mask=lane < words)
+            # Past the first cache, where the records and the tables stay.
+            word = tl.load(from_, mask=lane < words, cache_modifier=".cg")
             # Where the next tile goes is worked out while this one arrives.
             before = mover
             number += tl.num_programs(0)

@@ -58,10 +58,8 @@ GAPLESS = tl.constexpr(2)
 GAPPED = tl.constexpr(3)
 """A window of runs with gaps."""
 
-OTHER_LANES = tl.constexpr(256)
-"""Most lanes that copy a tile whose addresses are no multiples of 16: more of them would take more registers."""
-SHIFT_LANES = tl.constexpr(128)
-"""Lanes that shift a window, each word by word."""
+SHIFT_LANES = tl.constexpr(256)
+"""Most lanes that shift a window, each word by word."""
 
 LANE_BYTES = tl.constexpr(8)
 """Bytes that one lane moves of a tile; a tile is LANES times as long."""
