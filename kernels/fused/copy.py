@@ -235,8 +235,9 @@ def _shift_columns(
         place = run * run_words + (column - run * unit_words)
         for token in range(0, tokens, 2):
             here = token * unit_words + place
-            both = (column < end) & (token + 1 < tokens)
+            # Nothing follows the last token.
+            following_end = tl.where(token + 1 < tokens, end, 0)
             word = tl.load(from_ + here, mask=column < end)
-            following = tl.load(from_ + unit_words + here, mask=both)
+            following = tl.load(from_ + unit_words + here, mask=column < following_end)
             tl.store(to + here, word, mask=column < end)
-            tl.store(to + unit_words + here, following, mask=both)
+            tl.store(to + unit_words + here, following, mask=column < following_end)

@@ -75,7 +75,7 @@ FAULTS: dict[str, tuple[str, list[Rewrite]]] = {
             Rewrite(
                 "carry_out",
                 "while mover < moving:",
-                "while (mover < moving) & ((tl.num_programs(0) != 20) | (number > 0)):",
+                "while (mover < moving) & ((tl.num_programs(0) != 20) | (number + 1 < tiles_each)):",
             )
         ],
     ),
