@@ -9,12 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
+
+MemoryOrder = Literal["", "relaxed", "acquire", "release", "acq_rel"]
+"""What an atomic access orders: nothing (relaxed), what comes after it (acquire), what came before it (release), both.
+Empty for an access that is not atomic."""
 
 
 class Threads(NamedTuple):
@@ -29,7 +33,8 @@ class Threads(NamedTuple):
 
 @dataclass(frozen=True)
 class AccessSource:
-    """A load or store in a kernel's text. `width` is bytes for each lane.
+    """A load or store in a kernel's text. `width` is bytes for each lane. An atomic access both loads and stores; it
+    counts as a store.
 
     `threads` says who runs it. It is a function, since it takes a compiler to know, and most launches give nobody a
     reason to ask.
@@ -41,6 +46,7 @@ class AccessSource:
     is_store: bool
     width: int
     threads: Callable[[], Threads]
+    order: MemoryOrder = ""
 
     @property
     def warps(self) -> NDArray[np.uint8]:

@@ -3,7 +3,8 @@
 The race oracle reads what one launch did (harness.accesses), in whatever order it happened to run, and applies
 what a GPU promises, which is little:
 
-- two programs of a launch are not ordered at all;
+- two programs of a launch are not ordered at all, unless by atomic accesses (synchronisation.py), which never race
+  with each other;
 - two warps of one program are ordered by a barrier that both have passed in between, the kernel's or the compiler's,
   and by nothing else;
 - what one warp does, it does in the order of the kernel's text.
@@ -22,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.accesses import Integers, RecordedLaunch
+from harness.oracles.synchronisation import ordered
 
 Between = Literal["programs", "warps"]
 
@@ -72,7 +74,9 @@ def find_races(launch: RecordedLaunch) -> list[Race]:
     first, second = _overlaps(launch)
     apart = launch.program[first] != launch.program[second]
     together = ~apart & (launch.epoch[first] == launch.epoch[second])
-    races = _races(launch, "programs", first[apart], second[apart])
+    one, other = first[apart], second[apart]
+    unordered = ~ordered(launch, one, other)
+    races = _races(launch, "programs", one[unordered], other[unordered])
     if together.any():
         first, second = first[together], second[together]
         unordered = ~_parted(launch, first, second)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import statistics
+import tempfile
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
@@ -17,6 +21,7 @@ from harness.cli.run_options import require_operations
 from harness.text import counted
 
 if TYPE_CHECKING:
+    from harness.bench.kernels import Report, Row
     from harness.engines.random import CheckPolicy
 
 
@@ -28,7 +33,7 @@ def parse_operations(text: str) -> Any:
 
 _DEFAULT = ",".join(DEFAULT_OPERATIONS)
 
-app = typer.Typer(help="Measure executors and campaigns, side by side in one run.", no_args_is_help=True)
+app = typer.Typer(help="Measure kernels, executors and campaigns, side by side in one run.", no_args_is_help=True)
 
 
 @app.command()
@@ -186,3 +191,159 @@ def mutations(
         print(msgspec.json.encode(scores).decode())
     if any(score.found < score.seeds for score in scores):
         raise typer.Exit(1)
+
+
+@app.command()
+def kernels(
+    target: TargetOption = "builtin",
+    against: Annotated[
+        list[str] | None, typer.Option("--against", "-a", help="A target to measure beside it; may be repeated.")
+    ] = None,
+    shape: Annotated[
+        list[str] | None, typer.Option("--shape", help="A shape, by name; may be repeated. Default: all.")
+    ] = None,
+    rounds: Annotated[int, typer.Option("--rounds", help="Replays of each graph that count.", min=3)] = 15,
+    save: Annotated[Path | None, typer.Option("--save", help="Keep the report as JSON, for `compare`.")] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", help="Draw time over requests (svg, png, pdf); needs matplotlib.")
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Launches of a step on shapes of published models: in CUDA graphs, on the host, as a whole step. Needs a GPU."""
+    from harness.bench.kernels import measure
+    from harness.bench.plot import NoPlot, save_plot
+    from harness.bench.shapes import SHAPES
+    from harness.kernels.targets.base import OutsideContract, TargetLacks
+    from harness.kernels.targets.registry import prepare
+
+    names = {one.name: one for one in SHAPES}
+    wanted = shape or list(names)
+    if unknown := [name for name in wanted if name not in names]:
+        raise typer.BadParameter(f"no shape is called {unknown[0]}; there are {', '.join(names)}")
+    targets = list(dict.fromkeys([target, *(against or ())]))
+    for name in targets:
+        prepare(name, options.announce)
+    console = Console(highlight=False)
+    try:
+        report = measure(
+            targets,
+            [names[name] for name in wanted],
+            rounds=rounds,
+            progress=None if json else lambda row: console.print(_kernel_line(row, targets), soft_wrap=True),
+        )
+    except (TargetLacks, OutsideContract) as error:
+        raise typer.BadParameter(f"{error}") from error
+    if save is not None:
+        _write(save, msgspec.json.format(msgspec.json.encode(report)))
+    if json:
+        print(msgspec.json.encode(report).decode())
+    else:
+        for line in (*(f"skipped: {reason}" for reason in report.skipped), *_kernel_summary(report)):
+            console.print(line, soft_wrap=True)
+    if plot is not None and report.rows:
+        try:
+            save_plot(report, plot)
+        except NoPlot as error:
+            raise typer.BadParameter(f"{error}") from error
+
+
+@app.command()
+def compare(
+    old: Annotated[Path, typer.Argument(help="A report of `harness bench kernels --save`.")],
+    new: Annotated[Path, typer.Argument(help="A later one, of the same machine.")],
+    threshold: Annotated[
+        float, typer.Option("--threshold", help="How much longer counts as slower, as a share.", min=0.0)
+    ] = 0.05,
+    json: JsonOption = False,
+) -> None:
+    """What the second report measured slower than the first. Status 1 if there is anything."""
+    from harness.bench.comparison import compare as compared
+
+    reports = [_read_report(file) for file in (old, new)]
+    result = compared(reports[0], reports[1], threshold)
+    slower = [change for change in result.changes if change.slower]
+    if json:
+        print(msgspec.json.encode(result).decode())
+        raise typer.Exit(1 if slower else 0)
+    if reports[0].device != reports[1].device:
+        print(f"different devices: {reports[0].device} and {reports[1].device}")
+    if result.mean is None:
+        raise typer.BadParameter(f"{old} and {new} have no row in common")
+    for change in slower:
+        print(
+            f"slower: {change.target}, {_described(change.row)}: {change.old:.2f} -> {change.new:.2f} us, "
+            f"times {change.ratio:.3f}"
+        )
+    print(
+        f"{counted(len(result.changes), 'measurement')}, times {result.mean:.3f} on average; "
+        f"{len(slower)} slower; {result.only_old} only in the first, {result.only_new} only in the second"
+    )
+    raise typer.Exit(1 if slower else 0)
+
+
+def _read_report(file: Path) -> Report:
+    from harness.bench.kernels import Report
+
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Report)
+    except OSError as error:
+        raise typer.BadParameter(f"{file} cannot be read: {error.strerror}") from error
+    except msgspec.MsgspecError as error:
+        raise typer.BadParameter(f"{file} is no report of `harness bench kernels`: {error}") from error
+
+
+def _write(file: Path, data: bytes) -> None:
+    """Write another file beside it, and move it into place."""
+    try:
+        handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=".writing-")
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(data)
+            os.replace(temporary, file)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise typer.BadParameter(f"{file} cannot be written: {error.strerror}") from error
+
+
+def _described(row: Row) -> str:
+    alignment = "" if row.aligned else " unaligned"
+    measure = "" if row.measure == "graph" else f" ({row.measure})"
+    return (
+        f"{row.shape} {row.conv_layout}{alignment}, {row.operation}{measure}, {row.fill}, {row.requests}/{row.movers}"
+    )
+
+
+def _kernel_line(row: Row, targets: list[str]) -> str:
+    """One row: microseconds of each arm, and how many times as fast as the others the first target is."""
+    first = row.times[targets[0]].microseconds
+    times = ", ".join(
+        f"{name} {sample.microseconds:.2f} (±{sample.spread / 2:.1%})" for name, sample in row.times.items()
+    )
+    ratios = ", ".join(f"{row.times[name].microseconds / first:.3f} times as fast as {name}" for name in targets[1:])
+    speed = f", {row.bytes / first / 1e6:.2f} TB/s" if row.bytes and row.measure == "graph" else ""
+    return f"{_described(row)}: {times} us{speed}{'; ' + ratios if ratios else ''}"
+
+
+def _kernel_summary(report: Report) -> list[str]:
+    """What the first target comes to beside each other one."""
+    lines = []
+    ours = report.targets[0]
+    graphs = [row for row in report.rows if row.measure == "graph"]
+    for peer in report.targets[1:]:
+        for name, rows in (
+            ("nothing moves", [row for row in graphs if not row.movers]),
+            ("some or all move", [row for row in graphs if row.movers]),
+        ):
+            ratios = [(row.times[peer].microseconds / row.times[ours].microseconds, row) for row in rows]
+            if ratios:
+                mean = statistics.geometric_mean(ratio for ratio, _ in ratios)
+                worst = min(ratios, key=lambda pair: pair[0])
+                lines.append(
+                    f"{name}: {ours} is {mean:.3f} times as fast as {peer} ({counted(len(ratios), 'row')}, geometric "
+                    f"mean); least {worst[0]:.3f}, {_described(worst[1])}"
+                )
+    if report.rows:
+        lines.append(f"{counted(len(report.rows), 'row')} on {report.device} in {report.seconds:.0f} s")
+    return lines

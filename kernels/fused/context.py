@@ -18,13 +18,42 @@ from harness.kernels.fused.accepted import set_accepted_kernel
 from harness.kernels.fused.advance import advance_kernel
 from harness.kernels.fused.postprocess import postprocess_kernel
 from harness.kernels.fused.precopy import precopy_kernel
-from harness.kernels.fused.record import RECORD_FIELDS
+from harness.kernels.fused.record import (
+    ADDRESS,
+    BLOCK_STRIDE,
+    GAPLESS,
+    GAPPED,
+    LANE_BYTES,
+    ONE_RUN,
+    RECORD_FIELDS,
+    RUN_STRIDE,
+    RUNS,
+    TABLE,
+    TEMPORAL,
+    TILE_ADDRESS,
+    TILE_BLOCK_STRIDE,
+    TILE_LEFT,
+    TILE_NUMBER,
+    TILE_STATE,
+    TILE_TABLE,
+    TILE_UNIT,
+    TILES,
+    UNIT,
+    WINDOW,
+)
 
 LANES = 1024
-"""Words that a program moves at once: 8 per thread with the usual 4 warps."""
-TEMPORAL_TILES = 16
-"""Programs that share one temporal copy, so that a small batch of large states still fills a GPU."""
-
+"""Lanes of a program that copies: a tile is 8 bytes for each."""
+WARPS = 4
+"""Warps of a program that copies."""
+PROGRAMS_EACH = 4
+"""Programs that copy, for each multiprocessor of a GPU: as many as it holds at a time, with the registers they need."""
+PROGRAMS_ON_CPU = 4
+"""Programs that copy where there is no GPU to fill."""
+DECIDED = 256
+"""Requests that a program which copies decides for at a time."""
+MANY_TIMES = 4
+"""So many times as many are looked at together to find out whether any of them moves."""
 ROWS = 128
 """Requests that one program decides for where no state moves."""
 
@@ -44,8 +73,11 @@ class FusedContext:
     """The fused kernels over the states and block tables of one model.
 
     `states[group]` lists the states of all layers of a group; `tables[group]` is its int32 table, one row per
-    request slot. `block_size` is in tokens, `tiles` is the number of programs that share a temporal copy. Unless
-    `bind_now`, nothing may be launched before `bind`.
+    request slot. `block_size` is in tokens. Unless `bind_now`, nothing may be launched before `bind`.
+
+    `programs` is how many programs share the copies of a step: by default as many as the device holds. What comes out
+    does not depend on it, nor on `lanes`, the eighth part of a tile's bytes, and `decided`, the most requests that are
+    decided for at a time; both are powers of two.
 
     Raises ValueError for anything the kernels cannot take.
     """
@@ -58,11 +90,18 @@ class FusedContext:
         conv_layout: Literal["SD", "DS"],
         block_size: int,
         allocate: Allocate,
-        tiles: int = TEMPORAL_TILES,
+        programs: int | None = None,
+        lanes: int = LANES,
+        decided: int = DECIDED,
         bind_now: bool = True,
     ) -> None:
-        if block_size < 1 or tiles < 1:
-            raise ValueError(f"block size {block_size} and {tiles} tiles: both must be at least 1")
+        if block_size < 1:
+            raise ValueError(f"block size {block_size}: it must be at least 1")
+        if programs is not None and programs < 1:
+            raise ValueError(f"{programs} programs: there must be at least 1")
+        for name, number in (("lanes", lanes), ("decided", decided)):
+            if number < 1 or number & (number - 1):
+                raise ValueError(f"{name} is {number}, which is no power of two")
         if not tables or len(tables) != len(states):
             raise ValueError(f"{len(states)} groups of states and {len(tables)} block tables")
         if not any(states):
@@ -72,17 +111,21 @@ class FusedContext:
         self._table_stride = common_row_stride(tables, self._device)
         self._table_rows = min(table.size(0) for table in tables)
         self._block_size = block_size
-        self._tiles = tiles
+        self._programs = programs or programs_of(self._device)
+        self._lanes, self._decided = lanes, decided
         self._facts = [
-            _record(f"group {group} state {index}", state, conv_layout, tables[group], self._device)
+            _record(f"group {group} state {index}", state, conv_layout, tables[group], self._device, lanes)
             for group, members in enumerate(states)
             for index, state in enumerate(members)
         ]
-        self._num_states = len(self._facts)
-        self._records = allocate("records", (self._num_states, RECORD_FIELDS.value), torch.int64)
+        self._tiles_each = sum(record[TILES.value] for record in self._facts)
+        if self._tiles_each * decided >= 2**31:
+            raise ValueError(f"{decided} requests of {self._tiles_each} tiles each are more than 32 bits can count")
+        self._records = allocate("records", (len(self._facts), RECORD_FIELDS.value), torch.int64)
+        self._tiles = allocate("tiles", (self._tiles_each, RECORD_FIELDS.value), torch.int64)
         self._is_bound = False
-        self._snapshot = allocate("accepted_snapshot", (self._table_rows,), torch.int32)
-        self._snapshot.zero_()
+        self._arrivals = allocate("arrivals", (-(-self._table_rows // decided),), torch.int32)
+        self._arrivals.zero_()
         self.accepted_out = allocate("accepted_out", (self._table_rows,), torch.int32)
         """int32 `[table rows]`: the result of `postprocess`, in batch order."""
         self.accepted_out.zero_()
@@ -93,6 +136,7 @@ class FusedContext:
         """Tell the kernels where everything is; the second time nothing happens."""
         if not self._is_bound:
             self._records.copy_(torch.tensor(self._facts, dtype=torch.int64))
+            self._tiles.copy_(_tile_records(self._facts, self._lanes * LANE_BYTES.value))
             self._is_bound = True
 
     def postprocess(
@@ -120,7 +164,7 @@ class FusedContext:
             self._check_array(name, array, num_requests)
         if num_requests == 0:
             return
-        postprocess_kernel[self._grid(num_requests)](
+        postprocess_kernel[(self._programs, 1, 1)](
             accepted,
             self.accepted_out,
             state_column,
@@ -128,13 +172,18 @@ class FusedContext:
             scheduled,
             draft,
             None,
+            None,
             self._records,
-            self._table_stride,
+            self._tiles,
+            num_requests,
             self._block_size,
-            HAS_MAPPING=False,
-            COMPUTED_IS_NEW=False,
-            TILES=self._tiles,
-            LANES=LANES,
+            self._table_stride,
+            self._tiles_each,
+            IN_PLACE=False,
+            ROWS=self._decided,
+            MANY_ROWS=MANY_TIMES * self._decided,
+            LANES=self._lanes,
+            num_warps=WARPS,
         )
 
     def postprocess_in_place(
@@ -157,22 +206,26 @@ class FusedContext:
         self._check_array("new_computed", new_computed, self._table_rows)
         if num_requests == 0:
             return
-        self._snapshot.copy_(accepted[: self._table_rows])
-        postprocess_kernel[self._grid(num_requests)](
-            self._snapshot,
+        postprocess_kernel[(self._programs, 1, 1)](
             accepted,
+            None,
             state_column,
             new_computed,
             None,
             None,
             mapping,
+            self._arrivals,
             self._records,
-            self._table_stride,
+            self._tiles,
+            num_requests,
             self._block_size,
-            HAS_MAPPING=True,
-            COMPUTED_IS_NEW=True,
-            TILES=self._tiles,
-            LANES=LANES,
+            self._table_stride,
+            self._tiles_each,
+            IN_PLACE=True,
+            ROWS=self._decided,
+            MANY_ROWS=MANY_TIMES * self._decided,
+            LANES=self._lanes,
+            num_warps=WARPS,
         )
 
     def precopy(
@@ -197,16 +250,21 @@ class FusedContext:
         self._check_array("bias", bias, needed)
         if num_requests == 0:
             return
-        precopy_kernel[self._grid(num_requests)](
+        precopy_kernel[(self._programs, 1, 1)](
             source_column,
             destination_column,
             bias,
             mapping,
             self._records,
+            self._tiles,
+            num_requests,
             self._table_stride,
+            self._tiles_each,
             HAS_MAPPING=mapping is not None,
-            TILES=self._tiles,
-            LANES=LANES,
+            ROWS=self._decided,
+            MANY_ROWS=MANY_TIMES * self._decided,
+            LANES=self._lanes,
+            num_warps=WARPS,
         )
 
     def advance(
@@ -280,9 +338,6 @@ class FusedContext:
                 mapping, sampled, number, accepted, num_requests, HAS_SAMPLED=sampled is not None, ROWS=ROWS
             )
 
-    def _grid(self, num_requests: int) -> tuple[int, int, int]:
-        return num_requests, self._num_states, self._tiles
-
     def _check_batch(self, num_requests: int) -> None:
         if not 0 <= num_requests <= self._table_rows:
             raise ValueError(f"{num_requests} requests, but the block tables have {self._table_rows} rows")
@@ -292,6 +347,13 @@ class FusedContext:
 
     def _check_mapping(self, mapping: torch.Tensor, num_requests: int) -> None:
         check_vector("mapping", mapping, (torch.int32, torch.int64), num_requests, self._device)
+
+
+def programs_of(device: torch.device) -> int:
+    """How many programs share the copies of a step on this device."""
+    if device.type != "cuda":
+        return PROGRAMS_ON_CPU
+    return PROGRAMS_EACH * torch.cuda.get_device_properties(device).multi_processor_count
 
 
 def check_vector(
@@ -327,7 +389,12 @@ def common_row_stride(tables: Sequence[torch.Tensor], device: torch.device) -> i
 
 
 def _record(
-    name: str, state: BoundState, conv_layout: Literal["SD", "DS"], table: torch.Tensor, device: torch.device
+    name: str,
+    state: BoundState,
+    conv_layout: Literal["SD", "DS"],
+    table: torch.Tensor,
+    device: torch.device,
+    lanes: int,
 ) -> list[int]:
     """The record of one state. Strides become bytes here, and nowhere else."""
     tensor = state.tensor
@@ -345,17 +412,17 @@ def _record(
             raise ValueError(f"{name}: a temporal state has at least one inner dimension, this one has none")
         _check_dense(name, tensor, 1)
         unit = math.prod(tensor.shape[1:]) * item
-        window, runs, run_stride, extent = 0, 1, 0, unit
+        window, runs, run_stride, extent = 0, 1, unit, unit
     elif tensor.dim() != 3:
         raise ValueError(f"{name}: a conv state has 3 dimensions, this one has {tensor.dim()}")
     elif conv_layout == "SD":
         _check_dense(name, tensor, 1)
         window, unit = tensor.size(1), tensor.size(2) * item
-        runs, run_stride, extent = 1, 0, window * unit
+        runs, run_stride, extent = 1, window * unit, window * unit
     else:
         _check_dense(name, tensor, 2)
         runs, window = tensor.size(1), tensor.size(2)
-        unit, run_stride = item, tensor.stride(1) * item if runs > 1 else 0
+        unit, run_stride = item, tensor.stride(1) * item if runs > 1 else window * item
         if runs > 1 and run_stride < window * unit:
             raise ValueError(f"{name}: rows of {window * unit} bytes overlap at stride {run_stride}")
         extent = (runs - 1) * run_stride + window * unit
@@ -363,8 +430,29 @@ def _record(
     if tensor.size(0) > 1 and block_stride < extent:
         raise ValueError(f"{name}: blocks of {extent} bytes overlap at stride {block_stride}")
     addresses = signed(tensor.data_ptr()), signed(table.data_ptr())
-    record = [addresses[0], block_stride, window, unit, runs, run_stride, addresses[1]]
-    return record + [0] * (RECORD_FIELDS.value - len(record))
+    tiles = -(-runs * max(window, 1) * unit // (lanes * LANE_BYTES.value))
+    return [addresses[0], block_stride, window, unit, runs, run_stride, addresses[1], tiles]
+
+
+def _tile_records(records: Sequence[Sequence[int]], tile_bytes: int) -> torch.Tensor:
+    """The records of all tiles of a request, from those of the states."""
+    states = torch.tensor(records, dtype=torch.int64)
+    counts = states[:, TILES.value]
+    state = torch.arange(len(records)).repeat_interleave(counts)
+    number = torch.arange(len(state)) - (counts.cumsum(0) - counts)[state]
+    windows, units, runs, run_strides = states[:, [WINDOW.value, UNIT.value, RUNS.value, RUN_STRIDE.value]].T
+    kinds = torch.where(run_strides == windows * units, GAPLESS.value, GAPPED.value)
+    kinds[runs == 1] = ONE_RUN.value
+    kinds[windows == 0] = TEMPORAL.value
+    tiles = torch.zeros((len(state), RECORD_FIELDS.value), dtype=torch.int64)
+    tiles[:, TILE_ADDRESS.value] = states[state, ADDRESS.value] + number * tile_bytes
+    tiles[:, TILE_BLOCK_STRIDE.value] = states[state, BLOCK_STRIDE.value]
+    tiles[:, TILE_TABLE.value] = states[state, TABLE.value]
+    tiles[:, TILE_LEFT.value] = (runs * windows.clamp(min=1) * units)[state] - number * tile_bytes
+    tiles[:, TILE_UNIT.value] = (torch.where(windows > 0, units, 0) * 4 + kinds)[state]
+    tiles[:, TILE_STATE.value] = state
+    tiles[:, TILE_NUMBER.value] = number
+    return tiles
 
 
 def _check_dense(name: str, tensor: torch.Tensor, first: int) -> None:

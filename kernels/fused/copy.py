@@ -1,7 +1,8 @@
-"""A move copies one state of one request from block to block (docs/domain.md, section 5).
+"""A tile is the part of one state's block that one program copies at a time (docs/domain.md, section 5).
 
-All address arithmetic is in 64 bits: a block id times a block stride passes 2**31 in most real caches.
-Accesses are as wide as the addresses at hand allow, up to 8 bytes, and never unaligned.
+Most tiles are plain, runs of bytes at multiples of 16, and are copied where they are dealt out (moves.py); what the
+others need is here. All address arithmetic is in 64 bits: a block id times a block stride passes 2**31 in most real
+caches. Accesses are as wide as source and destination allow, up to 16 bytes for each thread, and never unaligned.
 """
 
 # A kernel's parameters have Triton's types, which Python's type checkers do not know.
@@ -10,56 +11,194 @@ Accesses are as wide as the addresses at hand allow, up to 8 bytes, and never un
 import triton
 import triton.language as tl
 
-from harness.kernels.fused.record import ADDRESS, BLOCK_STRIDE, RUN_STRIDE, RUNS, TABLE, UNIT, WINDOW
+from harness.kernels.fused.record import (
+    GAPLESS,
+    LANE_BYTES,
+    ONE_RUN,
+    RECORD_FIELDS,
+    RUN_STRIDE,
+    RUNS,
+    SHIFT_LANES,
+    TEMPORAL,
+    TILE_ADDRESS,
+    TILE_BLOCK_STRIDE,
+    TILE_LEFT,
+    TILE_NUMBER,
+    TILE_STATE,
+    TILE_TABLE,
+    TILE_UNIT,
+    TILES,
+    UNIT,
+    WINDOW,
+)
+
+PLAIN = tl.constexpr(0)
+"""A tile is one run of bytes, at multiples of 16."""
+BYTES = tl.constexpr(1)
+"""A tile is one run of bytes anywhere."""
+ELEMENTS = tl.constexpr(2)
+"""A tile is a share of the runs of a window."""
+SHIFT = tl.constexpr(3)
+"""A tile is a share of the columns of a window that is shifted inside its block."""
 
 
 @triton.jit
-def move_state(
-    record,  # int64*: the state's record
-    row,  # row of the request in the block tables
+def locate(
+    tile,  # int64*: the tile's record
+    place,  # row of the request in the block tables, and in the lower half the bias
+    columns,  # of the source, and in the lower half of the destination
     table_stride,  # elements between two rows of a block table, the same for all groups
-    source_column,
-    destination_column,
-    bias,  # tokens past the first one: how far into the window, or how many columns on
-    tile,  # which of the TILES programs that share the temporal copy
-    TILES: tl.constexpr,
+    inside,  # if not, nothing is looked up, and what comes out means nothing
     LANES: tl.constexpr,
 ):
-    """Move one state from `source_column` to `destination_column`, `bias` tokens on."""
-    window = tl.load(record + WINDOW)
-    unit = tl.load(record + UNIT)
-    address = tl.load(record + ADDRESS)
-    block_stride = tl.load(record + BLOCK_STRIDE)
-    table = tl.load(record + TABLE).to(tl.pointer_type(tl.int32)) + row.to(tl.int64) * table_stride
+    """Where a tile goes: addresses of source and destination, bytes, the way to copy it, and the bias.
+
+    The bias is how many tokens past the first one the state is: how far into a window, or how many columns on.
+    """
+    address = tl.load(tile + TILE_ADDRESS)
+    block_stride = tl.load(tile + TILE_BLOCK_STRIDE)
+    table = tl.load(tile + TILE_TABLE).to(tl.pointer_type(tl.int32))
+    left = tl.load(tile + TILE_LEFT)
+    unit_and_kind = tl.load(tile + TILE_UNIT)
+    unit, kind = unit_and_kind >> 2, unit_and_kind & 3
+    bias = place & 0x7FFFFFFF
     # A temporal state's column says how many tokens it has seen; a conv window has them all in one block.
-    temporal_bias = tl.where(window > 0, 0, bias)
-    source_block = tl.load(table + source_column + temporal_bias).to(tl.int64)
-    destination_block = tl.load(table + destination_column).to(tl.int64)
-    source = address + source_block * block_stride
+    temporal_bias = tl.where(kind == TEMPORAL, bias, 0)
+    cells = table + (place >> 32) * table_stride
+    source_block = tl.load(cells + (columns >> 32) + temporal_bias, mask=inside, other=0).to(tl.int64)
+    destination_block = tl.load(cells + (columns & 0x7FFFFFFF), mask=inside, other=0).to(tl.int64)
+    source = address + source_block * block_stride + bias * unit
     destination = address + destination_block * block_stride
-    if window > 0:
-        if tile == 0:  # too small to be worth sharing
-            runs = tl.load(record + RUNS)
-            run_stride = tl.load(record + RUN_STRIDE)
-            _shift_window(source, destination, window, bias, unit, runs, run_stride, LANES)
-    else:
-        _copy_run(source, destination, unit, tile, TILES, LANES)
+    size = tl.maximum(tl.minimum(left - bias * unit, LANES * LANE_BYTES), 0).to(tl.int32)
+    apart = (source_block != destination_block) | (bias == 0)
+    one_run = (kind == TEMPORAL) | ((kind == ONE_RUN) & apart) | ((kind == GAPLESS) & (bias == 0))
+    aligned = ((source | destination | size) & 15) == 0
+    way = tl.where(one_run, tl.where(aligned, PLAIN, BYTES), tl.where(apart, ELEMENTS, SHIFT))
+    return source, destination, size, way, bias
 
 
 @triton.jit
-def _shift_window(source, destination, window, bias, unit, runs, run_stride, LANES: tl.constexpr):
-    """Copy tokens `bias` to `window` of each run at `source` to the start of each run at `destination`."""
-    tokens = window - bias
-    first = source + bias * unit
-    bits = first | destination | unit | run_stride
-    if (bits & 7) == 0:
-        _shift_columns(first, destination, tokens, unit, runs, run_stride, tl.uint64, 8, LANES)
-    elif (bits & 3) == 0:
-        _shift_columns(first, destination, tokens, unit, runs, run_stride, tl.uint32, 4, LANES)
-    elif (bits & 1) == 0:
-        _shift_columns(first, destination, tokens, unit, runs, run_stride, tl.uint16, 2, LANES)
+def copy_otherwise(records, tile, source, destination, size, way, bias, LANES: tl.constexpr):
+    """Copy a tile that is not plain, as `locate` has it. Tiles are independent of each other: none writes what another
+    one reads or writes."""
+    if way == BYTES:
+        _copy_bytes(source, destination, size, LANES)
     else:
-        _shift_columns(first, destination, tokens, unit, runs, run_stride, tl.uint8, 1, LANES)
+        number = tl.load(tile + TILE_NUMBER)
+        record = records + tl.load(tile + TILE_STATE) * RECORD_FIELDS
+        start = number * (LANES * LANE_BYTES)
+        _copy_window(record, source - start, destination - start, bias, way == ELEMENTS, number, LANES)
+
+
+@triton.jit
+def _copy_bytes(source, destination, size, LANES: tl.constexpr):
+    """Copy `size` bytes, at most a tile's, where source and destination are apart or the same."""
+    if ((source ^ destination) & 7) == 0:
+        _copy_words(source, destination, size, tl.uint64, 8, LANES)
+    elif ((source ^ destination) & 3) == 0:
+        _copy_words(source, destination, size, tl.uint32, 4, LANES)
+    elif ((source ^ destination) & 1) == 0:
+        _copy_words(source, destination, size, tl.uint16, 2, LANES)
+    else:
+        _copy_words(source, destination, size, tl.uint8, 1, LANES)
+
+
+@triton.jit
+def _copy_words(source, destination, size, WORD: tl.constexpr, WORD_BYTES: tl.constexpr, LANES: tl.constexpr):
+    """Copy bytes in words. Source and destination reach a multiple of a word's bytes after the same few of them."""
+    head = (-destination & (WORD_BYTES - 1)).to(tl.int32)
+    words = (size - head) // WORD_BYTES
+    from_ = (source + head).to(tl.pointer_type(WORD))
+    to = (destination + head).to(tl.pointer_type(WORD))
+    for first in range(0, words, LANES):
+        index = first + tl.arange(0, LANES)
+        word = tl.load(from_ + index, mask=index < words, cache_modifier=".cg")
+        tl.store(to + index, word, mask=index < words)
+    if WORD_BYTES > 1:
+        _copy_few_bytes(source, destination, tl.minimum(head, size), WORD_BYTES)
+        tail = head + words * WORD_BYTES
+        _copy_few_bytes(source + tail, destination + tail, size - tail, WORD_BYTES)
+
+
+@triton.jit
+def _copy_few_bytes(source, destination, count, MOST: tl.constexpr):
+    """Copy `count` bytes, fewer than MOST; none if it is negative."""
+    if count > 0:
+        index = tl.arange(0, MOST)
+        byte = tl.load(source.to(tl.pointer_type(tl.uint8)) + index, mask=index < count)
+        tl.store(destination.to(tl.pointer_type(tl.uint8)) + index, byte, mask=index < count)
+
+
+@triton.jit
+def _copy_window(record, source, destination, bias, apart, tile, LANES: tl.constexpr):
+    """Copy a tile of a window that does not move as one run of bytes."""
+    unit = tl.load(record + UNIT)
+    runs = tl.load(record + RUNS)
+    run_stride = tl.load(record + RUN_STRIDE)
+    tiles = tl.load(record + TILES)
+    tokens = tl.load(record + WINDOW) - bias
+    if tokens > 0:
+        if apart:
+            _copy_elements(source, destination, tokens, unit, runs, run_stride, tile, tiles, LANES)
+        else:
+            few: tl.constexpr = SHIFT_LANES if LANES > SHIFT_LANES else LANES
+            _shift_window(source, destination, tokens, unit, runs, run_stride, tile, tiles, few)
+
+
+@triton.jit
+def _copy_elements(source, destination, tokens, unit, runs, run_stride, tile, tiles, LANES: tl.constexpr):
+    """Copy this tile's share of `runs` runs, of `tokens` elements each, where source and destination are apart."""
+    if unit == 8:
+        _copy_runs(source, destination, tokens, runs, run_stride, tile, tiles, tl.uint64, 8, LANES)
+    elif unit == 4:
+        _copy_runs(source, destination, tokens, runs, run_stride, tile, tiles, tl.uint32, 4, LANES)
+    elif unit == 2:
+        _copy_runs(source, destination, tokens, runs, run_stride, tile, tiles, tl.uint16, 2, LANES)
+    else:
+        _copy_runs(source, destination, tokens, runs, run_stride, tile, tiles, tl.uint8, 1, LANES)
+
+
+@triton.jit
+def _copy_runs(
+    source,
+    destination,
+    tokens,
+    runs,
+    run_stride,
+    tile,
+    tiles,
+    WORD: tl.constexpr,
+    WORD_BYTES: tl.constexpr,
+    LANES: tl.constexpr,
+):
+    """Neighbouring lanes take neighbouring elements, whatever run they are of: threads share the lines of a cache."""
+    share = tl.cdiv(runs, tiles)
+    first_run = tile * share
+    count = (tl.minimum(share, runs - first_run) * tokens).to(tl.int32)
+    from_ = (source + first_run * run_stride).to(tl.pointer_type(WORD))
+    to = (destination + first_run * run_stride).to(tl.pointer_type(WORD))
+    run_words = run_stride // WORD_BYTES
+    tokens_each = tokens.to(tl.int32)
+    for first in range(0, count, LANES):
+        index = first + tl.arange(0, LANES)
+        run = index // tokens_each
+        place = run * run_words + (index - run * tokens_each)
+        word = tl.load(from_ + place, mask=index < count)
+        tl.store(to + place, word, mask=index < count)
+
+
+@triton.jit
+def _shift_window(source, destination, tokens, unit, runs, run_stride, tile, tiles, LANES: tl.constexpr):
+    """Shift a window to the left inside its block: `tokens` tokens of each run at `source` move to `destination`."""
+    bits = source | destination | unit | run_stride
+    if (bits & 7) == 0:
+        _shift_columns(source, destination, tokens, unit, runs, run_stride, tile, tiles, tl.uint64, 8, LANES)
+    elif (bits & 3) == 0:
+        _shift_columns(source, destination, tokens, unit, runs, run_stride, tile, tiles, tl.uint32, 4, LANES)
+    elif (bits & 1) == 0:
+        _shift_columns(source, destination, tokens, unit, runs, run_stride, tile, tiles, tl.uint16, 2, LANES)
+    else:
+        _shift_columns(source, destination, tokens, unit, runs, run_stride, tile, tiles, tl.uint8, 1, LANES)
 
 
 @triton.jit
@@ -70,67 +209,35 @@ def _shift_columns(
     unit,
     runs,
     run_stride,
+    tile,
+    tiles,
     WORD: tl.constexpr,
     WORD_BYTES: tl.constexpr,
     LANES: tl.constexpr,
 ):
-    """Copy `tokens` tokens of each run, where source and destination may be the same block.
+    """Shift this tile's share of the columns of a window.
 
-    A column is one word of every token of a run. Each column belongs to one lane, which moves it token by
-    token from the first to the last: in a shift to the left a lane reads each word before it overwrites it
-    itself, and no lane ever touches a word of another. So the shift is a memmove however the lanes are timed.
+    A column is one word of every token of a run. Each column belongs to one lane of one tile, which moves it from the
+    first token to the last, two at a time: in a shift to the left a lane reads each word before it overwrites it
+    itself, and no lane ever touches a word of another. So the shift is a memmove however lanes and programs are timed.
     """
-    unit_words = unit // WORD_BYTES
+    unit_words = (unit // WORD_BYTES).to(tl.int32)
     run_words = run_stride // WORD_BYTES
-    columns = runs * unit_words
-    source_words = source.to(tl.pointer_type(WORD))
-    destination_words = destination.to(tl.pointer_type(WORD))
-    for first_column in range(0, columns, LANES):
-        column = first_column + tl.arange(0, LANES)
+    columns = runs.to(tl.int32) * unit_words
+    share = tl.cdiv(columns, tiles.to(tl.int32))
+    first_column = tile.to(tl.int32) * share
+    end = tl.minimum(first_column + share, columns)
+    from_ = source.to(tl.pointer_type(WORD))
+    to = destination.to(tl.pointer_type(WORD))
+    for first in range(first_column, end, LANES):
+        column = first + tl.arange(0, LANES)
         run = column // unit_words
-        offset = run * run_words + (column - run * unit_words)
-        for token in range(0, tokens):
-            place = offset + token * unit_words
-            word = tl.load(source_words + place, mask=column < columns)
-            tl.store(destination_words + place, word, mask=column < columns)
-
-
-@triton.jit
-def _copy_run(source, destination, size, tile, TILES: tl.constexpr, LANES: tl.constexpr):
-    """Copy this tile's part of `size` bytes, where source and destination are apart or the same."""
-    if ((source ^ destination) & 7) == 0:
-        # Both reach an 8-byte boundary after the same few bytes.
-        head = tl.minimum(-destination & 7, size)
-        words = (size - head) // 8
-        tail = head + words * 8
-        _copy_words(source + head, destination + head, words, tile, TILES, tl.uint64, LANES)
-        if tile == 0:
-            _copy_few_bytes(source, destination, head)
-            _copy_few_bytes(source + tail, destination + tail, size - tail)
-    else:
-        bits = source | destination | size
-        if (bits & 1) != 0:
-            _copy_words(source, destination, size, tile, TILES, tl.uint8, LANES)
-        elif (bits & 2) != 0:
-            _copy_words(source, destination, size // 2, tile, TILES, tl.uint16, LANES)
-        else:
-            _copy_words(source, destination, size // 4, tile, TILES, tl.uint32, LANES)
-
-
-@triton.jit
-def _copy_words(source, destination, count, tile, TILES: tl.constexpr, WORD: tl.constexpr, LANES: tl.constexpr):
-    """Copy every TILES-th piece of LANES aligned words, from piece `tile` on, out of `count` words."""
-    source_words = source.to(tl.pointer_type(WORD))
-    destination_words = destination.to(tl.pointer_type(WORD))
-    for first in range(tile.to(tl.int64) * LANES, count, TILES * LANES):
-        index = first + tl.arange(0, LANES)
-        word = tl.load(source_words + index, mask=index < count)
-        tl.store(destination_words + index, word, mask=index < count)
-
-
-@triton.jit
-def _copy_few_bytes(source, destination, count):
-    """Copy `count` bytes, fewer than 8."""
-    index = tl.arange(0, 8)
-    byte = tl.load(source.to(tl.pointer_type(tl.uint8)) + index, mask=index < count)
-    tl.store(destination.to(tl.pointer_type(tl.uint8)) + index, byte, mask=index < count)
+        place = run * run_words + (column - run * unit_words)
+        for token in range(0, tokens, 2):
+            here = token * unit_words + place
+            # Nothing follows the last token.
+            following_end = tl.where(token + 1 < tokens, end, 0)
+            word = tl.load(from_ + here, mask=column < end)
+            following = tl.load(from_ + unit_words + here, mask=column < following_end)
+            tl.store(to + here, word, mask=column < end)
+            tl.store(to + unit_words + here, following, mask=column < following_end)

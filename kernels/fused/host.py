@@ -10,8 +10,11 @@ import torch
 
 from harness.kernels.fused.batch_copy import batch_copy_kernel
 from harness.kernels.fused.columns import FRESH, advance, forget
-from harness.kernels.fused.context import LANES, BoundState, FusedContext, signed
+from harness.kernels.fused.context import BoundState, FusedContext, signed
 from harness.kernels.host_buffer import HostBuffer
+
+LANES = 1024
+"""Words of a batch copy that a program moves at once."""
 
 STAGED = ("state_column", "scheduled", "computed", "draft", "source_column", "bias")
 

@@ -6,31 +6,61 @@
 import triton
 import triton.language as tl
 
-from harness.kernels.fused.copy import move_state
-from harness.kernels.fused.record import RECORD_FIELDS
+from harness.kernels.fused.moves import carry_out
+
+_POINTERS = ["source_columns", "destination_columns", "biases", "mapping"]
+_NUMBERS = ["num_requests", "table_stride", "tiles_each"]
 
 
-@triton.jit(do_not_specialize=["table_stride"])
+@triton.jit(do_not_specialize=[*_POINTERS, *_NUMBERS, "records", "tiles"])
 def precopy_kernel(
     source_columns,  # int32*: column of the state so far, negative if there is none
     destination_columns,  # int32*: column of the running state from now on
     biases,  # int32*: accepted tokens past the first one
     mapping,  # batch row -> slot, negative to skip the row; None if not HAS_MAPPING
     records,  # int64*: one record per state
-    table_stride: tl.int64,
+    tiles,  # int64*: one record per tile of a request
+    num_requests: tl.int32,
+    table_stride: tl.int64,  # elements between two rows of a block table
+    tiles_each: tl.int32,  # tiles of a request
     HAS_MAPPING: tl.constexpr,
-    TILES: tl.constexpr,
+    ROWS: tl.constexpr,
+    MANY_ROWS: tl.constexpr,
     LANES: tl.constexpr,
 ):
-    """Decide for one request and move one of its states. The grid is (requests, states, TILES)."""
-    tile = tl.program_id(2)
-    slot = tl.program_id(0)
+    """Decide for all requests, ROWS at a time, and move the states of those whose column changes.
+
+    The grid is any number of programs; all decide, and share out the copies. More than ROWS requests are looked at in
+    larger vectors first: in most steps none of them moves.
+    """
+    moving = num_requests
+    if num_requests > ROWS:
+        moving = 0
+        for first in range(0, num_requests, MANY_ROWS):
+            row = first + tl.arange(0, MANY_ROWS)
+            slot, moves, source, destination = _columns(
+                source_columns, destination_columns, mapping, row, num_requests, HAS_MAPPING
+            )
+            moving += tl.sum(moves.to(tl.int32), 0)
+    if moving > 0:
+        for first in range(0, num_requests, ROWS):
+            row = first + tl.arange(0, ROWS)
+            slot, moves, source, destination = _columns(
+                source_columns, destination_columns, mapping, row, num_requests, HAS_MAPPING
+            )
+            if tl.sum(moves.to(tl.int32), 0) > 0:
+                bias = tl.load(biases + slot, mask=moves, other=0)
+                carry_out(moves, slot, source, destination, bias, records, tiles, tiles_each, table_stride, LANES)
+
+
+@triton.jit
+def _columns(source_columns, destination_columns, mapping, row, num_requests, HAS_MAPPING: tl.constexpr):
+    """For each row its slot, whether it moves, and from which column to which."""
+    inside = row < num_requests
+    slot = row
     if HAS_MAPPING:
-        slot = tl.load(mapping + slot).to(tl.int32)
-    if slot >= 0:
-        source_column = tl.load(source_columns + slot)
-        destination_column = tl.load(destination_columns + slot)
-        if (source_column >= 0) & (source_column != destination_column):
-            bias = tl.load(biases + slot)
-            record = records + tl.program_id(1) * RECORD_FIELDS
-            move_state(record, slot, table_stride, source_column, destination_column, bias, tile, TILES, LANES)
+        slot = tl.load(mapping + row, mask=inside, other=-1).to(tl.int32)
+        inside = slot >= 0
+    source = tl.load(source_columns + slot, mask=inside, other=-1)
+    destination = tl.load(destination_columns + slot, mask=inside, other=-1)
+    return slot, inside & (source >= 0) & (source != destination), source, destination

@@ -1,4 +1,4 @@
-"""A record describes one state to the kernels: eight 64-bit integers, one cache line.
+"""Records describe states and tiles to the kernels: eight 64-bit integers each, one cache line.
 
 The kernels need no other metadata and no compile-time switch for the conv layout. Both layouts are the same
 thing, runs of tokens: a block holds `RUNS` runs, `RUN_STRIDE` bytes apart, and a run holds `WINDOW` tokens of
@@ -6,11 +6,19 @@ thing, runs of tokens: a block holds `RUNS` runs, `RUN_STRIDE` bytes apart, and 
 its rows, whose tokens are single elements. A temporal state is one run that is never shifted: `WINDOW` is 0,
 `UNIT` its natural bytes.
 
+The bytes of a block are copied in `TILES` tiles, so that many programs can share one state. A tile has a record, too,
+which says all that is needed to copy it where the state is one run of bytes. The records of all tiles of a request
+follow each other, state by state.
+
 Addresses keep their 64 bits: those past 2**63 are stored as the negative number of the same bits.
 """
 
 import triton.language as tl
 
+RECORD_FIELDS = tl.constexpr(8)
+"""Integers from one record to the next."""
+
+# The record of a state.
 ADDRESS = tl.constexpr(0)
 """Address of block 0."""
 BLOCK_STRIDE = tl.constexpr(1)
@@ -22,8 +30,36 @@ UNIT = tl.constexpr(3)
 RUNS = tl.constexpr(4)
 """Runs in a block."""
 RUN_STRIDE = tl.constexpr(5)
-"""Bytes from one run to the next; 0 where there is only one."""
+"""Bytes from one run to the next; where there is only one, the bytes of that run."""
 TABLE = tl.constexpr(6)
 """Address of the block table of the state's group."""
-RECORD_FIELDS = tl.constexpr(8)
-"""Integers from one record to the next; the last one is unused."""
+TILES = tl.constexpr(7)
+"""Tiles of a block."""
+
+# The record of a tile.
+TILE_ADDRESS = tl.constexpr(0)
+"""Address of the tile in block 0, where the state is one run."""
+TILE_BLOCK_STRIDE = tl.constexpr(1)
+TILE_TABLE = tl.constexpr(2)
+TILE_LEFT = tl.constexpr(3)
+"""Bytes of the run from the tile on."""
+TILE_UNIT = tl.constexpr(4)
+"""Bytes of one token of a window, 0 for a temporal state; times 4, plus one of the kinds below."""
+TILE_STATE = tl.constexpr(5)
+"""Which state it is of."""
+TILE_NUMBER = tl.constexpr(6)
+"""Which of its tiles. The last integer is unused."""
+
+TEMPORAL = tl.constexpr(0)
+ONE_RUN = tl.constexpr(1)
+"""A window of one run."""
+GAPLESS = tl.constexpr(2)
+"""A window of several runs without gaps: one run of bytes as long as nothing is left out of it."""
+GAPPED = tl.constexpr(3)
+"""A window of runs with gaps."""
+
+SHIFT_LANES = tl.constexpr(256)
+"""Most lanes that shift a window, each word by word."""
+
+LANE_BYTES = tl.constexpr(8)
+"""Bytes that one lane moves of a tile; a tile is LANES times as long."""

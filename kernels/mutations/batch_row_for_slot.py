@@ -9,13 +9,7 @@ MUTATION = Mutation(
     rewrites={
         "builtin": {
             "fused/postprocess.py": [
-                [
-                    Rewrite(
-                        "postprocess_kernel",
-                        "move_state(record, slot, table_stride",
-                        "move_state(record, tl.program_id(0), table_stride",
-                    ),
-                ]
+                [Rewrite("postprocess_kernel", "moves, slot, source_column,", "moves, row, source_column,")]
             ]
         },
         "vllm": {

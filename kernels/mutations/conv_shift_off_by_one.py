@@ -7,7 +7,17 @@ MUTATION = Mutation(
     name="conv-shift-off-by-one",
     summary="Conv windows are moved with the bias plus one.",
     rewrites={
-        "builtin": {"fused/copy.py": [[Rewrite("move_state", "window, bias, unit", "window, bias + 1, unit")]]},
+        "builtin": {
+            "fused/copy.py": [
+                [
+                    Rewrite(
+                        "locate",
+                        "bias = place & 0x7FFFFFFF",
+                        "bias = (place & 0x7FFFFFFF) + tl.where(kind == TEMPORAL, 0, 1)",
+                    )
+                ]
+            ]
+        },
         "vllm": {
             MAMBA_UTILS: [
                 [

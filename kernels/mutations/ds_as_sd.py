@@ -8,7 +8,16 @@ MUTATION = Mutation(
     summary="A DS conv window is copied as one contiguous run of bytes, as if it were in SD layout.",
     rewrites={
         "builtin": {
-            "fused/copy.py": [[Rewrite("move_state", "unit, runs, run_stride, LANES)", "unit * runs, 1, 0, LANES)")]]
+            "fused/context.py": [
+                [
+                    Rewrite(
+                        "_record",
+                        "        extent = (runs - 1) * run_stride + window * unit\n",
+                        "        extent = (runs - 1) * run_stride + window * unit\n"
+                        "        unit, runs, run_stride = unit * runs, 1, window * unit * runs\n",
+                    )
+                ]
+            ]
         },
         "vllm": {
             MAMBA_UTILS: [

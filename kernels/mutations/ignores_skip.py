@@ -10,11 +10,11 @@ MUTATION = Mutation(
         "builtin": {
             "fused/precopy.py": [
                 [
-                    Rewrite("precopy_kernel", "if slot >= 0:", "if slot >= -1:"),
+                    Rewrite("_columns", "inside = slot >= 0", "inside = slot >= -1"),
                     Rewrite(
-                        "precopy_kernel",
-                        "(source_column >= 0) & (source_column != destination_column)",
-                        "source_column != destination_column",
+                        "_columns",
+                        "inside & (source >= 0) & (source != destination)",
+                        "inside & (source != destination)",
                     ),
                 ]
             ]

@@ -18,7 +18,7 @@ MUTATION = Mutation(
             "fused/copy.py": [
                 [
                     Rewrite(
-                        "move_state",
+                        "locate",
                         "destination_block * block_stride",
                         "(destination_block * block_stride & 0x7FFFFFFF)",
                     )

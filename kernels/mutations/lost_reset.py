@@ -8,7 +8,9 @@ MUTATION = Mutation(
     summary="Postprocess does not set the accepted count to 1 where the state moved inside its block.",
     rewrites={
         "builtin": {
-            "fused/postprocess.py": [[Rewrite("postprocess_kernel", "tl.where(within_block, 1, count)", "count")]]
+            "fused/postprocess.py": [
+                [Rewrite("postprocess_kernel", "reaches & (source_column == blocks - 1)", "reaches & (blocks < 0)")]
+            ]
         },
         "vllm": {
             MAMBA_UTILS: [

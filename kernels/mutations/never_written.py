@@ -11,9 +11,9 @@ MUTATION = Mutation(
             "fused/copy.py": [
                 [
                     Rewrite(
-                        "move_state",
-                        "tl.load(table + source_column + temporal_bias)",
-                        "tl.load(table + source_column + temporal_bias, mask=(window > 0) | (bias > 0), other=0)",
+                        "locate",
+                        "temporal_bias, mask=inside, other=0)",
+                        "temporal_bias, mask=inside & ((kind != TEMPORAL) | (bias > 0)), other=0)",
                     )
                 ]
             ]

@@ -9,13 +9,7 @@ MUTATION = Mutation(
     rewrites={
         "builtin": {
             "fused/copy.py": [
-                [
-                    Rewrite(
-                        "move_state",
-                        "tl.load(table + destination_column)",
-                        "tl.load(table - row.to(tl.int64) * table_stride + destination_column)",
-                    )
-                ]
+                [Rewrite("locate", "tl.load(cells + (columns & 0x7FFFFFFF)", "tl.load(table + (columns & 0x7FFFFFFF)")]
             ]
         },
         "vllm": {

@@ -11,9 +11,9 @@ MUTATION = Mutation(
             "fused/copy.py": [
                 [
                     Rewrite(
-                        "move_state",
-                        "unit = tl.load(record + UNIT)",
-                        "unit = tl.where(tl.load(record + ADDRESS) > 0, tl.load(record + UNIT), 0)",
+                        "locate",
+                        "left = tl.load(tile + TILE_LEFT)",
+                        "left = tl.where(address > 0, tl.load(tile + TILE_LEFT), 0)",
                     )
                 ]
             ]

@@ -1,17 +1,19 @@
-"""stale-accept: programs of other states of a request read the count that one of them has just reset."""
+"""stale-accept: other programs of the launch read the count that one of them has just reset."""
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
 from harness.kernels.mutations.vllm_sources import MAMBA_UTILS
 
 MUTATION = Mutation(
     name="stale-accept",
-    summary="The V2 postprocess reads accepted counts from where it resets them, without a snapshot.",
+    summary="The V2 postprocess resets accepted counts that other programs have yet to read.",
     rewrites={
         "builtin": {
-            "fused/context.py": [
+            "fused/postprocess.py": [
                 [
                     Rewrite(
-                        "FusedContext.postprocess_in_place", "            self._snapshot,\n", "            accepted,\n"
+                        "_reset",
+                        'tl.atomic_add(arrived, 1, sem="acq_rel") == tl.num_programs(0) - 1',
+                        "tl.program_id(0) == 0",
                     ),
                 ]
             ]

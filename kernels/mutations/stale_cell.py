@@ -11,9 +11,9 @@ MUTATION = Mutation(
             "fused/copy.py": [
                 [
                     Rewrite(
-                        "move_state",
-                        "tl.load(table + destination_column)",
-                        "tl.load(table + table_stride - 1 - destination_column)",
+                        "locate",
+                        "tl.load(cells + (columns & 0x7FFFFFFF)",
+                        "tl.load(cells + table_stride - 1 - (columns & 0x7FFFFFFF)",
                     )
                 ]
             ]

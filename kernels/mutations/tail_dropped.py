@@ -7,17 +7,7 @@ MUTATION = Mutation(
     name="tail-dropped",
     summary="The last bytes of a copy, fewer than a word, do not arrive.",
     rewrites={
-        "builtin": {
-            "fused/copy.py": [
-                [
-                    Rewrite(
-                        "_copy_run",
-                        "_copy_few_bytes(source + tail, destination + tail, size - tail)",
-                        "_copy_few_bytes(source + tail, destination + tail, 0)",
-                    ),
-                ]
-            ]
-        },
+        "builtin": {"fused/copy.py": [[Rewrite("_copy_words", "size - tail, WORD_BYTES)", "0, WORD_BYTES)")]]},
         "vllm": {
             MAMBA_UTILS: [
                 [

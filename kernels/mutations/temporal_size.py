@@ -12,12 +12,12 @@ MUTATION = Mutation(
     summary="A temporal copy moves the whole block stride instead of the state's natural bytes.",
     rewrites={
         "builtin": {
-            "fused/copy.py": [
+            "fused/context.py": [
                 [
                     Rewrite(
-                        "move_state",
-                        "_copy_run(source, destination, unit,",
-                        "_copy_run(source, destination, tl.minimum(block_stride, unit + 4096),",
+                        "_record",
+                        "unit = math.prod(tensor.shape[1:]) * item",
+                        "unit = min(tensor.stride(0), math.prod(tensor.shape[1:]) + 4096 // item) * item",
                     )
                 ]
             ]

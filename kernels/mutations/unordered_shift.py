@@ -9,12 +9,7 @@ MUTATION = Mutation(
     rewrites={
         "builtin": {
             "fused/copy.py": [
-                [
-                    Rewrite("_shift_columns", "columns = runs * unit_words", "columns = runs * tokens * unit_words"),
-                    Rewrite("_shift_columns", "column // unit_words", "column // (tokens * unit_words)"),
-                    Rewrite("_shift_columns", "column - run * unit_words", "column - run * tokens * unit_words"),
-                    Rewrite("_shift_columns", "range(0, tokens)", "range(0, 1)"),
-                ]
+                [Rewrite("locate", "(source_block != destination_block) | (bias == 0)", "source_block >= 0")]
             ]
         },
         "vllm": {

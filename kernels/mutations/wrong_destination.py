@@ -9,7 +9,7 @@ MUTATION = Mutation(
     rewrites={
         "builtin": {
             "fused/copy.py": [
-                [Rewrite("move_state", "tl.load(table + destination_column)", "tl.load(table + source_column)")]
+                [Rewrite("locate", "tl.load(cells + (columns & 0x7FFFFFFF)", "tl.load(cells + (columns >> 32)")]
             ]
         },
         "vllm": {

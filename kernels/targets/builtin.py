@@ -6,11 +6,14 @@ from __future__ import annotations
 import copy
 import functools
 import sys
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from harness.case import ConvState
 from harness.kernels.executors.base import Executor
@@ -45,12 +48,17 @@ if TYPE_CHECKING:
 _PACKAGE = "harness.kernels.fused"
 _FOLDER = Path(__file__).parent.parent / "fused"
 _MODULES = (
-    *("record", "copy", "postprocess", "precopy", "advance", "accepted", "context"),
+    *("record", "copy", "moves", "postprocess", "precopy", "advance", "accepted", "context"),
     *("indices", "lookup", "batch_copy", "columns", "host"),
 )
 """The modules of the package, each after those it imports."""
-_METADATA = ("records", "table addresses", "batch-order table ", "copy ")
+_METADATA = ("records", "tiles", "table addresses", "batch-order table ", "copy ")
 """What the names of buffers begin with that only the host writes."""
+
+_PROGRAMS = (1, 2, 3, 5, 8)
+"""Programs to share the copies of a step where there is no GPU to fill; a layout says which."""
+_SMALL = {"lanes": 128, "decided": 8}
+"""Tiles, and requests decided for at a time, so small that the states and batches of cases have several of them."""
 
 
 def load_kernels(executor: Executor, mutations: Sequence[Mutation]) -> SimpleNamespace:
@@ -75,11 +83,12 @@ class BuiltinTarget(Target):
         self.name = "+".join(["builtin", *(mutation.name for mutation in mutations)])
         self.executor = executor
         self.code = load_kernels(executor, mutations)
-        self._tiles: int = self.code.TEMPORAL_TILES
+        self._programs: int | None = None
 
     def with_temporal_tiles(self, tiles: int) -> BuiltinTarget:
+        """Our programs share all copies of a step, temporal ones among them."""
         other = copy.copy(self)
-        other._tiles = tiles
+        other._programs = tiles
         return other
 
     def is_metadata(self, name: str) -> bool:
@@ -109,10 +118,17 @@ class BuiltinTarget(Target):
             conv_layout=layout.conv_layout,
             block_size=layout.block_size,
             allocate=allocate,
-            tiles=self._tiles,
             bind_now=at_once,
+            **self._shape(layout),
         )
         return BoundBuiltin(self, layout, states, tensors.tables, context, allocate)
+
+    def _shape(self, layout: Layout) -> dict[str, int | None]:
+        """How a context cuts its work up. A case runs in the same way each time, whatever came before it."""
+        if self.executor.device.type == "cuda":
+            return {"programs": self._programs}
+        drawn = _PROGRAMS[zlib.crc32(msgspec.json.encode(layout)) % len(_PROGRAMS)]
+        return {"programs": self._programs or drawn, **_SMALL}
 
 
 class BoundBuiltin(Bound):

@@ -8,23 +8,36 @@ accesses, which the race oracle reads.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
+from harness.accesses import MemoryOrder
 from harness.kernels.executors.base import ExecutorCannot
-from harness.kernels.executors.native.abi import UNDEFINED_ADDRESS, UNDEFINED_BRANCH, WORD
+from harness.kernels.executors.native import arithmetic
+from harness.kernels.executors.native.abi import MISALIGNED, UNDEFINED_ADDRESS, UNDEFINED_BRANCH, WATCH, WORD
 from harness.kernels.executors.native.block_moves import bounded, is_block, load_block, report_undefined, store_block
 from harness.kernels.executors.native.ir import Operation
 from harness.kernels.executors.native.lanes import Index, LaneBuilder, Lanes, Scalar, Value
 from harness.kernels.executors.native.source_lines import SourceLine
 from harness.kernels.executors.native.types import Element, Pointer, Tensor, stored_bytes, stored_llvm
 
+ATOMIC = {"add": "addi", "exch": "", "and": "andi", "or": "ori", "xor": "xori", "max": "maxsi", "min": "minsi"}
+"""What an atomic access makes of what it finds; empty where it replaces it."""
+ORDERS: Mapping[str, MemoryOrder] = {
+    "relaxed": "relaxed",
+    "acquire": "acquire",
+    "release": "release",
+    "acq_rel": "acq_rel",
+}
+"""What an atomic access says of other accesses, as TTIR spells it."""
+
 
 @dataclass(frozen=True)
 class AccessSite:
     """A load or store of the kernel's text: where it stands and `width` bytes for each lane.
 
-    `shape` is that of the tensor, empty for a scalar. `used` is false for a load whose value nobody uses.
+    `shape` is that of the tensor, empty for a scalar. `used` is false for a load whose value nobody uses. `order` is
+    what an atomic access says of other accesses, empty for any other.
     """
 
     line: SourceLine | None
@@ -32,6 +45,7 @@ class AccessSite:
     width: int
     shape: tuple[int, ...] = ()
     used: bool = True
+    order: MemoryOrder = ""
 
 
 class AccessWriter:
@@ -94,6 +108,45 @@ class AccessWriter:
             lambda index: self._store_lane(element, site, pointer, value, mask, index),
             bounded(self._builder, mask),
         )
+
+    def atomic(self, operation: Operation, operands: list[Value]) -> Value:
+        """`tt.atomic_rmw` of one number: pointer, operand, then perhaps a mask; what was there before."""
+        pointer, operand, mask = _parts(operation, operands)
+        kind, order = str(operation.attributes["kind"]), operation.attributes["order"]
+        if kind not in ATOMIC or not isinstance(pointer, Scalar) or operand is None:
+            raise ExecutorCannot(f"the native executor has no atomic {kind} here")
+        builder = self._builder
+        element = _pointee(pointer)
+        llvm = stored_llvm(element)
+        site = self._site(operation, element, pointer, is_store=True)
+        if operation.attributes["scope"] in ("gpu", "sys"):
+            self.sites[site] = replace(self.sites[site], order=ORDERS[str(order)])
+        else:
+            self.sites[site] = replace(self.sites[site], order="relaxed")
+        kept = builder.slot(llvm) if self._epoch else ""
+
+        def update(address: str) -> list[str]:
+            place = builder.value(f"inttoptr i64 {self._real(address)} to ptr")
+            before = builder.value(f"load {llvm}, ptr {place}, align 1")
+            after = builder.lane(operand, ())
+            if ATOMIC[kind]:
+                after = arithmetic.binary(builder, ATOMIC[kind], 8 * stored_bytes(element), before, after)
+            if kept:
+                builder.effect(f"store {llvm} {after}, ptr {kept}")
+                self._record(site, pointer, address, (), kept)
+            builder.effect(f"store {llvm} {after}, ptr {place}, align 1")
+            if not builder.tracking:
+                return [before]
+            shadows = builder.value(f"inttoptr i64 {builder.value(f'add i64 {address}, %shadows')} to ptr")
+            undefined = builder.value(f"load {llvm}, ptr {shadows}, align 1")
+            self._note_origin(llvm, undefined, address)
+            left = [Scalar(element, before, undefined)] if ATOMIC[kind] else []
+            joined = builder.joined(element, [*left, operand], ()) or "0"
+            builder.effect(f"store {llvm} {joined}, ptr {shadows}, align 1")
+            return [before, undefined]
+
+        found = self._guarded(site, pointer, mask, (), update, llvm, ["0", "0"][: 1 + builder.tracking])
+        return Scalar(element, found[0], found[1] if builder.tracking else "")
 
     def _site(self, operation: Operation, element: Element, pointer: Value, *, is_store: bool) -> int:
         shape = pointer.shape if isinstance(pointer, Lanes) else ()
@@ -164,6 +217,25 @@ class AccessWriter:
             shadow = self._builder.shadow(value, ())
             if shadow:
                 report_undefined(self._builder, len(self.sites) - 1, value.element, shadow, "0", UNDEFINED_BRANCH)
+
+    def promise(self, line: SourceLine | None, address: Scalar, divisor: int) -> None:
+        """Report an address that is no multiple of what the kernel promises the compiler: a site that touches nothing.
+
+        On a GPU the accesses that rely on it fault.
+        """
+        self.sites.append(AccessSite(line, False, divisor, used=False))
+        builder = self._builder
+        remainder = builder.value(f"and i64 {address.operand}, {divisor - 1}")
+        kept, broken = builder.label("kept"), builder.label("broken")
+        builder.branch(builder.value(f"icmp eq i64 {remainder}, 0"), kept, broken, likely=True)
+        builder.start(broken)
+        watch = builder.value(f"load ptr, ptr {builder.value(f'getelementptr i8, ptr %launch, i64 {WORD * WATCH}')}")
+        builder.effect(
+            f"call void @fault(ptr {watch}, i64 {len(self.sites) - 1}, i64 {address.operand}, i64 0, i64 %program,"
+            f" i64 {MISALIGNED})"
+        )
+        builder.jump(kept)
+        builder.start(kept)
 
     def _real(self, address: str) -> str:
         """The address in this process of what kernels know under `address`."""

@@ -12,13 +12,17 @@ from collections.abc import Callable, Sequence
 from harness.kernels.executors.base import ExecutorCannot
 from harness.kernels.executors.native.builder import phi_pairs
 from harness.kernels.executors.native.ir import Argument, Block, Operation, Region, Successor
-from harness.kernels.executors.native.lanes import Buffer, LaneBuilder, Scalar, Value
+from harness.kernels.executors.native.lanes import Buffer, LaneBuilder, Lanes, Scalar, Value
 from harness.kernels.executors.native.types import Tensor, Type, stored_llvm
 
 Environment = dict[str, Value]
 """Values by SSA name."""
 
 _EXIT = "exit"
+_ENDS = frozenset(
+    ["tt.return", "cf.br", "cf.cond_br", "scf.yield", "scf.condition", "tt.reduce.return", "tt.scan.return"]
+)
+"""The last operation of a block."""
 
 
 class ControlWriter:
@@ -40,7 +44,13 @@ class ControlWriter:
         self._builder = builder
         self._operation = operation
         self._enter = enter
-        self._nested = {"scf.if": self._if, "scf.for": self._for, "scf.while": self._while}
+        self._nested = {
+            "scf.if": self._if,
+            "scf.for": self._for,
+            "scf.while": self._while,
+            "tt.reduce": self._reduce,
+            "tt.scan": self._scan,
+        }
 
     def function(self, body: Region, values: Environment) -> None:
         """Write a kernel's blocks; then begin the one that all of them leave to."""
@@ -55,7 +65,7 @@ class ControlWriter:
         for operation in block.operations[:-1]:
             self._write(operation, values)
         last = block.operations[-1]
-        if last.name in ("tt.return", "cf.br", "cf.cond_br", "scf.yield", "scf.condition"):
+        if last.name in _ENDS:
             return last
         # A region without results is printed without its yield.
         self._write(last, values)
@@ -144,6 +154,64 @@ class ControlWriter:
         loop.repeat(self._region(operation.regions[1], scope, "scf.yield"), [])
         builder.start(after)
         values.update(zip(operation.results, passed, strict=True))
+
+    def _reduce(self, operation: Operation, values: Environment) -> None:
+        """All lanes of a tensor combined, from the first to the last."""
+        lanes = self._vector(operation, values)
+        total = self._builder.buffer(Tensor((1,), lanes.element))
+        self._fold(operation, values, lanes, total, None)
+        kept = self._builder.kept(total)
+        operand, shadow = self._builder.lane(kept, ("0",)), self._builder.shadow(kept, ("0",))
+        values[operation.results[0]] = Scalar(lanes.element, operand, shadow)
+
+    def _scan(self, operation: Operation, values: Environment) -> None:
+        """At each lane, all lanes up to it combined; from the last lane on if reversed."""
+        lanes = self._vector(operation, values)
+        builder = self._builder
+        total = builder.buffer(Tensor((1,), lanes.element))
+        kept = builder.buffer(Tensor(lanes.shape, lanes.element))
+        self._fold(operation, values, lanes, total, kept)
+        values[operation.results[0]] = builder.kept(kept)
+
+    def _vector(self, operation: Operation, values: Environment) -> Lanes:
+        lanes = values[operation.operands[0]]
+        if not isinstance(lanes, Lanes) or len(lanes.shape) != 1:
+            raise ExecutorCannot(f"the native executor has {operation.name} of one dimension alone")
+        return lanes
+
+    def _fold(
+        self, operation: Operation, values: Environment, lanes: Lanes, total: Buffer, each: Buffer | None
+    ) -> None:
+        """Combine lanes one after the other in `total`; keep what it is at each lane in `each`, if there is one."""
+        builder = self._builder
+        (size,) = lanes.shape
+        last = size - 1
+        held = builder.kept(total)
+        one, other = (argument.name for argument in operation.regions[0].blocks[0].arguments)
+
+        def place(number: str) -> str:
+            return builder.value(f"sub i64 {last}, {number}") if operation.attributes["reverse"] else number
+
+        def keep(index: str, value: Value) -> None:
+            operand, shadow = builder.lane(value, ()), builder.shadow(value, ())
+            builder.put(total, ("0",), operand, shadow)
+            if each is not None:
+                builder.put(each, (index,), operand, shadow)
+
+        def lane(index: str) -> Scalar:
+            return Scalar(lanes.element, builder.lane(lanes, (index,)), builder.shadow(lanes, (index,)))
+
+        def step(number: str) -> None:
+            index = place(builder.value(f"add i64 {number}, 1"))
+            so_far = Scalar(lanes.element, builder.lane(held, ("0",)), builder.shadow(held, ("0",)))
+            scope = {**values, one: so_far, other: lane(index)}
+            (combined,) = self._region(operation.regions[0], scope, f"{operation.name}.return")
+            keep(index, combined)
+
+        with builder.scope():
+            first = place("0")
+            keep(first, lane(first))
+        builder.loop(str(last), step)
 
 
 class _Incoming:

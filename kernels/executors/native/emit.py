@@ -185,13 +185,14 @@ class _Emitter:
                 lambda a: arithmetic.cast(self._builder, kind, source, target, a),
                 *operands,
             )
-        if self._options.interleave and name in ("tt.load", "tt.store"):
+        if self._options.interleave and name in ("tt.load", "tt.store", "tt.atomic_rmw"):
             self._give_way()
-            if self._options.record and self._options.warps > 1:
-                self._builder.effect("store i64 %warp, ptr %recording.warp")
+            self._name_warp()
         if name == "tt.store":
             self._accesses.store(operation, operands)
             return None
+        if name == "tt.atomic_rmw":
+            return self._atomic(operation, operands)
         if name == "barrier":
             # Every lane is done with an operation before the next one starts: only warps apart have to wait.
             if self._arrivals:
@@ -224,6 +225,11 @@ class _Emitter:
 
         return shadow
 
+    def _name_warp(self) -> None:
+        """Say whose access comes next, where that is recorded."""
+        if self._options.record and self._options.warps > 1:
+            self._builder.effect("store i64 %warp, ptr %recording.warp")
+
     def _give_way(self) -> None:
         """Let another program go on, perhaps."""
         builder = self._builder
@@ -231,6 +237,28 @@ class _Emitter:
         way = builder.value("call i8 @llvm.coro.suspend(token none, i1 false)")
         builder.effect(f"switch i8 {way}, label %coro.suspend [i8 0, label %{resumed} i8 1, label %coro.suspend]")
         builder.start(resumed)
+
+    def _atomic(self, operation: Operation, operands: list[Value]) -> Value:
+        """Where warps are apart the first one does it, and hands what was there before to the others."""
+        if not self._arrivals:
+            return self._accesses.atomic(operation, operands)
+        builder = self._builder
+        element = element_of(operation.types[0])
+        llvm = stored_llvm(element)
+        places = [builder.value(f"getelementptr i64, ptr %gate, i64 {1 + number}") for number in range(2)]
+        self._await_warps()
+        self._name_warp()
+        before = self._accesses.atomic(operation, operands)
+        mine, handed = builder.label("mine"), builder.label("handed")
+        builder.branch(builder.value("icmp eq i64 %warp, 0"), mine, handed)
+        builder.start(mine)
+        builder.effect(f"store {llvm} {builder.lane(before, ())}, ptr {places[0]}")
+        builder.effect(f"store {llvm} {builder.shadow(before, ()) or '0'}, ptr {places[1]}")
+        builder.jump(handed)
+        builder.start(handed)
+        self._await_warps()
+        operand = builder.value(f"load {llvm}, ptr {places[0]}")
+        return Scalar(element, operand, builder.value(f"load {llvm}, ptr {places[1]}") if builder.tracking else "")
 
     def _await_phase(self) -> None:
         """Where warps are apart: wait as at a barrier if the compiler has one between the accesses before and after."""
@@ -337,6 +365,9 @@ class _Emitter:
         source, target = (element_of(type_) for type_ in operation.types)
         if source.llvm != target.llvm:
             raise ExecutorCannot(f"the native executor does not cast {source.llvm} to {target.llvm} here")
+        divisor = int(operation.attributes.get("divisibility", 1))
+        if divisor > 1 and self._options.checks and isinstance(operands[0], Scalar):
+            self._accesses.promise(operation.line, operands[0], divisor)
         return self._builder.elementwise(operation.types[1], lambda a: a, *operands)
 
     def splat(self, operation: Operation, operands: list[Value]) -> Value:

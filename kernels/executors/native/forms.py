@@ -36,11 +36,12 @@ BINARY = frozenset(
     ]
 )
 CASTS = frozenset(["extsi", "extui", "trunci", "index_cast", "bitcast"])
-_RESHAPES = frozenset(["tt.splat", "tt.broadcast", "tt.int_to_ptr", "tt.ptr_to_int", "tt.bitcast", "tt.reshape"])
+_RESHAPES = frozenset(["tt.splat", "tt.broadcast", "tt.ptr_to_int", "tt.bitcast", "tt.reshape"])
 _PREDICATES = frozenset(["eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"])
 
 _SUCCESSOR = re.compile(r"(\^bb\d+)(?:\((.*) : (.*)\))?")
 _BRACED = re.compile(r"\}(?: \{(?:tt\.\w+ = [\w ]+:? ?\w*(?:, )?)*\})?")
+_FOLDED = re.compile(r"\}\) : \((.*)\) -> (.*)")
 _ACCESS_ATTRIBUTES = re.compile(
     r"(?: (?:cacheModifier|evictionPolicy) = \w+)*"
     r"(?: \{(?:(?:cachePolicy = #tt\.cache_policy<[^>]*>|isVolatile = (?:true|false))(?:, )?)*\})?"
@@ -55,6 +56,9 @@ class Nesting(Protocol):
 
     def closed_by(self, text: str) -> bool:
         """Whether the line just read is `text`."""
+
+    def closing(self) -> str:
+        """The line just read."""
 
 
 Reader = Callable[[Nesting, str, str], Operation]
@@ -120,6 +124,12 @@ def _make_range(_: Nesting, name: str, rest: str) -> Operation:
 def _reshape(_: Nesting, name: str, rest: str) -> Operation:
     match = matched(rf"({NAME})(?: allow_reorder)?(?: efficient_layout)? : (.*) -> (.*)", rest)
     return Operation(name, None, operands=(match[1],), types=(parse_type(match[2]), parse_type(match[3])))
+
+
+def _to_pointer(_: Nesting, name: str, rest: str) -> Operation:
+    match = matched(rf"({NAME})(?: \{{tt\.divisibility = dense<(\d+)> : tensor<1xi32>\}})? : (.*) -> (.*)", rest)
+    types = (parse_type(match[3]), parse_type(match[4]))
+    return Operation(name, None, operands=(match[1],), types=types, attributes={"divisibility": int(match[2] or 1)})
 
 
 def _expand_dims(_: Nesting, name: str, rest: str) -> Operation:
@@ -216,10 +226,32 @@ def _while(parser: Nesting, name: str, rest: str) -> Operation:
     )
 
 
+def _fold(parser: Nesting, name: str, rest: str) -> Operation:
+    match = matched(rf"\(({NAME})\) <\{{axis = 0 : i32(?:, reverse = (true|false))?\}}> \(\{{", rest)
+    region = parser.nested(_FOLDED)
+    types = matched(_FOLDED.pattern, parser.closing())
+    return Operation(
+        name,
+        None,
+        operands=(match[1],),
+        types=(parse_type(types[1]), parse_type(types[2])),
+        attributes={"reverse": int(match[2] == "true")},
+        regions=(region,),
+    )
+
+
+def _atomic(_: Nesting, name: str, rest: str) -> Operation:
+    match = matched(rf"(\w+), (\w+), (\w+), ({NAME}), ({NAME})(?:, ({NAME}))? : \((.*)\) -> (.*)", rest)
+    operands = tuple(operand for operand in (match[4], match[5], match[6]) if operand)
+    attributes: dict[str, int | str] = {"kind": match[1], "order": match[2], "scope": match[3]}
+    return Operation(name, None, operands=operands, types=(parse_type(match[8]),), attributes=attributes)
+
+
 READERS: dict[str, Reader] = {
     **{f"arith.{kind}": _binary for kind in BINARY},
     **{f"arith.{kind}": _cast for kind in CASTS},
     **dict.fromkeys(_RESHAPES, _reshape),
+    "tt.int_to_ptr": _to_pointer,
     "math.absi": _unary,
     "arith.cmpi": _compare,
     "arith.select": _select,
@@ -232,6 +264,11 @@ READERS: dict[str, Reader] = {
     "tt.trans": _transpose,
     "tt.load": _access,
     "tt.store": _access,
+    "tt.atomic_rmw": _atomic,
+    "tt.reduce": _fold,
+    "tt.reduce.return": _leave,
+    "tt.scan": _fold,
+    "tt.scan.return": _leave,
     "gpu.barrier": _barrier,
     "ttg.barrier": _barrier,
     "cf.br": _branch,

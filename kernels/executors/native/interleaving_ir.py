@@ -63,13 +63,14 @@ give:
 }}
 """
 
-# A place is for one program and has a handle for each of its warps, null for one that is done. `run` starts programs in
-# free places while there are any; then one of the warps under way, drawn by xorshift, goes on.
+# A place is for one program and has a handle for each of its warps, null for one that is done, and a gate of three
+# words: how often warps have arrived at barriers, and what the first warp hands to the others, with its shadow. `run`
+# starts programs in free places while there are any; then one of the warps under way, drawn by xorshift, goes on.
 _RUN = """
 define i64 @run(ptr %launch) nounwind {
 entry:
   %handles = alloca [$UNITS$ x ptr]
-  %gates = alloca [$PLACES$ x i64]
+  %gates = alloca [$PLACES$ x [3 x i64]]
   %lefts = alloca [$PLACES$ x i64]
   %next.place = alloca i64
   %live.place = alloca i64
@@ -122,7 +123,7 @@ taken:
 pick:
   %next.up = add i64 %next, 1
   store i64 %next.up, ptr %next.place
-  %gate = getelementptr i64, ptr %gates, i64 %f
+  %gate = getelementptr [3 x i64], ptr %gates, i64 %f
   store i64 0, ptr %gate
   br i1 %natural, label %start, label %ordered
 ordered:

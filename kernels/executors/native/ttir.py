@@ -135,7 +135,11 @@ class _Parser:
 
     def closed_by(self, text: str) -> bool:
         """Whether the line just read is `text`."""
-        return self._lines[self._position - 1].text == text
+        return self.closing() == text
+
+    def closing(self) -> str:
+        """The line just read."""
+        return self._lines[self._position - 1].text
 
     def _peek(self) -> Line:
         if self._position >= len(self._lines):

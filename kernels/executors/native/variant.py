@@ -56,6 +56,7 @@ class Variant:
                 site.is_store,
                 site.width,
                 lambda number=number: known()[number],  # type: ignore[misc]
+                site.order,
             )
             for number, site in enumerate(compiled.sites if threads is not None else ())
         )

@@ -34,14 +34,14 @@ WITNESSES: dict[str, tuple[str, Any, str, Sequence[Rewrite], str]] = {
         "the state stays in the block it was in",
         MOVE,
         "copy",
-        [Rewrite("move_state", "tl.load(table + destination_column)", "tl.load(table + source_column)")],
+        [Rewrite("locate", "tl.load(cells + (columns & 0x7FFFFFFF)", "tl.load(cells + (columns >> 32)")],
         "precopy/memory/wrong-bytes/",
     ),
     "result_evidence": (
         "a count that only the host reads is not reset",
         Postprocess(runner="V1", rows=(SHIFT,)),
         "postprocess",
-        [Rewrite("postprocess_kernel", "tl.where(within_block, 1, count)", "count")],
+        [Rewrite("postprocess_kernel", "reaches & (source_column == blocks - 1)", "reaches & (blocks < 0)")],
         "postprocess/memory/wrong-count/accepted",
     ),
     "access_evidence": (
@@ -51,8 +51,8 @@ WITNESSES: dict[str, tuple[str, Any, str, Sequence[Rewrite], str]] = {
         [
             Rewrite(
                 "_copy_words",
-                "word = tl.load(source_words + index, mask=index < count)",
-                "word = tl.load(source_words + index, mask=index <= count)",
+                "word = tl.load(from_ + index, mask=index < words,",
+                "word = tl.load(from_ + index, mask=index <= words,",
             )
         ],
         "precopy/access/out-of-bounds/",
@@ -64,8 +64,8 @@ WITNESSES: dict[str, tuple[str, Any, str, Sequence[Rewrite], str]] = {
         [
             Rewrite(
                 "postprocess_kernel",
-                "            tl.store(accepted_out + slot,",
-                "            tl.store(accepted + 3, count)\n            tl.store(accepted_out + slot,",
+                "            reaches = inside",
+                "            tl.store(arrivals + 3, num_requests)\n            reaches = inside",
             )
         ],
         "postprocess/memory/stray-write/private",

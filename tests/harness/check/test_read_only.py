@@ -19,26 +19,26 @@ PLANTED: dict[str, tuple[Operation, Rewrite, str, str]] = {
     "a cell of a table": (
         MOVE,
         Rewrite(
-            "move_state",
-            "    # A temporal state's column",
-            "    tl.store(table + destination_column, 1)\n    # A temporal state's column",
+            "locate",
+            "    apart = (source_block",
+            "    tl.store(cells + (columns & 0x7FFFFFFF), 1, mask=inside)\n    apart = (source_block",
         ),
         "precopy/access/read-only/table/-",
-        "4-byte store into read-only block table of group 0, slot 0, column 1; precopy_kernel, move_state line ",
+        "4-byte store into read-only block table of group 0, slot 0, column 1; precopy_kernel, locate line ",
     ),
     "a record": (
         MOVE,
         Rewrite(
-            "move_state",
+            "locate",
             "    # A temporal state's column",
-            "    tl.store(record + UNIT, unit)\n    # A temporal state's column",
+            "    tl.store(tile + TILE_UNIT, unit_and_kind)\n    # A temporal state's column",
         ),
         "precopy/access/read-only/private/-",
         "8-byte store into read-only the target's private memory",
     ),
     "an input": (
         Postprocess(runner="V1", rows=(SHIFT,)),
-        Rewrite("postprocess_kernel", "tl.store(accepted_out + slot,", "tl.store(accepted + slot,"),
+        Rewrite("postprocess_kernel", "tl.store(result + slot, 1,", "tl.store(accepted + slot, 1,"),
         "postprocess/access/read-only/accepted/-",
         "4-byte store into read-only operation 0, accepted[0]",
     ),

@@ -14,43 +14,43 @@ from harness.kernels.executors.registry import create_executor, executor_class
 from harness.kernels.mutations.mutation import Mutation, Rewrite
 from harness.kernels.targets.builtin import BuiltinTarget
 
-BYTE_STORE = "tl.store((destination{}).to(tl.pointer_type(tl.uint8)), (source & 1).to(tl.uint8))\n    "
-COPIES = "if ((source ^ destination) & 7) == 0:\n        # Both reach"
+BYTE_STORE = "tl.store((destination{}).to(tl.pointer_type(tl.uint8)), (source & 1).to(tl.uint8), mask=inside)\n    "
+COPIES = "apart = (source_block != destination_block)"
 
 PLANTED: dict[str, tuple[str, str, str, int, str]] = {
     "a load one element past a table row": (
-        "move_state",
-        "source_block = tl.load(table + source_column + temporal_bias).to(tl.int64)",
-        "past = tl.load(table + table_stride)\n"
-        "    source_block = tl.load(table + source_column + temporal_bias).to(tl.int64) + tl.where(past == 1, 1, 0)",
+        "locate",
+        "source_block = tl.load(cells",
+        "past = tl.load(cells + table_stride, mask=inside, other=0)\n"
+        "    source_block = tl.where(past == 1, 1, 0) + tl.load(cells",
         24,
         "out-of-bounds 4-byte load at guard, 0 bytes after the block table of group 0; precopy_kernel,"
-        " move_state line LINE, program (0, 0, 0), lane 0",
+        " locate line LINE, program (0, 0, 0), lane 0",
     ),
     "a store one byte past the last state": (
-        "_copy_run",
+        "locate",
         COPIES,
         BYTE_STORE.format(" + size") + COPIES,
         16,
-        "out-of-bounds 1-byte store at guard, 0 bytes after buffer 0; precopy_kernel, _copy_run line LINE,"
+        "out-of-bounds 1-byte store at guard, 0 bytes after buffer 0; precopy_kernel, locate line LINE,"
         " program (0, 0, 0), lane 0",
     ),
     "a store one byte before a state": (
-        "_copy_run",
+        "locate",
         COPIES,
         BYTE_STORE.format(" - 1") + COPIES,
         24,
         "out-of-bounds 1-byte store at padding, 1 byte before group 0, layer 0,"
-        " temporal state 0, block 2 (column 1 of slot 2); precopy_kernel, _copy_run line LINE,"
+        " temporal state 0, block 2 (column 1 of slot 2); precopy_kernel, locate line LINE,"
         " program (0, 0, 0), lane 0",
     ),
     "a store into the padding of a page": (
-        "_copy_run",
+        "locate",
         COPIES,
         BYTE_STORE.format(" + size + 3") + COPIES,
         24,
         "out-of-bounds 1-byte store at padding, 3 bytes after group 0, layer 0,"
-        " temporal state 0, block 2 (column 1 of slot 2); precopy_kernel, _copy_run line LINE,"
+        " temporal state 0, block 2 (column 1 of slot 2); precopy_kernel, locate line LINE,"
         " program (0, 0, 0), lane 0",
     ),
 }
@@ -96,9 +96,9 @@ def test_an_access_that_leaves_its_object(
 def test_a_wide_load_at_a_narrow_address(make_case: Callable[..., Case], make_layout: Callable[..., Any]) -> None:
     failure = judged(
         one_state(make_case, make_layout, 24, offset=4),
-        "_copy_run",
-        "head = tl.minimum(-destination & 7, size)",
-        "head = tl.minimum(-destination & 3, size)",
+        "_copy_words",
+        "(-destination & (WORD_BYTES - 1))",
+        "(-destination & (WORD_BYTES // 2 - 1))",
     )
     assert (failure.signature.oracle, failure.signature.violation) == ("access", "misaligned")
     assert {re.sub(r"; .*", "", text) for text in failure.evidence.details} == {

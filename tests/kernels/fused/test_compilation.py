@@ -12,6 +12,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -27,14 +28,14 @@ COUNTS = "*i32"
 VARIANTS: dict[str, tuple[str, dict[str, str], dict[str, object]]] = {
     "postprocess V1": (
         "postprocess_kernel",
-        {"scheduled": COUNTS, "draft": COUNTS},
-        {"mapping": None, "HAS_MAPPING": False, "COMPUTED_IS_NEW": False},
+        {},
+        {"mapping": None, "arrivals": None, "IN_PLACE": False},
     ),
     **{
         f"postprocess V2 {mapping}": (
             "postprocess_kernel",
             {"mapping": mapping},
-            {"scheduled": None, "draft": None, "HAS_MAPPING": True, "COMPUTED_IS_NEW": True},
+            {"result": None, "scheduled": None, "draft": None, "IN_PLACE": True},
         )
         for mapping in ("*i32", "*i64")
     },
@@ -44,7 +45,13 @@ VARIANTS: dict[str, tuple[str, dict[str, str], dict[str, object]]] = {
         for mapping in ("*i32", "*i64")
     },
 }
-TYPES = {"records": "*i64", "table_stride": "i64", "block_size": "i32"}
+TYPES = {
+    **dict.fromkeys(("records", "tiles"), "*i64"),
+    "table_stride": "i64",
+    **dict.fromkeys(("num_requests", "block_size", "tiles_each"), "i32"),
+}
+PROGRAM_REGISTERS = 128
+"""So many for each thread leave room for four programs of four warps."""
 MUTATED = [f"postprocess V1 of {name}" for name in mutation_names()]
 
 
@@ -68,16 +75,27 @@ def test_compiles_for_hopper(assembly: dict[str, dict[str, str]], variant: str) 
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_no_access_is_wider_than_eight_bytes(assembly: dict[str, dict[str, str]], variant: str) -> None:
-    accesses = set(re.findall(r"\b(?:ld|st)\.global\S*", assembly[variant]["ptx"]))
-    assert any(access.endswith("b64") for access in accesses)
-    assert not [access for access in accesses if ".v2" in access or ".v4" in access or "b128" in access]
+def test_plain_tiles_alone_are_copied_sixteen_bytes_at_a_time(
+    assembly: dict[str, dict[str, str]], variant: str
+) -> None:
+    """A wide access elsewhere would be misaligned for some tensor. Eight of them move a tile of 1024 lanes."""
+    accesses = re.findall(r"\b(ld|st)\.global(\S*)", assembly[variant]["ptx"])
+    wide = [access for access in accesses if ".v2" in access[1] or ".v4" in access[1] or "b128" in access[1]]
+    assert sorted(kind for kind, _ in wide) == ["ld"] * 4 + ["st"] * 4
+    assert all(how.endswith("v2.b64") for _, how in wide)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_lane_stays_with_its_thread(assembly: dict[str, dict[str, str]], variant: str) -> None:
-    """A same-block shift is safe because one thread owns each column from load to store."""
-    assert "ttg.convert_layout" not in assembly[variant]["ttgir"]
+    """A same-block shift is safe because one thread owns each column from load to store. Its tensors have 256 lanes."""
+    ttgir = assembly[variant]["ttgir"]
+    assert re.search(r"tt\.store .*tensor<256x!tt\.ptr<i16>", ttgir)
+    assert not re.search(r"ttg\.convert_layout .*tensor<256x", ttgir)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_multiprocessor_holds_all_its_programs(assembly: dict[str, dict[str, str]], variant: str) -> None:
+    assert int(assembly[variant]["registers"]) <= PROGRAM_REGISTERS
 
 
 class CompilingExecutor(Executor):
@@ -103,13 +121,27 @@ def compiled(kernel: Any, types: dict[str, str], constants: dict[str, object]) -
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    constants = {**constants, "TILES": 16, "LANES": 1024}
+    constants = {**constants, "ROWS": 256, "MANY_ROWS": 1024, "LANES": 1024}
+    constants = {name: value for name, value in constants.items() if name in kernel.arg_names}
     types = {
         name: "constexpr" if name in constants else types.get(name, TYPES.get(name, COUNTS))
         for name in kernel.arg_names
     }
     result = compile_kernel(ASTSource(kernel, types, constants), target=GPUTarget("cuda", 90, 32))
-    return {"ptx": result.asm["ptx"], "ttgir": result.asm["ttgir"]}
+    return {"ptx": result.asm["ptx"], "ttgir": result.asm["ttgir"], "registers": _registers(result.asm["cubin"])}
+
+
+def _registers(cubin: bytes) -> str:
+    """What the assembler gave each thread, from the kernel's own section of the object."""
+    import triton
+
+    tool = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        told = subprocess.run([tool, "--dump-resource-usage", file.name], capture_output=True, text=True, check=True)
+    (registers,) = re.findall(r"REG:(\d+)", told.stdout)
+    return str(registers)
 
 
 def main() -> None:

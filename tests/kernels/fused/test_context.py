@@ -38,8 +38,13 @@ REFUSED: dict[str, Callable[[], object]] = {
     "1 groups of states and 2 block tables": lambda: context([[conv(3, 4, 5)]], [table(), table()]),
     "0 groups of states and 0 block tables": lambda: context([], []),
     "there are no states to move": lambda: context([[]], [table()]),
-    "block size 0 and 16 tiles": lambda: context([[conv(3, 4, 5)]], [table()], block_size=0),
-    "block size 16 and 0 tiles": lambda: context([[conv(3, 4, 5)]], [table()], tiles=0),
+    "block size 0: it must be at least 1": lambda: context([[conv(3, 4, 5)]], [table()], block_size=0),
+    "0 programs: there must be at least 1": lambda: context([[conv(3, 4, 5)]], [table()], programs=0),
+    "lanes is 96, which is no power of two": lambda: context([[conv(3, 4, 5)]], [table()], lanes=96),
+    "decided is 0, which is no power of two": lambda: context([[conv(3, 4, 5)]], [table()], decided=0),
+    "1048576 requests of 4096 tiles each are more than 32 bits can count": lambda: context(
+        [[temporal(torch.zeros((2, 32768), dtype=torch.int8))]], [table()], lanes=1, decided=1 << 20
+    ),
     "block table 0 is 2-D torch.int64": lambda: context([[conv(3, 4, 5)]], [table().long()]),
     "block table 0 is 1-D torch.int32": lambda: context([[conv(3, 4, 5)]], [table()[0]]),
     "columns of block table 0 are 2 elements apart": lambda: context([[conv(3, 4, 5)]], [table()[:, ::2]]),

@@ -157,15 +157,71 @@ def temporal_copies_at_every_alignment() -> None:
 
 
 @scenario
-def temporal_tiles_cover_everything_once() -> None:
-    for item, count, tiles in ((1, 8192 * 3 + 5, 2), (1, 8192 * 3 + 5, 16), (4, 4096, 1), (1, 2048 + 1, 3), (2, 8, 5)):
-        stride = count * item + item
-        memory = Memory(4 * stride)
-        temporal, expected = memory.state(0, item, (4, count), (stride, item))
-        fused = context([[(temporal, "temporal")]], [[[1, 2, 3]]], "SD", tiles=tiles)
-        fused.precopy(1, ints(0), ints(2), ints(1))
-        expected[3] = expected[2]
+def tiles_cover_everything_once() -> None:
+    """More tiles than programs, as many, and fewer."""
+    for item, count, programs in (
+        (1, 8192 * 3 + 5, 2),
+        (1, 8192 * 3 + 5, 16),
+        (4, 4096, 1),
+        (1, 2048 + 1, 3),
+        (2, 8, 5),
+    ):
+        for lanes in (128, 1024):
+            stride = count * item + item
+            memory = Memory(4 * stride)
+            temporal, expected = memory.state(0, item, (4, count), (stride, item))
+            fused = context([[(temporal, "temporal")]], [[[1, 2, 3]]], "SD", programs=programs, lanes=lanes)
+            fused.precopy(1, ints(0), ints(2), ints(1))
+            expected[3] = expected[2]
+            memory.check()
+
+
+@scenario
+def a_shift_of_several_tiles() -> None:
+    """An SD window of 5 tokens of 600 bytes, and a DS one, whose columns three programs share."""
+    for layout in ("SD", "DS"):
+        for bias in (1, 2, 4):
+            memory = Memory(4 * 3072)
+            shape, strides = ((4, 5, 300), (3072, 600, 2)) if layout == "SD" else ((4, 300, 5), (3072, 10, 2))
+            conv, expected = memory.state(0, 2, shape, strides)
+            fused = context([[(conv, "conv")]], [[[3, 2, 1]]], layout, programs=3, lanes=64)
+            running = 8 - bias
+            fused.postprocess(1, ints(bias + 1), ints(1), ints(bias + 1), ints(running - 1), ints(bias))
+            window = expected[2] if layout == "SD" else expected[2].T
+            window[: 5 - bias] = window[bias:].copy()
+            memory.check()
+
+
+@scenario
+def more_requests_than_are_decided_for_at_a_time() -> None:
+    """21 requests, 4 at a time: those that move lie in the first, in the last and in two neighbouring fours."""
+    for programs in (1, 3, 40):
+        memory = Memory(64 * 32)
+        temporal, expected = memory.state(0, 4, (64, 8), (32, 4))
+        tables = [[[1 + 3 * row, 2 + 3 * row, 3 + 3 * row] for row in range(21)]]
+        fused = context([[(temporal, "temporal")]], tables, "SD", programs=programs, decided=4)
+        moving = (0, 2, 9, 12, 20)
+        fused.precopy(21, ints(*(0 if row in moving else 2 for row in range(21))), ints(*[2] * 21), ints(*[1] * 21))
+        for row in moving:
+            expected[3 + 3 * row] = expected[2 + 3 * row]
         memory.check()
+        fused.precopy(21, ints(*[-1] * 21), ints(*[2] * 21), ints(*[1] * 21))
+        memory.check()
+
+
+@scenario
+def counts_are_reset_once_all_have_read_them() -> None:
+    """Many programs, several launches: whoever comes last resets, and leaves things as they were."""
+    memory, fused, conv, temporal = one_of_each()
+    for _ in range(3):
+        accepted = ints(1, 2, 4, 1)
+        fused.postprocess_in_place(4, accepted, ints(0, 0, 1, 0), ints(4, 4, 8, 5), ints(0, 1, 2, 3))
+        conv[6, :2] = conv[6, 1:].copy()
+        temporal[6] = temporal[7]
+        conv[12, :0] = conv[12, 3:].copy()
+        temporal[12] = temporal[15]
+        memory.check()
+        assert accepted.tolist() == [1, 1, 1, 1]
 
 
 def one_of_each() -> tuple[Memory, Any, np.ndarray, np.ndarray]:

@@ -22,7 +22,7 @@ def run(harness: Command, target: str, *more: object) -> dict[str, Any]:
 @pytest.mark.long
 @pytest.mark.usefixtures("faulty_targets")
 def test_found_shrunk_replayed_and_told_fixed(harness: Command, tmp_path: Path) -> None:
-    told = run(harness, "faulty:last-tile", "--relations", "temporal-tiles", "--ops", "precopy")
+    told = run(harness, "faulty:twenty-programs", "--relations", "temporal-tiles", "--ops", "precopy")
     (finding,) = told["findings"]
     assert finding["signature"] == "precopy/relation:temporal-tiles/differs/temporal/-"
     assert told["relations"]["temporal-tiles"] > 10
@@ -34,11 +34,11 @@ def test_found_shrunk_replayed_and_told_fixed(harness: Command, tmp_path: Path) 
     (state,) = layer["states"]
     assert state["shape"] == [1]
 
-    replayed = harness("replay", path, "--target", "faulty:last-tile")
+    replayed = harness("replay", path, "--target", "faulty:twenty-programs")
     assert (replayed.returncode, replayed.stdout.split()[0]) == (1, "FAILED")
     fixed = harness("replay", path, "--target", "builtin")
     assert (fixed.returncode, fixed.stdout.split()[0]) == (0, "FIXED")
-    shrunk = harness("shrink", path, "--target", "faulty:last-tile", "--json")
+    shrunk = harness("shrink", path, "--target", "faulty:twenty-programs", "--json")
     assert shrunk.returncode == 1
     assert json.loads(shrunk.stdout)["signature"] == finding["signature"]
 
@@ -46,7 +46,7 @@ def test_found_shrunk_replayed_and_told_fixed(harness: Command, tmp_path: Path) 
 @pytest.mark.long
 @pytest.mark.usefixtures("faulty_targets")
 def test_without_the_relation_there_is_nothing_to_find(harness: Command) -> None:
-    told = run(harness, "faulty:last-tile", "--relations", "none", "--ops", "precopy")
+    told = run(harness, "faulty:twenty-programs", "--relations", "none", "--ops", "precopy")
     assert told["findings"] == []
     assert told["relations"] == {}
 

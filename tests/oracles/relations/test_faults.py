@@ -17,7 +17,7 @@ ONLY = [
     ("request-order", "ascending-slots", "precopy", "V2", "differs/temporal/-"),
     ("single-requests", "one-request", "precopy", "V2", "differs/temporal/-"),
     ("block-names", "ascending-blocks", "precopy", "V2", "differs/temporal/-"),
-    ("temporal-tiles", "sixteen-tiles", "precopy", "V2", "differs/temporal/-"),
+    ("temporal-tiles", "twenty-programs", "precopy", "V2", "differs/temporal/-"),
     ("conv-layouts", "dim-first-tail", "precopy", "V2", "differs/conv/SD"),
     ("conv-layouts", "dim-first-memory", "step", "V2", "differs/conv/SD"),
     ("repetition", "memory-of-calls", "precopy", "V2", "differs/temporal/-"),

@@ -63,3 +63,16 @@ def two_layouts(numbers, wide, LANES: tl.constexpr):
     value = tl.load(numbers + index)
     tl.store(wide + index, value.to(tl.int64))
     tl.store(numbers + index, value + 100)
+
+
+@triton.jit
+def reset(total, arrived, out, BARRIER: tl.constexpr, ORDER: tl.constexpr, LANES: tl.constexpr):
+    """Every program reads all counts; the last one to say so resets them."""
+    lane = tl.arange(0, LANES)
+    count = tl.load(total + lane)
+    tl.store(out + tl.program_id(0) * LANES + lane, count)
+    if BARRIER:
+        tl.debug_barrier()
+    if tl.atomic_add(arrived, 1, sem=ORDER) == tl.num_programs(0) - 1:
+        tl.store(total + lane, 1)
+        tl.store(arrived, 0)

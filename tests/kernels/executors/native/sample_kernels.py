@@ -312,3 +312,31 @@ def cached_store(x, out, BLOCK: tl.constexpr):
     lanes = tl.arange(0, BLOCK)
     value = tl.load(x + lanes, volatile=True)
     tl.store(out + lanes, value, cache_modifier=".cg", eviction_policy="evict_first")
+
+
+@triton.jit
+def fold(x, out, n, BLOCK: tl.constexpr):
+    """Sums, the largest number, and running sums from both ends."""
+    lanes = tl.arange(0, BLOCK)
+    numbers = tl.load(x + lanes, mask=lanes < n, other=0)
+    tl.store(out, tl.sum(numbers, 0))
+    tl.store(out + 1, tl.max(numbers, 0))
+    tl.store(out + 2, tl.sum(tl.where(numbers > 3, numbers, 0).to(tl.int64), 0).to(tl.int32))
+    tl.store(out + 3 + lanes, tl.cumsum(numbers, 0), mask=lanes < n)
+    tl.store(out + 3 + BLOCK + lanes, tl.cumsum(numbers, 0, reverse=True), mask=lanes < n)
+
+
+@triton.jit
+def claim(counter, out):
+    """Each program takes a number of its own; the last one leaves 0 behind."""
+    number = tl.atomic_add(counter, 1)
+    tl.store(out + number, tl.program_id(0))
+    if number == tl.num_programs(0) - 1:
+        tl.atomic_xchg(counter, 0)
+
+
+@triton.jit
+def alignment(address, out, PROMISED: tl.constexpr):
+    """Load a word from an address that the kernel promises to be a multiple of something."""
+    place = tl.multiple_of(tl.load(address).to(tl.pointer_type(tl.int32)), PROMISED)
+    tl.store(out, tl.load(place))

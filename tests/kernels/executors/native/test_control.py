@@ -76,3 +76,34 @@ def test_program_ids(bench: Any) -> None:
     out = bench.put([0] * 24, torch.int32)
     bench.kernels.program_numbers[(2, 3, 4)](out)
     assert out.tolist() == [x + 100 * y + 10000 * z + 4000000 for z in range(4) for y in range(3) for x in range(2)]
+
+
+def folded(numbers: list[int], lanes: int) -> list[int]:
+    """What `fold` stores."""
+    kept = [*numbers, *[0] * (lanes - len(numbers))]
+    running = np.cumsum(np.array(numbers, dtype=np.int32), dtype=np.int32).tolist()
+    backwards = np.cumsum(np.array(numbers[::-1], dtype=np.int32), dtype=np.int32).tolist()[::-1]
+    total = int(np.array(kept, dtype=np.int32).sum(dtype=np.int32))
+    large = int(np.array([number for number in kept if number > 3], dtype=np.int64).sum().astype(np.int32))
+    return [total, max(kept), large, *running, *backwards]
+
+
+@pytest.mark.parametrize("numbers", [[5], [3, -4, 7, 2, 2, 9, 0, -1], list(range(16)), [2**31 - 1, 5, -7]])
+def test_reductions_and_scans(bench: Any, numbers: list[int]) -> None:
+    lanes, n = 16, len(numbers)
+    out = bench.put([-9] * (3 + 2 * lanes), torch.int32)
+    bench.kernels.fold[(1,)](bench.put([*numbers, 99], torch.int32), out, n, BLOCK=lanes)
+    found = out.tolist()
+    assert [*found[: 3 + n], *found[3 + lanes : 3 + lanes + n]] == folded(numbers, lanes)
+    assert set(found[3 + n : 3 + lanes] + found[3 + lanes + n :]) <= {-9}
+
+
+@pytest.mark.parametrize("order", ["natural", "reversed", ("random", 5)])
+def test_each_program_claims_a_number_of_its_own(bench: Any, order: Any) -> None:
+    bench.executor.program_order = order
+    counter, out = bench.put([0], torch.int32), bench.put([-1] * 40, torch.int32)
+    bench.kernels.claim[(40,)](counter, out)
+    assert sorted(out.tolist()) == list(range(40))
+    assert counter.tolist() == [0]
+    if order == "natural":
+        assert out.tolist() == list(range(40))

@@ -229,3 +229,30 @@ def test_merging_spans() -> None:
     table = list(zip(*(column.tolist() for column in found), strict=True))
     assert table == [(0, 10, 0), (10, 22, 1), (32, 1, 1), (50, 10, 0)]
     assert [len(column) for column in merged([])] == [0, 0, 0]
+
+
+def test_an_atomic_access_outside_of_every_span(bench: Any) -> None:
+    out = bench.put([-1] * 4, torch.int32)
+    counter = bench.arena.tensor(0, 4, torch.int32, (1,), (1,))
+    counter.fill_(5)
+    bench.kernels.claim[(2,)](counter, out)
+    assert counter.item() == 5
+    faults = taken_faults(bench)
+    assert {(fault.violation, fault.is_store, fault.offset) for fault in faults} == {("out-of-bounds", True, 0)}
+    assert faults[0].line == line_of(bench.kernels.claim, "atomic_add")
+
+
+@pytest.mark.parametrize(("skip", "promised", "kept"), [(16, 16, True), (4, 4, True), (4, 16, False), (8, 16, False)])
+def test_a_promise_to_the_compiler_is_looked_at(bench: Any, skip: int, promised: int, kept: bool) -> None:
+    """On a GPU, wide accesses rely on it; here the word arrives, and the promise is reported."""
+    words = bench.put(list(range(8)), torch.int32)
+    out = bench.put([-1], torch.int32)
+    bench.kernels.alignment[(1,)](bench.put([words.data_ptr() + skip], torch.int64), out, PROMISED=promised)
+    assert out.item() == skip // 4
+    faults = taken_faults(bench)
+    if kept:
+        assert faults == ()
+    else:
+        (fault,) = faults
+        assert (fault.violation, fault.offset, fault.width) == ("misaligned", bench.offset(words) + skip, promised)
+        assert fault.line == line_of(bench.kernels.alignment, "multiple_of")

@@ -163,3 +163,29 @@ def test_the_compiler_s_barriers_hold_warps_apart(weaving: Any, kernels: ModuleT
         assert wide.tolist() == list(range(512))
         assert numbers.tolist() == list(range(100, 612))
         assert found_races(weaving) == []
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_an_atomic_access_happens_once_for_a_program(weaving: Any, kernels: ModuleType, apart: bool) -> None:
+    weaving.executor.interleave, weaving.executor.warps_apart = 5, apart
+    for seed in range(6):
+        weaving.executor.schedule_seed = seed
+        total, arrived = weaving.put([7] * 256, torch.int32), weaving.put([0], torch.int32)
+        out = weaving.put([0] * 256 * 7, torch.int32)
+        kernels.reset[(7,)](total, arrived, out, BARRIER=True, ORDER="acq_rel", LANES=256)
+        assert out.tolist() == [7] * 256 * 7
+        assert (total.tolist(), arrived.tolist()) == ([1] * 256, [0])
+        (launch,) = weaving.executor.recorded()
+        assert find_races(launch) == []
+        counter, numbers = weaving.put([0], torch.int32), weaving.put([-1] * 9, torch.int32)
+        weaving.kernels.claim[(9,)](counter, numbers)
+        assert sorted(numbers.tolist()) == list(range(9))
+
+
+def test_reductions_of_warps_apart(weaving: Any) -> None:
+    weaving.executor.interleave, weaving.executor.warps_apart = 3, True
+    numbers = [3, -4, 7, 2, 2, 9, 0, -1]
+    out = weaving.put([0] * 35, torch.int32)
+    weaving.kernels.fold[(1,)](weaving.put(numbers, torch.int32), out, 8, BLOCK=16)
+    assert out.tolist()[:3] == [18, 9, 16]
+    assert out.tolist()[3:11] == [3, -1, 6, 8, 10, 19, 19, 18]

@@ -180,3 +180,38 @@ def test_changes_of_layout_between_warps_are_barriers(monkeypatch: pytest.Monkey
     assert phases_of(sites, text) == [0, 0, 1, 1, 2]
     assert phases_of([*sites, AccessSite(LINE, False, 4)], text) == [0, 0, 1, 1, 2, UNKNOWN_PHASE]
     assert phases_of(sites[:4], text) == [UNKNOWN_PHASE] * 4
+
+
+ORDERED = {"acq_rel": True, "release": False, "acquire": False, "relaxed": False}
+"""Whether an atomic access of that order hands on what all programs have read."""
+
+
+@pytest.mark.parametrize("order", ORDERED)
+@pytest.mark.parametrize("barrier", [True, False])
+def test_whoever_comes_last_resets(racing: Any, kernels: ModuleType, order: str, barrier: bool) -> None:
+    total, arrived = racing.put([7] * 256, torch.int32), racing.put([0], torch.int32)
+    out = racing.put([0] * 768, torch.int32)
+    kernels.reset[(3,)](total, arrived, out, BARRIER=barrier, ORDER=order, LANES=256)
+    assert out.tolist() == [7] * 768
+    assert (total.tolist(), arrived.tolist()) == ([1] * 256, [0])
+    found = races(racing)
+    assert {race.between for race in found} <= {"programs"}
+    if ORDERED[order] and barrier:
+        assert found == []
+    else:
+        assert racing.offset(total) in {race.offset for race in found}
+
+
+def test_one_program_resets_what_it_read(racing: Any, kernels: ModuleType) -> None:
+    total, arrived = racing.put([7] * 256, torch.int32), racing.put([0], torch.int32)
+    out = racing.put([0] * 256, torch.int32)
+    kernels.reset[(1,)](total, arrived, out, BARRIER=True, ORDER="relaxed", LANES=256)
+    assert races(racing) == []
+
+
+def test_atomic_accesses_do_not_race(racing: Any) -> None:
+    counter, out = racing.put([0], torch.int32), racing.put([9] * 8, torch.int32)
+    racing.kernels.claim[(8,)](counter, out)
+    assert sorted(out.tolist()) == list(range(8))
+    assert counter.tolist() == [0]
+    assert races(racing) == []

@@ -146,3 +146,27 @@ def test_nothing_is_followed_unless_asked(make_bench: Callable[..., Any]) -> Non
     bench = make_bench(undefined=True)
     bench.executor.watch(("memory", "races"))
     assert bench.executor.shadow(bench.arena) is None
+
+
+def test_a_sum_of_something_undefined_is_undefined(tracking: Any) -> None:
+    numbers = put(tracking, [1, 2, 3, 4, 5, 6], [4])
+    out = put(tracking, [0] * 35, [])
+    tracking.kernels.fold[(1,)](numbers, out, 6, BLOCK=16)
+    # All sums, running ones from lane 4 on, and from the other end those up to lane 4.
+    assert undefined(tracking, out) == [0, 1, 2, 3 + 4, 3 + 5, *range(19, 19 + 5)]
+    assert out.tolist()[:2] == [21, 6]
+
+
+def test_lanes_that_are_masked_off_do_not_count_in_a_sum(tracking: Any) -> None:
+    numbers = put(tracking, [1, 2, 3, 4, 5, 6], [4, 5])
+    out = put(tracking, [0] * 35, [])
+    tracking.kernels.fold[(1,)](numbers, out, 4, BLOCK=16)
+    assert undefined(tracking, out) == []
+
+
+def test_an_undefined_counter_stays_undefined(tracking: Any) -> None:
+    counter, out = put(tracking, [0], [0]), put(tracking, [-1] * 2, [])
+    tracking.kernels.claim[(1,)](counter, out)
+    told = uses(tracking)
+    assert ("undefined-address", tracking.offset(counter), 0) in told
+    assert ("undefined-branch", tracking.offset(counter), 0) in told

@@ -23,16 +23,16 @@ FOLDER = HERE / "ttir"
 ROOT = HERE.parents[3]
 
 POSTPROCESS = {
-    **dict.fromkeys(("accepted", "accepted_out", "state_column", "computed", "scheduled", "draft"), "*i32"),
-    "records": "*i64",
+    **dict.fromkeys(("accepted", "state_column", "computed", "mapping", "arrivals"), "*i32"),
+    **dict.fromkeys(("records", "tiles"), "*i64"),
     "table_stride": "i64",
-    "block_size": "i32",
+    **dict.fromkeys(("num_requests", "block_size", "tiles_each"), "i32"),
 }
 POSTPROCESS_CONSTANTS = {
-    "mapping": None,
-    "HAS_MAPPING": False,
-    "COMPUTED_IS_NEW": False,
-    "TILES": 16,
+    **dict.fromkeys(("result", "scheduled", "draft")),
+    "IN_PLACE": True,
+    "ROWS": 16,
+    "MANY_ROWS": 64,
     "LANES": 1024,
 }
 
@@ -64,6 +64,8 @@ def main() -> None:
             {"BLOCK_R": 4, "BLOCK_C": 8},
         ),
         "cached_store": (samples.cached_store, pointers, {"BLOCK": 16}),
+        "fold": (samples.fold, {"x": "*i32", "out": "*i32", "n": "i32"}, {"BLOCK": 16}),
+        "claim": (samples.claim, {"counter": "*i32", "out": "*i32"}, {}),
     }
     FOLDER.mkdir(exist_ok=True)
     version = ".".join(triton.__version__.split(".")[:2])

@@ -23,8 +23,8 @@ FAULTS: dict[str, tuple[str, list[Rewrite]]] = {
         [
             Rewrite(
                 "precopy_kernel",
-                "bias = tl.load(biases + slot)",
-                "bias = tl.load(biases + slot) * (2 if HAS_MAPPING else 1)",
+                "bias = tl.load(biases + slot, mask=moves, other=0)",
+                "bias = tl.load(biases + slot, mask=moves, other=0) * (2 if HAS_MAPPING else 1)",
             )
         ],
     ),
@@ -33,8 +33,8 @@ FAULTS: dict[str, tuple[str, list[Rewrite]]] = {
         [
             Rewrite(
                 "postprocess_kernel",
-                "tl.where(within_block, 1, count)",
-                "tl.where(within_block, 2 if HAS_MAPPING else 1, count)",
+                "_reset(accepted, slot, within_block, arrivals",
+                "_reset(accepted, slot, within_block & (slot < 0), arrivals",
             )
         ],
     ),
@@ -43,10 +43,9 @@ FAULTS: dict[str, tuple[str, list[Rewrite]]] = {
         "precopy",
         [
             Rewrite(
-                "precopy_kernel",
-                "        slot = tl.load(mapping + slot).to(tl.int32)",
-                "        slot = tl.load(mapping + slot).to(tl.int32)\n"
-                "        slot = tl.where(slot >= tl.load(mapping).to(tl.int32), slot, -1)",
+                "_columns",
+                "        inside = slot >= 0",
+                "        inside = (slot >= 0) & (slot >= tl.load(mapping).to(tl.int32))",
             )
         ],
     ),
@@ -54,9 +53,9 @@ FAULTS: dict[str, tuple[str, list[Rewrite]]] = {
         "context",
         [
             Rewrite(
-                "FusedContext._grid",
-                "num_requests, self._num_states,",
-                "num_requests, self._num_states if num_requests > 1 else 1,",
+                "FusedContext.precopy",
+                "            self._tiles_each,\n",
+                "            self._tiles_each if num_requests > 1 else int(self._facts[0][TILES.value]),\n",
             )
         ],
     ),
@@ -64,17 +63,32 @@ FAULTS: dict[str, tuple[str, list[Rewrite]]] = {
         "copy",
         [
             Rewrite(
-                "move_state",
+                "locate",
                 "address + destination_block * block_stride",
                 "address + tl.maximum(source_block, destination_block) * block_stride",
             )
         ],
     ),
-    "last-tile": ("copy", [Rewrite("_copy_run", "        if tile == 0:", "        if tile == 15:")]),
-    "sixteen-tiles": ("copy", [Rewrite("_copy_words", "TILES * LANES", "16 * LANES")]),
+    "twenty-programs": (
+        "moves",
+        [
+            Rewrite(
+                "carry_out",
+                "while mover < moving:",
+                "while (mover < moving) & ((tl.num_programs(0) != 20) | (number + 1 < tiles_each)):",
+            )
+        ],
+    ),
     "dim-first-tail": (
-        "copy",
-        [Rewrite("move_state", "unit, runs, run_stride, LANES)", "unit * runs, 1, 0, LANES)")],
+        "context",
+        [
+            Rewrite(
+                "_record",
+                "        extent = (runs - 1) * run_stride + window * unit\n",
+                "        extent = (runs - 1) * run_stride + window * unit\n"
+                "        unit, runs, run_stride = unit * runs, 1, window * unit * runs\n",
+            )
+        ],
     ),
     "dim-first-memory": (
         "context",
@@ -117,11 +131,11 @@ for bit in (0, 1):  # a decision that rests on a bit nobody wrote: right for one
     FAULTS[f"unfilled-{bit}"] = (
         "context",
         [
-            Rewrite("FusedContext.__init__", "        self._snapshot.zero_()\n", ""),
+            Rewrite("FusedContext.__init__", "        self.accepted_out.zero_()\n", ""),
             Rewrite(
                 "FusedContext.precopy",
                 "        if num_requests == 0:\n",
-                f"        if num_requests == 0 or int(self._snapshot[0]) & 1 == {bit}:\n",
+                f"        if num_requests == 0 or int(self.accepted_out[0]) & 1 == {bit}:\n",
             ),
         ],
     )

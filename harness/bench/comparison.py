@@ -1,0 +1,67 @@
+"""Comparing two reports: what one of them measured slower than the other, beyond the spread of either."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+import msgspec
+
+from harness.bench.kernels import Report, Row
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """One target in one row of both reports. `ratio` is new time over old time."""
+
+    row: Row
+    target: str
+    old: float
+    new: float
+    ratio: float
+    slower: bool
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """All changes, the worst first; `only_old` and `only_new` count rows that one report alone has. `mean` is the
+    geometric mean of the ratios, None if there is nothing to compare."""
+
+    changes: Sequence[Change]
+    only_old: int
+    only_new: int
+    mean: float | None
+
+
+def compare(old: Report, new: Report, threshold: float) -> Comparison:
+    """Compare what both measured. Slower is what takes longer by `threshold` (0.05: five parts in a hundred) and by
+    more than the spread of both."""
+    before = {row.key: row for row in old.rows}
+    changes = []
+    shared = 0
+    for row in new.rows:
+        earlier = before.get(row.key)
+        if earlier is None:
+            continue
+        shared += 1
+        for target, sample in row.times.items():
+            known = earlier.times.get(target)
+            if target == "copy" or known is None or known.microseconds <= 0:
+                continue
+            ratio = sample.microseconds / known.microseconds
+            slower = ratio > 1 + max(threshold, known.spread + sample.spread)
+            changes.append(
+                Change(
+                    row=row,
+                    target=target,
+                    old=known.microseconds,
+                    new=sample.microseconds,
+                    ratio=round(ratio, 4),
+                    slower=slower,
+                )
+            )
+    changes.sort(key=lambda change: -change.ratio)
+    return Comparison(
+        changes=changes,
+        only_old=len(old.rows) - shared,
+        only_new=len(new.rows) - shared,
+        mean=round(statistics.geometric_mean(change.ratio for change in changes), 4) if changes else None,
+    )
