@@ -60,7 +60,7 @@ class Pool:
         even = self._memory.numel() // 8 * 8
         self._memory[:even].view(torch.int64).random_()
         start = -self._memory.data_ptr() % 256 + buffer.misalignment
-        self._bytes = self._memory[start : start + buffer.size]
+        self.memory = self._memory[start : start + buffer.size]
         self.states = [
             [[self._tensor(state) for state in layer.states] for layer in group.layers] for group in self.layout.groups
         ]
@@ -69,7 +69,7 @@ class Pool:
         """The tensor of a state, `[num_blocks, ...]`."""
         item = state.item_size
         extent = (self.layout.num_blocks - 1) * state.block_stride + state_extent(state)
-        flat = self._bytes[state.offset : state.offset + extent].view(_DTYPES[item])
+        flat = self.memory[state.offset : state.offset + extent].view(_DTYPES[item])
         inner: Sequence[int]
         if not isinstance(state, ConvState):
             inner = state.shape

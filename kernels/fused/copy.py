@@ -50,6 +50,20 @@ def locate(
     table_stride,  # elements between two rows of a block table, the same for all groups
     inside,  # if not, nothing is looked up, and what comes out means nothing
     LANES: tl.constexpr,
+    # Constants are parameters here, see record.py.
+    TILE_ADDRESS: tl.constexpr = TILE_ADDRESS,
+    TILE_BLOCK_STRIDE: tl.constexpr = TILE_BLOCK_STRIDE,
+    TILE_TABLE: tl.constexpr = TILE_TABLE,
+    TILE_LEFT: tl.constexpr = TILE_LEFT,
+    TILE_UNIT: tl.constexpr = TILE_UNIT,
+    TEMPORAL: tl.constexpr = TEMPORAL,
+    ONE_RUN: tl.constexpr = ONE_RUN,
+    GAPLESS: tl.constexpr = GAPLESS,
+    PLAIN: tl.constexpr = PLAIN,
+    BYTES: tl.constexpr = BYTES,
+    ELEMENTS: tl.constexpr = ELEMENTS,
+    SHIFT: tl.constexpr = SHIFT,
+    LANE_BYTES: tl.constexpr = LANE_BYTES,
 ):
     """Where a tile goes: addresses of source and destination, bytes, the way to copy it, and the bias.
 
@@ -78,7 +92,22 @@ def locate(
 
 
 @triton.jit
-def copy_otherwise(records, tile, source, destination, size, way, bias, LANES: tl.constexpr):
+def copy_otherwise(
+    records,
+    tile,
+    source,
+    destination,
+    size,
+    way,
+    bias,
+    LANES: tl.constexpr,
+    TILE_STATE: tl.constexpr = TILE_STATE,
+    TILE_NUMBER: tl.constexpr = TILE_NUMBER,
+    RECORD_FIELDS: tl.constexpr = RECORD_FIELDS,
+    BYTES: tl.constexpr = BYTES,
+    ELEMENTS: tl.constexpr = ELEMENTS,
+    LANE_BYTES: tl.constexpr = LANE_BYTES,
+):
     """Copy a tile that is not plain, as `locate` has it. Tiles are independent of each other: none writes what another
     one reads or writes."""
     if way == BYTES:
@@ -130,7 +159,21 @@ def _copy_few_bytes(source, destination, count, MOST: tl.constexpr):
 
 
 @triton.jit
-def _copy_window(record, source, destination, bias, apart, tile, LANES: tl.constexpr):
+def _copy_window(
+    record,
+    source,
+    destination,
+    bias,
+    apart,
+    tile,
+    LANES: tl.constexpr,
+    WINDOW: tl.constexpr = WINDOW,
+    UNIT: tl.constexpr = UNIT,
+    RUNS: tl.constexpr = RUNS,
+    RUN_STRIDE: tl.constexpr = RUN_STRIDE,
+    TILES: tl.constexpr = TILES,
+    SHIFT_LANES: tl.constexpr = SHIFT_LANES,
+):
     """Copy a tile of a window that does not move as one run of bytes."""
     unit = tl.load(record + UNIT)
     runs = tl.load(record + RUNS)

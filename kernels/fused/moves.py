@@ -26,6 +26,8 @@ def carry_out(
     tiles_each,  # tiles of a request
     table_stride,
     LANES: tl.constexpr,
+    RECORD_FIELDS: tl.constexpr = RECORD_FIELDS,
+    PLAIN: tl.constexpr = PLAIN,
 ):
     """Copy this program's tiles of all states of the requests that move."""
     moving = tl.sum(moves.to(tl.int32), 0)

@@ -10,6 +10,9 @@ The bytes of a block are copied in `TILES` tiles, so that many programs can shar
 which says all that is needed to copy it where the state is one run of bytes. The records of all tiles of a request
 follow each other, state by state.
 
+Kernels take these constants as parameters with defaults: at each launch Triton compares every global name that a kernel
+mentions with what it was, which costs the host more than everything else it does for a launch.
+
 Addresses keep their 64 bits: those past 2**63 are stored as the negative number of the same bits.
 """
 

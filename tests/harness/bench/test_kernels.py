@@ -1,0 +1,179 @@
+"""The benchmark of kernels without a GPU: what it launches is right, and what it says can be compared and drawn.
+
+Clocks are stand-ins that run each call once; no figure means anything.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+import torch
+
+from harness.bench.comparison import compare
+from harness.bench.gpu_timing import Call, Sample, sample
+from harness.bench.kernels import Benchmark, Report, Row
+from harness.bench.plot import NoPlot, save_plot
+from harness.bench.pools import Pool, StepShape
+from harness.bench.shapes import SHAPES, ModelShape, StateShape
+from harness.kernels.executors.native.executor import NativeExecutor
+from harness.kernels.targets.registry import load_target
+
+CPU = torch.device("cpu")
+CONV, TEMPORAL = StateShape("conv", (4, 24), 2), StateShape("temporal", (2, 4, 8), 4)
+SMALL = ModelShape(
+    name="small",
+    source="this test",
+    groups=(((CONV, TEMPORAL), (CONV, TEMPORAL)), ((CONV,),)),
+    page=1024,
+    block_size=16,
+    num_spec=2,
+    columns=9,
+    rows=16,
+)
+OTHER = msgspec.structs.replace(SMALL, name="other", num_spec=0, rows=64, blocks_outermost=True)
+
+
+class OnceEach:
+    """Runs every call once and calls it a microsecond."""
+
+    def time_graphs(self, arms: Mapping[str, Sequence[Call]], rounds: int) -> dict[str, Sample]:
+        for calls in arms.values():
+            for call in calls:
+                call()
+        return dict.fromkeys(arms, Sample(1.0, 0.0))
+
+    def time_host(self, arms: Mapping[str, Call], rounds: int) -> dict[str, Sample]:
+        return self.time_graphs({name: [call] for name, call in arms.items()}, rounds)
+
+    time_steps = time_host
+
+
+@pytest.fixture(scope="module")
+def report() -> Report:
+    executor = NativeExecutor(checks=False)
+    benchmark = Benchmark(
+        {"builtin": load_target("builtin", executor)}, CPU, rounds=3, batches=(1, 8, 32), many=(64,), clocks=OnceEach()
+    )
+    rows = list(benchmark.run([SMALL, OTHER]))
+    assert benchmark.skipped == ["small, 32 requests that all move: only 8 fit this device"]
+    return Report(device="none", torch="0", triton="0", python="0", targets=["builtin"], seconds=1.0, rows=rows)
+
+
+def test_every_shape_says_where_it_is_from_and_can_be_laid_out() -> None:
+    assert len({shape.name for shape in SHAPES}) == len(SHAPES) == 9
+    for shape in SHAPES:
+        assert len(shape.source) > 20
+        for conv_layout in ("SD", "DS"):
+            for aligned in (True, False):
+                layout = shape.layout(conv_layout, 40, 1024, aligned=aligned)  # type: ignore[arg-type]
+                assert layout.num_states == sum(len(layer) for group in shape.groups for layer in group)
+                assert all(state.natural_bytes % 16 == 0 for _, state in layout.states())
+
+
+def test_all_kinds_of_steps_are_measured_once(report: Report) -> None:
+    assert len({row.key for row in report.rows}) == len(report.rows)
+    kinds = {(row.shape, row.conv_layout, row.aligned, row.operation, row.fill, row.measure) for row in report.rows}
+    for shape in ("small", "other"):
+        for fill in ("idle", "decode", "mixed", "burst"):
+            assert (shape, "SD", True, "postprocess V1", fill, "graph") in kinds
+        for conv_layout in ("SD", "DS"):
+            for aligned in (True, False):
+                assert (shape, conv_layout, aligned, "postprocess V1", "burst", "graph") in kinds
+        for fill in ("idle", "mixed", "burst"):
+            assert (shape, "SD", True, "step V2", fill, "graph") in kinds
+        assert (shape, "SD", True, "precopy V2", "idle", "graph") in kinds
+    assert ("small", "DS", True, "postprocess V1", "same block", "graph") in kinds
+    assert ("small", "SD", True, "precopy V2", "idle", "host") in kinds
+    assert ("small", "SD", True, "after a step V1", "decode", "latency") in kinds
+    for row in report.rows:
+        assert (row.bytes > 0) == (row.movers > 0)
+        assert ("copy" in row.times) == (row.movers > 0 and row.measure == "graph")
+
+
+@pytest.mark.parametrize("conv_layout", ["SD", "DS"])
+@pytest.mark.parametrize("operation", ["postprocess", "precopy", "step"])
+@pytest.mark.parametrize("aligned", [True, False])
+def test_a_step_moves_as_many_bytes_as_it_says(conv_layout: str, operation: str, aligned: bool) -> None:
+    target = load_target("builtin", NativeExecutor(checks=False))
+    pool = Pool(SMALL, conv_layout, 5, 1, CPU, aligned=aligned)  # type: ignore[arg-type]
+    (step,) = pool.steps(StepShape(12, 5), 1)
+    before = pool.memory.clone()
+    step.bind(target, "V2").call(operation)()
+    changed = int((pool.memory != before).sum())
+    # One random byte in 256 is what it was.
+    assert 0.97 * step.bytes / 2 < changed <= step.bytes / 2
+
+
+def test_more_than_a_pool_holds_is_refused() -> None:
+    with pytest.raises(ValueError, match="2 steps of 3 moving requests do not fit a pool for 5"):
+        Pool(SMALL, "SD", 5, 1, CPU).steps(StepShape(8, 3), 2)
+
+
+def test_the_spread_is_that_of_the_quartiles() -> None:
+    assert sample([4.0, 1.0, 2.0, 3.0, 5.0]) == Sample(3.0, 1.0)
+    assert sample([7.0]) == Sample(7.0, 0.0)
+
+
+def changed(report: Report, number: int, times: dict[str, Sample]) -> Report:
+    rows: list[Row] = list(report.rows)
+    rows[number] = msgspec.structs.replace(rows[number], times=times)
+    return msgspec.structs.replace(report, rows=rows)
+
+
+def test_what_became_slower(report: Report) -> None:
+    same = compare(report, report, 0.05)
+    assert (same.mean, same.only_old, same.only_new) == (1.0, 0, 0)
+    assert not [change for change in same.changes if change.slower]
+    slow = compare(report, changed(report, 3, {"builtin": Sample(1.2, 0.0)}), 0.05)
+    assert [(change.ratio, change.slower) for change in slow.changes][:2] == [(1.2, True), (1.0, False)]
+    assert slow.changes[0].row.key == report.rows[3].key
+    # Within the spread of both it may be chance.
+    unsure = compare(report, changed(report, 3, {"builtin": Sample(1.2, 0.3)}), 0.05)
+    assert not unsure.changes[0].slower
+    fewer = compare(report, msgspec.structs.replace(report, rows=report.rows[:5]), 0.05)
+    assert (len(fewer.changes), fewer.only_old, fewer.only_new) == (5, len(report.rows) - 5, 0)
+
+
+def test_comparing_two_files(report: Report, tmp_path: Path) -> None:
+    old, new, wrong = tmp_path / "old.json", tmp_path / "new.json", tmp_path / "wrong.json"
+    old.write_bytes(msgspec.json.encode(report))
+    new.write_bytes(msgspec.json.encode(changed(report, 0, {"builtin": Sample(2.0, 0.0)})))
+    wrong.write_text("{}")
+
+    def harness(*arguments: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", "from harness.cli.main import main; main()", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    same, worse = harness("bench", "compare", old, old), harness("bench", "compare", old, new)
+    assert (same.returncode, worse.returncode) == (0, 1)
+    assert "times 1.000 on average; 0 slower" in same.stdout
+    assert "slower: builtin, small SD, postprocess V1, idle, 1/0: 1.00 -> 2.00 us, times 2.000" in worse.stdout
+    for bad in (wrong, tmp_path / "missing.json"):
+        refused = harness("bench", "compare", old, bad)
+        assert refused.returncode == 2
+        assert "Traceback" not in refused.stderr
+
+
+def test_a_plot_has_a_panel_for_each_kind_of_step(report: Report, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    file = tmp_path / "plot.svg"
+    save_plot(report, file)
+    assert file.read_text().count('<g id="axes_') > 3
+    with pytest.raises(NoPlot, match="no kind of step with several numbers of requests"):
+        save_plot(msgspec.structs.replace(report, rows=report.rows[:2]), file)
+
+
+@pytest.mark.gpu
+def test_a_shape_on_a_gpu(tmp_path: Path) -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("PyTorch finds no CUDA device")
+    from harness.bench.kernels import measure
+
+    measured = measure(["builtin"], [SMALL], rounds=3)
+    assert measured.skipped == [] or "fit this device" in measured.skipped[0]
+    assert all(time.microseconds > 0 for row in measured.rows for time in row.times.values())
