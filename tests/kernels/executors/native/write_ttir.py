@@ -71,7 +71,9 @@ def main() -> None:
     version = ".".join(triton.__version__.split(".")[:2])
     for name, (kernel, types, constants) in texts.items():
         text = translate(kernel, signature(kernel, types), constants).ttir
-        (FOLDER / f"{name}.triton-{version}.ttir").write_text(text.replace(f"{ROOT}/", ""))
+        for folder in (ROOT, Path(triton.__file__).parent.parent):  # a file says nothing of the machine that wrote it
+            text = text.replace(f"{folder}/", "")
+        (FOLDER / f"{name}.triton-{version}.ttir").write_text(text)
 
 
 if __name__ == "__main__":
