@@ -28,8 +28,8 @@ def unmet(*packages: str) -> str | None:
 
 
 def disagreements() -> tuple[str, ...]:
-    """A line for each package that another one requires in a version other than the installed one. Only torch and
-    triton: kernels run with such a pair, but what else a user does with torch may not."""
+    """A line for each package that another one requires in a version other than the installed one: torch and triton. It
+    is told and not refused."""
     torch, triton = _version("torch"), _version("triton")
     wanted = _requirements_of("torch").get("triton")
     if torch is None or triton is None or wanted is None or wanted.specifier.contains(triton, prereleases=True):
