@@ -141,7 +141,8 @@ def test_a_kill_from_outside_is_no_finding_unless_it_happens_again(
     assert ran.judged == list(range(COUNT))
     assert (ran.found, ran.summary.harness_failures) == ([], 0)
     outside = "a worker was ended from outside (SIGKILL; is memory short?): what it was at is asked again"
-    assert ran.notices == [outside]
+    partial = [notice for notice in ran.notices if notice.startswith("line coverage leaves out")]  # kernel cases alone
+    assert ran.notices == [outside, *partial]
     subject, (first, _) = kit.harmed("kill")
     ran = run(subject, settings(out=tmp_path / "again"))
     assert ran.judged == list(range(COUNT))
