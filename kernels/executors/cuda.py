@@ -6,6 +6,7 @@ through the bytes alone.
 
 from __future__ import annotations
 
+import ctypes
 import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,19 @@ from harness.kernels.executors.requirements import unmet
 if TYPE_CHECKING:
     import numpy as np
     import torch
+
+
+DRIVER = "libcuda.so.1"
+"""The library of the driver, through which PyTorch reaches a GPU."""
+
+
+def has_driver() -> bool:
+    """Whether there is one: no GPU can be reached without."""
+    try:
+        ctypes.CDLL(DRIVER)
+    except OSError:
+        return False
+    return True
 
 
 class CudaExecutor(Executor):
@@ -37,6 +51,8 @@ class CudaExecutor(Executor):
         reason = unmet("torch", "triton", "numpy")
         if reason is not None:
             return reason
+        if not has_driver():  # most machines: importing torch to be told the same takes seconds
+            return f"there is no NVIDIA driver ({DRIVER})"
         import torch
 
         if torch.version.cuda is None:

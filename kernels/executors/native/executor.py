@@ -16,8 +16,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import torch
-
 from harness.kernels.cache_directory import cache_directory
 from harness.kernels.executors.base import (
     AccessFault,
@@ -27,12 +25,13 @@ from harness.kernels.executors.base import (
     ExecutorCannot,
     ProgramOrder,
 )
-from harness.kernels.executors.host_memory import HostArena
 from harness.kernels.executors.native.program_order import check_order, program_ids
 from harness.kernels.executors.requirements import unmet
 
+# Whether this executor can be had is asked by processes that run no kernel: they need no torch, which takes seconds.
 if TYPE_CHECKING:
     from harness.accesses import RecordedLaunch
+    from harness.kernels.executors.host_memory import HostArena
     from harness.kernels.executors.native.emit import EmitOptions
     from harness.kernels.executors.native.kernel import NativeKernel
     from harness.kernels.executors.native.source_lines import SourceLine
@@ -65,12 +64,16 @@ class NativeExecutor(Executor):
         program_order: ProgramOrder = "natural",
         cache: Path | str | None = "",
     ) -> None:
+        import torch
+
+        from harness.kernels.executors.host_memory import HostArena
         from harness.kernels.executors.native.cache import VariantCache
         from harness.kernels.executors.native.emit import EmitOptions
         from harness.kernels.executors.native.recording import Recorder
         from harness.kernels.executors.native.runtime import Watch
 
         self.device = torch.device("cpu")
+        self._new_arena: type[HostArena] = HostArena
         self.program_order = check_order(program_order)
         lines = checks if lines is None else lines
         self._most = EmitOptions(checks=checks, lines=lines, undefined=undefined and checks, record=races)
@@ -110,7 +113,7 @@ class NativeExecutor(Executor):
         return None
 
     def allocate(self, size: int) -> Arena:
-        return HostArena(size)
+        return self._new_arena(size)
 
     def jit(self, function: Callable[..., Any], **options: Any) -> Any:
         from harness.kernels.executors.native.kernel import NativeKernel
@@ -120,7 +123,7 @@ class NativeExecutor(Executor):
         return kernel
 
     def raise_addresses(self, arena: Arena, raised: bool) -> None:
-        assert isinstance(arena, HostArena)
+        assert isinstance(arena, self._new_arena)
         arena.raise_addresses(raised)
 
     def watch(self, checks: Collection[str]) -> None:
@@ -139,7 +142,7 @@ class NativeExecutor(Executor):
         self._arena = arena
         self._epoch += 1
         shadow = self.shadow(arena)
-        hidden = arena.raised_by if isinstance(arena, HostArena) else 0
+        hidden = arena.raised_by if isinstance(arena, self._new_arena) else 0
         self._watch.begin(arena.address, spans, hidden=hidden, shadows=0 if shadow is None else shadow.address)
         self._recorded = []
 
@@ -147,7 +150,7 @@ class NativeExecutor(Executor):
         if not self.options.undefined:
             return None
         if arena not in self._shadows:
-            self._shadows[arena] = HostArena(arena.size)
+            self._shadows[arena] = self._new_arena(arena.size)
         return self._shadows[arena]
 
     def recorded(self) -> Sequence[RecordedLaunch]:

@@ -11,6 +11,7 @@ import pytest
 
 from harness.kernels.executors import registry
 from harness.kernels.executors.base import Executor
+from harness.kernels.executors.cuda import has_driver
 from harness.kernels.executors.registry import (
     UnavailableExecutor,
     create_executor,
@@ -44,6 +45,16 @@ def test_listing_names_imports_neither_torch_nor_triton() -> None:
         "print({'torch', 'triton', 'numpy'} & set(sys.modules))"
     )
     assert done.stdout == "set()\n", done.stderr
+
+
+@pytest.mark.skipif(has_driver(), reason="whether there is a GPU is asked of PyTorch where there is a driver")
+def test_without_a_driver_the_default_is_chosen_without_torch() -> None:
+    """Importing it takes most of the time that a command takes which leaves the kernels to its workers."""
+    program = (
+        "import sys; from harness.kernels.executors.registry import default_executor_name as chosen, why_unavailable\n"
+        "print(chosen(), why_unavailable('cuda'), 'torch' in sys.modules, sep='|')"
+    )
+    assert child(program).stdout == "native|there is no NVIDIA driver (libcuda.so.1)|False\n"
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
