@@ -90,7 +90,7 @@ def harness(tmp_path: Path) -> Command:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=1800,
             check=False,
         )
 

@@ -177,10 +177,20 @@ def third_subject(monkeypatch: pytest.MonkeyPatch, broken_targets: Path) -> Iter
         sys.modules.pop(name, None)
 
 
-# Each worker of kernel cases imports torch and triton, which takes seconds.
-@pytest.fixture(
-    params=[pytest.param(CaseKit, marks=pytest.mark.long), SequenceKit, NumberKit], ids=lambda kit: kit.name
-)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Each worker of kernel cases imports torch and triton, which takes seconds. What belongs to campaigns alone is
+    shown by the other subjects; kernel cases come in with the slow tests, but where a mark says otherwise."""
+    for item in items:
+        chosen = (
+            item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
+        )
+        if item.path.parent == HERE and any(getattr(one, "name", None) == CaseKit.name for one in chosen):
+            item.add_marker(pytest.mark.long)
+            if "kernel_cases_too" not in item.keywords:
+                item.add_marker(pytest.mark.slow)
+
+
+@pytest.fixture(params=[CaseKit, SequenceKit, NumberKit], ids=lambda kit: kit.name)
 def kit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, executor_name: str, tmp_path: Path) -> Kit:
     """Of each subject."""
     for mark in ("BROKEN_TARGETS_MARK", "STAND_IN_MARK"):

@@ -54,6 +54,7 @@ def new_workers(subject: AnySubject, monkeypatch: pytest.MonkeyPatch) -> list[Wo
     return workers
 
 
+@pytest.mark.kernel_cases_too
 def test_the_number_of_workers_changes_nothing(kit: Kit, run: Run, settings: Make, whole: Ran) -> None:
     """One worker gets what the other leaves."""
     subject, given = kit.wrong(), settings(workers=2)
@@ -74,6 +75,7 @@ def test_no_worker_is_started_that_would_get_no_cases(tmp_path: Path, cases: int
     assert useful_workers(Settings(out=tmp_path, cases=cases, workers=200), 16) == wanted
 
 
+@pytest.mark.kernel_cases_too
 def test_a_finding_is_the_first_case_with_its_signature(kit: Kit, whole: Ran) -> None:
     """Each file holds the very case that is drawn, and that case fails as the file says."""
     subject, ran = kit.wrong(), whole
@@ -111,6 +113,7 @@ def test_what_is_right_gives_no_finding(kit: Kit, run: Run, settings: Make) -> N
 # Losses.
 
 
+@pytest.mark.kernel_cases_too
 @pytest.mark.parametrize(("how", "ending"), [("crash", "crash-SIG*"), ("exit", "exit-3")])
 def test_a_lost_worker_is_a_finding_and_the_campaign_goes_on(
     kit: Kit, run: Run, settings: Make, how: str, ending: str
@@ -133,6 +136,7 @@ def test_a_lost_worker_is_a_finding_and_the_campaign_goes_on(
     assert ran.summary.exit_status == 1
 
 
+@pytest.mark.kernel_cases_too
 def test_a_kill_from_outside_is_no_finding_unless_it_happens_again(
     kit: Kit, run: Run, settings: Make, tmp_path: Path
 ) -> None:
@@ -168,6 +172,7 @@ def test_wherever_a_worker_is_killed_every_case_has_one_result(
     assert ran.summary.exit_status == whole.summary.exit_status
 
 
+@pytest.mark.kernel_cases_too
 def test_a_worker_killed_while_a_finding_is_shrunk_is_replaced(
     kit: Kit, run: Run, settings: Make, whole: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,6 +192,7 @@ def test_a_worker_killed_while_a_finding_is_shrunk_is_replaced(
     assert ran.summary.harness_failures == 0
 
 
+@pytest.mark.kernel_cases_too
 def test_a_hang_costs_its_own_case_only(kit: Kit, run: Run, settings: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     """A worker is overdue here as soon as it says that it hangs: what counts as silence is tested with workers."""
 
@@ -214,6 +220,7 @@ def test_a_campaign_of_nothing_but_losses_ends(kit: Kit, run: Run, settings: Mak
 # Failures of the harness.
 
 
+@pytest.mark.kernel_cases_too
 def test_what_the_harness_cannot_judge_is_kept_and_the_campaign_goes_on(
     kit: Kit, run: Run, settings: Make, tmp_path: Path
 ) -> None:
@@ -309,6 +316,7 @@ def test_a_time_budget_is_kept(kit: Kit, run: Run, settings: Make) -> None:
     assert ran.summary.harness_failures == 0
 
 
+@pytest.mark.kernel_cases_too
 def test_fail_fast_stops_judging(kit: Kit, run: Run, settings: Make) -> None:
     """What the worker has in hand is judged, and no more."""
     subject = kit.wrong()
@@ -326,6 +334,7 @@ def test_a_loss_is_the_first_finding_too(kit: Kit, run: Run, settings: Make) -> 
 # Files.
 
 
+@pytest.mark.kernel_cases_too
 def test_findings_are_saved_before_anything_else(
     kit: Kit, run: Run, settings: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -27,6 +27,7 @@ Run = Callable[..., "Ran"]
 Make = Callable[..., Settings]
 COUNT = 40
 
+pytestmark = pytest.mark.kernel_cases_too
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 

@@ -91,8 +91,7 @@ class Sequences(Side):
         return [sys.executable, "-P", STAND_IN, *arguments], {"STAND_IN": "hang:30" if held else ""}
 
 
-# Each worker of kernel cases imports torch and triton, which takes seconds.
-@pytest.fixture(params=[pytest.param(Kernels, marks=pytest.mark.long), Sequences], ids=lambda side: side.name)
+@pytest.fixture(params=[Kernels, Sequences], ids=lambda side: side.name)
 def side(request: pytest.FixtureRequest, executor_name: str, broken_targets: Path) -> Side:
     found: Side = request.param(executor_name, broken_targets)
     return found
@@ -120,7 +119,7 @@ def said(number: int) -> str:
         return ""
 
 
-def wait_for(condition: Callable[[], Any], seconds: float = 300.0) -> None:
+def wait_for(condition: Callable[[], Any], seconds: float = 900.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "in vain"
@@ -169,7 +168,7 @@ def start(side: Side) -> Iterator[Start]:
 
 def answer(side: Side, process: subprocess.Popen[str]) -> tuple[dict[str, Any], str]:
     """What has to be the same for the same campaign, and what standard error says."""
-    printed, errors = process.communicate(timeout=600)
+    printed, errors = process.communicate(timeout=1800)
     assert process.returncode == 1, errors
     told: dict[str, Any] = json.loads(printed)
     for finding in told["findings"]:
@@ -220,6 +219,7 @@ def kill(process: subprocess.Popen[str]) -> bool:
     return process.returncode == -signal.SIGKILL
 
 
+@pytest.mark.kernel_cases_too
 def test_a_killed_campaign_is_resumed_and_ends_the_same(
     side: Side, start: Start, tmp_path: Path, undisturbed: Told
 ) -> None:
@@ -237,6 +237,7 @@ def test_a_killed_campaign_is_resumed_and_ends_the_same(
     assert re.search(rf"^harness: resuming after {side.name} \d+: {before} were run before$", errors, re.MULTILINE)
 
 
+@pytest.mark.kernel_cases_too
 @pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.slow)])
 def test_a_campaign_killed_at_random_moments_ends_the_same(
     side: Side, start: Start, tmp_path: Path, undisturbed: Told, kills: int
@@ -275,6 +276,7 @@ def test_a_hanging_worker_ends_with_a_killed_campaign(side: Side, start: Start, 
     assert kill(running)
 
 
+@pytest.mark.kernel_cases_too
 @pytest.mark.parametrize(("times", "whole_group"), [(1, True), (3, False)], ids=["ctrl-c", "parent only, three times"])
 def test_an_interrupt_is_one_line_and_leaves_nobody(
     side: Side, start: Start, tmp_path: Path, times: int, whole_group: bool
@@ -289,7 +291,7 @@ def test_an_interrupt_is_one_line_and_leaves_nobody(
         else:
             running.send_signal(signal.SIGINT)
         time.sleep(0.05)
-    printed, errors = running.communicate(timeout=300)
+    printed, errors = running.communicate(timeout=1800)
     assert (running.returncode, printed) == (130, "")
     last = re.fullmatch(
         r"harness: interrupted: (\d+) violations?, as drawn in (\S+), after (\d+) (\w+)s; "
@@ -311,7 +313,7 @@ def test_an_interrupt_is_one_line_and_leaves_nobody(
 @pytest.mark.parametrize("option", ["--resume", "--resume-sequences"])
 def test_what_cannot_be_resumed_is_one_line(side: Side, start: Start, tmp_path: Path, option: str) -> None:
     refused = start(tmp_path / "out", option)
-    printed, errors = refused.communicate(timeout=300)
+    printed, errors = refused.communicate(timeout=1800)
     assert (refused.returncode, printed) == (2, "")
     assert errors.splitlines()[-1].startswith("harness: Invalid value for --resume: there is no ")
     assert "Traceback" not in errors

@@ -39,6 +39,7 @@ def entries(journal: Path) -> list[Entry]:
     return [msgspec.json.decode(line, type=Entry) for line in journal.read_bytes().splitlines()[1:]]
 
 
+@pytest.mark.kernel_cases_too
 def test_a_campaign_is_resumed_where_its_journal_has_holes_and_a_torn_end(
     kit: Kit, run: Run, settings: Make, whole: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -152,6 +153,7 @@ def test_an_interrupted_campaign_says_what_is_left(kit: Kit, settings: Make, who
     )
 
 
+@pytest.mark.kernel_cases_too
 def test_a_loss_is_told_from_the_journal_or_shows_again(kit: Kit, run: Run, settings: Make) -> None:
     """Whichever it is, it is what it was before."""
     subject, _ = kit.harmed("exit")

@@ -82,7 +82,7 @@ def test_releases_run_the_same_sequences(tmp_path: Path) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=1800,
         check=False,
     )
     assert done.returncode == 1, done.stderr

@@ -80,7 +80,7 @@ def test_an_interrupt_while_the_release_loads_is_one_line(start: Start) -> None:
     workers = children(running.pid)
     for _ in range(2):
         os.killpg(running.pid, signal.SIGINT)
-    said, errors = running.communicate(timeout=300)
+    said, errors = running.communicate(timeout=1800)
     assert (running.returncode, said) == (130, "")
     assert errors == "harness: loading a stand-in ...\nharness: interrupted\n"
     wait_for(lambda: not any(map(is_running, workers)))

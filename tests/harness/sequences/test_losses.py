@@ -35,7 +35,7 @@ def run(out: Path, *arguments: object, lost: Iterable[int], how: str = "crash", 
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1800,
         check=False,
     )
     assert done.returncode == 1, done.stderr

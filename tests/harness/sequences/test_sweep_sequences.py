@@ -38,7 +38,7 @@ def swept(folder: Path, *arguments: object, how: str = "", command: str = "sweep
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1800,
         check=False,
     )
 
@@ -164,7 +164,7 @@ def test_answers_come_as_they_are_known_and_ctrl_c_prints_them(folder: Path) -> 
         while len(told) < 6:
             told.append(running.stderr.readline())
         os.killpg(running.pid, signal.SIGINT)
-        table, rest = running.communicate(timeout=60)
+        table, rest = running.communicate(timeout=1800)
     assert told == [
         *(f"harness: {folder / str(index)}.json on vllm==0.24.0: NOT APPLICABLE\n" for index in (4, 5, 6)),
         "harness: loading a stand-in ...\n",

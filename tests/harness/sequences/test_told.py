@@ -130,7 +130,7 @@ def test_a_whole_run(tmp_path: Path) -> None:
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1800,
         check=False,
     )
     assert done.returncode == 1, done.stderr

@@ -61,7 +61,7 @@ def run(python: Path, folder: Path, *arguments: object) -> subprocess.CompletedP
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=1800,
         check=False,
     )
 

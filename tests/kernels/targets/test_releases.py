@@ -195,7 +195,7 @@ def test_two_processes_share_one_download(wheels: Path, tmp_path: Path, monkeypa
         subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=environment)
         for _ in range(2)
     ]
-    said = [process.communicate(timeout=60)[0] for process in processes]
+    said = [process.communicate(timeout=1800)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0]
     assert "".join(said).count("looking for") == 1
     assert entries(tmp_path) == ["harness-sample-1.0"]

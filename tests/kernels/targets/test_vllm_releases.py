@@ -57,7 +57,7 @@ def expected(version: str) -> dict[str, Any]:
 def drive(text: str) -> Any:
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TRITON_INTERPRET": "1"}
     result = subprocess.run(
-        [sys.executable, str(DRIVER), text], capture_output=True, text=True, env=environment, check=False, timeout=300
+        [sys.executable, str(DRIVER), text], capture_output=True, text=True, env=environment, check=False, timeout=1800
     )
     assert result.returncode == 0, result.stderr
     return json.loads(result.stdout)

@@ -119,7 +119,7 @@ def test_where_a_kernel_is_that_does_not_end(bench: Any) -> None:
     assert bench.executor.under_way(0.0) is None
     launch = threading.Thread(target=lambda: kernel[(1,)](flag, out), daemon=True)
     launch.start()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 600
     while bench.executor.under_way(0.0) is None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
