@@ -53,7 +53,6 @@ class KernelCases(Subject[Case, JudgedCase]):
     name: ClassVar[str] = "case"
     noun: ClassVar[str] = "case"
     journal: ClassVar[str] = "cases.journal"
-    repro_type: ClassVar[type[Repro]] = Repro
     file_patterns: ClassVar[tuple[str, ...]] = tuple(f"{name}-*-{DIGITS}.json" for name in get_args(OperationName))
 
     target: str

@@ -51,7 +51,6 @@ class StepSequences(Subject[SequenceCase, RunResult]):
     name: ClassVar[str] = "sequence"
     noun: ClassVar[str] = "sequence"
     journal: ClassVar[str] = "sequences.journal"
-    repro_type: ClassVar[type[SequenceRepro]] = SequenceRepro
     file_patterns: ClassVar[tuple[str, ...]] = (f"sequence-*-{DIGITS}.json",)
     unloadable = "NOT APPLICABLE"
 

@@ -115,8 +115,6 @@ class Subject(abc.ABC, Generic[Case, Result]):
     """What one of them is called in messages."""
     journal: ClassVar[str]
     """The file name of its journal, in the folder of a campaign."""
-    repro_type: ClassVar[type[AnyRepro]]
-    """What its files hold."""
     file_patterns: ClassVar[tuple[str, ...]]
     """Patterns of the names of its repro files."""
     block: int = 16
@@ -203,9 +201,12 @@ class Subject(abc.ABC, Generic[Case, Result]):
     def lost(self, loss: WorkerLost) -> Result:
         """A lost worker is what its case gave."""
 
-    @abc.abstractmethod
     def judge(self, worker: WorkerProcess, case: Case, *, index: int = -1, again: bool = True) -> Result:
         """Judge one case as the campaign does; a lost worker is a result. `again`: see WorkerProcess.judge."""
+        try:
+            return self.read(worker.judge(self.encode(case), index=index, again=again))
+        except WorkerLost as lost:
+            return self.lost(lost)
 
     def lost_before(self, signature: str) -> Result | None:
         """The result of a case that an earlier part of a campaign lost a worker to; None: it is to be judged again."""
@@ -223,9 +224,10 @@ class Subject(abc.ABC, Generic[Case, Result]):
         """How a worker was lost, if that is what a signature says."""
         return None
 
-    @abc.abstractmethod
     def entry(self, index: int, case: Case | None, result: Result, key: Key | None) -> Entry:
         """What the campaign remembers; `case` is None if only its worker knows it."""
+        signature, issue = (None, None) if key is None else key
+        return Entry(index, signature=signature, issue=issue)
 
     # Findings.
 

@@ -23,7 +23,6 @@ from harness.kernels.targets.selection import release_of
 from harness.repro import Origin, ShrinkRecord
 from harness.repro.format import DIGITS
 from harness.shrink.driver import Judged
-from harness.subject.entry import Entry
 from harness.subject.subject import Key, NotApplicable, Replayed, Setting, Subject
 from harness.subject.summary import ComparedFinding, Line
 from harness.worker.judge import Channel, Judge
@@ -110,7 +109,6 @@ class Numbers(Subject[list[int], str]):
     executor = "none"
     name = noun = "number"
     journal = "numbers.journal"
-    repro_type = NumbersRepro
     file_patterns = (f"number-*-{DIGITS}.json",)
 
     def title(self, limit: str, workers: str) -> str:
@@ -140,20 +138,11 @@ class Numbers(Subject[list[int], str]):
     def lost(self, loss: WorkerLost) -> str:
         return f"process-{loss.violation}"
 
-    def judge(self, worker: WorkerProcess, case: list[int], *, index: int = -1, again: bool = True) -> str:
-        try:
-            return self.read(worker.judge(self.encode(case), index=index, again=again))
-        except WorkerLost as lost:
-            return self.lost(lost)
-
     def key(self, case: list[int], result: str) -> Key | None:
         return Key(result) if result else None
 
     def is_loss(self, result: str) -> bool:
         return result.startswith("process-")
-
-    def entry(self, index: int, case: list[int] | None, result: str, key: Key | None) -> Entry:
-        return Entry(index, signature=result or None)
 
     def repro(self, case: list[int], result: str, index: int | None, issue: Any, record: Any) -> NumbersRepro:
         origin = Origin(

@@ -60,6 +60,5 @@ def test_repro_files_of_before_are_read(path: Path) -> None:
     assert kind == ("sequence" if path.parent.name == "sequences" else "case")
     subject, same = read_file(path)
     assert (subject.name, same) == (kind, repro)
-    assert isinstance(repro, subject.repro_type)
     assert repro.domain in ("reachable", "total")
     assert any(Path(repro.file_name).match(pattern) for pattern in subject.file_patterns), "or it is not moved aside"
