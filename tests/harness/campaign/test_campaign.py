@@ -136,7 +136,6 @@ def test_a_lost_worker_is_a_finding_and_the_campaign_goes_on(
     assert ran.summary.exit_status == 1
 
 
-@pytest.mark.kernel_cases_too
 def test_a_kill_from_outside_is_no_finding_unless_it_happens_again(
     kit: Kit, run: Run, settings: Make, tmp_path: Path
 ) -> None:
@@ -220,7 +219,6 @@ def test_a_campaign_of_nothing_but_losses_ends(kit: Kit, run: Run, settings: Mak
 # Failures of the harness.
 
 
-@pytest.mark.kernel_cases_too
 def test_what_the_harness_cannot_judge_is_kept_and_the_campaign_goes_on(
     kit: Kit, run: Run, settings: Make, tmp_path: Path
 ) -> None:
