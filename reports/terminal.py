@@ -63,7 +63,7 @@ class _TerminalReport:
             case CampaignStarted():
                 self._console.print(Text(event.title))
             case CaseJudged():
-                rate = event.done / event.elapsed if event.elapsed > 0 else 0.0
+                rate = event.done_here / event.elapsed if event.elapsed > 0 else 0.0
                 self._status.update(
                     f"{counted(event.done, event.noun)}, {rate:.0f} a second, {counted(self._found, 'finding')}"
                 )

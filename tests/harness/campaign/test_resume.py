@@ -69,6 +69,8 @@ def test_a_campaign_is_resumed_where_its_journal_has_holes_and_a_torn_end(
     assert sorted(again) == sorted(map(min, alike.values())), "of those that look alike, the first is judged again"
     assert resumed.found == whole.found
     assert resumed.summary.count == COUNT
+    if kit.name != "number":
+        assert (resumed.summary.in_this_part, whole.summary.in_this_part) == (COUNT - len(known), COUNT)
     assert resumed.summary.exit_status == whole.summary.exit_status
     assert f"resuming after {subject.noun} {max(known)}: {len(known)} were run before" in resumed.notices
     assert sorted(entry.index for entry in entries(journal)) == list(range(COUNT))
