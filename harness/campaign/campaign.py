@@ -111,14 +111,18 @@ class Campaign:
     @property
     def so_far(self) -> str:
         """What an interrupted campaign leaves, and how to resume it; nothing before its first case was judged."""
+        left = self.left
+        return f"{left}; {self._settings.how_to_resume}" if left and self._subject.resumable else left
+
+    @property
+    def left(self) -> str:
+        """What an interrupted campaign leaves; nothing before its first case was judged."""
         if not self._tally.cases:
             return ""
         noun, violations = self._subject.noun, self._tally.violations
         where = f", as drawn in {self._settings.out / AS_DRAWN}"
         what = f"{counted(violations, 'violation')}{where}" if violations else "no violation"
-        how = "" if self._settings.resume else " and --resume"
-        after = f"{what}, after {counted(self._tally.cases, noun)}"
-        return f"{after}; resume with the same command{how}" if self._subject.resumable else after
+        return f"{what}, after {counted(self._tally.cases, noun)}"
 
     def _pass_on_notices(self) -> Iterator[Event]:
         for text in dict.fromkeys(self._notices):

@@ -73,7 +73,7 @@ def test_the_help_names_every_command_and_status(command: Command) -> None:
         assert f"\n  {name} " in out
     for status_line in (
         "0 nothing found or FIXED; 1 findings or FAILED; 2 bad usage",
-        "; 130 interrupted; 141 nobody read the output.",
+        "; 130 interrupted; 141 nobody read the output; 143 ended by SIGTERM.",
     ):
         assert status_line in " ".join(out.split())
     assert "..." not in out.partition("Commands:")[2], "no command is described by half a sentence"

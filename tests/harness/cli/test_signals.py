@@ -121,7 +121,8 @@ def test_an_interrupt_ends_everything(
     assert process.returncode == 130
     assert re.fullmatch(
         r"harness: interrupted: \d+ violations?, as drawn in findings/as-drawn, after \d+ cases?; "
-        r"resume with the same command and --resume\n",
+        r"resume with the same command and --resume: for another 300 s, or with a new --budget, or --cases N in its "
+        r"place\n",
         err,
     )
     check_ended(workers, tmp_path / "findings")
@@ -142,7 +143,7 @@ def test_an_impatient_interrupt_changes_nothing(
         time.sleep(pause)
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130
-    assert re.fullmatch(r"harness: interrupted(: no violation, after \d+ cases?; resume with .* --resume)?\n", err)
+    assert re.fullmatch(r"harness: interrupted(: no violation, after \d+ cases?; resume with .* in its place)?\n", err)
     assert wait_for(lambda: not any(map(is_running, workers)))
 
 
