@@ -67,8 +67,8 @@ class SequenceSummary(msgspec.Struct):
 
     @property
     def not_run(self) -> list[str]:
-        """Host code that could not run beside our model of it in any sequence that was to have it: edits there were
-        looked for in vain."""
+        """Host code that could not run beside our model of it in any sequence that was to have it: edits there were not
+        tested."""
         ran = {name.split()[2] for name in self.counters if name.startswith("sequences of ")}
         return [name for name in self.counters if f" {NOT_RUN}: " in name and name.split()[0] not in ran]
 
