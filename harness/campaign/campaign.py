@@ -1,8 +1,8 @@
 """A campaign is one `harness run`: cases handed to workers in blocks, findings saved, shrunk and counted.
 
 Which cases run depends on the seed and the number of cases alone; with a time budget, on how far it reaches. A journal
-says which have run, so that a campaign that was stopped or killed can be resumed, and ends with the set of findings
-that it would have had."""
+says which have run, so that a campaign that was stopped or killed can be resumed, and ends with the same findings as
+if nothing had happened."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Campaign:
         seconds: float | None = None
         try:
             for worker in workers:
-                worker.wait_ready()
+                yield from map(Notice, worker.loading())
             subject.prepare(workers[0], self._notices.append)
             title = subject.title(settings.limit(subject.noun), counted(number, "worker"))
             yield CampaignStarted(title, number)

@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from harness.case import CHECKS, DEFAULT_CHECKS, Check
 from harness.cli.announcing import Announcer
 from harness.suggestions import unknown
+
+if TYPE_CHECKING:
+    from harness.worker.process import WorkerProcess
 
 ALL, NONE = "all", "none"
 
@@ -78,6 +81,12 @@ def parse_checks(text: str) -> tuple[Check, ...]:
     if "identical-stores" in names and "races" not in names:
         raise typer.BadParameter("identical-stores takes races")
     return tuple(check for check in CHECKS if check in names)
+
+
+def wait_ready(worker: WorkerProcess) -> None:
+    """Wait for a worker to be ready, and say now and then that it still loads. Raises as `WorkerProcess.loading`."""
+    for line in worker.loading():
+        announce(line)
 
 
 def target_or_default(name: str | None) -> str:

@@ -87,6 +87,18 @@ def test_an_interrupt_while_the_release_loads_is_one_line(start: Start) -> None:
     wait_for(lambda: not any(map(is_running, workers)))
 
 
+def test_a_release_that_loads_for_long_says_so(start: Start) -> None:
+    running = start(
+        [sys.executable, "-P", str(STAND_IN)], "-t", "vllm==0.33.0", "--cases", 1, how="load:500,patience:50"
+    )
+    said, errors = running.communicate(timeout=300)
+    assert json.loads(said)["sequences"] == 1
+    lines = errors.splitlines()
+    assert lines[0] == "harness: loading a stand-in ..."
+    still = [line for line in lines if re.fullmatch(r"harness: still loading after \d+ s, in \d+ s of which .*", line)]
+    assert still
+
+
 @pytest.mark.parametrize("whole_group", [True, False], ids=["timeout", "parent-only"])
 def test_sigterm_ends_a_campaign_as_ctrl_c_does(start: Start, tmp_path: Path, whole_group: bool) -> None:
     """As `timeout` sends it, to all processes, or a supervisor, to the parent alone: what was found is saved."""
