@@ -49,7 +49,7 @@ class FindingFound(msgspec.Struct, frozen=True):
 class FindingKept(msgspec.Struct, frozen=True):
     """A finding has its final form, saved at `path`, minimal unless `repro.shrink` says otherwise. `count` cases are
     like it so far; lines `about` it say what is known. It was `found_as` another, if it shrank to this one: findings
-    that end alike are one."""
+    that come down to one case are one."""
 
     noun: str
     key: Key

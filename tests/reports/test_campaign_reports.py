@@ -141,6 +141,24 @@ def test_a_clean_run_says_so(events: list[Event], capsys: pytest.CaptureFixture[
     assert capsys.readouterr().out.splitlines()[-1] == "nothing found"
 
 
+def test_what_was_met_was_not_drawn_and_what_shrank_to_another_is_named(
+    events: list[Event], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found, kept = events[2], events[4]
+    assert isinstance(found, FindingFound)
+    assert isinstance(kept, FindingKept)
+    with reporter("terminal") as handle:
+        handle(msgspec.structs.replace(found, index=None))
+        handle(msgspec.structs.replace(kept, found_as=Key("precopy/memory/stray-write/conv/DS")))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith(", met while shrinking another")
+    assert "      saved as met: out/as-drawn/big.json" in lines
+    assert (
+        "shrunk precopy/memory/wrong-bytes/conv/DS (17 executions, 1.2 s), the smallest form of "
+        "precopy/memory/stray-write/conv/DS" in lines
+    )
+
+
 def test_several_findings_may_be_one_fault(events: list[Event], capsys: pytest.CaptureFixture[str]) -> None:
     last = events[-1]
     assert isinstance(last, CampaignFinished)

@@ -69,6 +69,11 @@ def test_its_files_are_shown_replayed_and_shrunk(out: Path, command: Command) ->
     assert status == 0
 
 
+def test_the_replay_of_a_folder_ends_with_totals(out: Path, command: Command) -> None:
+    status, said, _ = command("replay", out, "-t", "vllm==0.32.0")
+    assert (status, said.splitlines()[-1]) == (0, "2 repro files: 0 FAILED, 2 FIXED, 0 SKIPPED")
+
+
 def test_its_files_are_swept(out: Path, command: Command) -> None:
     status, said, _ = command("sweep", out, "-t", "vllm==0.29.0,vllm==0.30.0,vllm==0.31.0,vllm==0.33.0", "--json")
     assert status == 1
