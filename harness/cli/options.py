@@ -113,7 +113,7 @@ def executor_or_default(name: str | None) -> str:
 
 
 TargetOption = Annotated[
-    str, typer.Option("--target", "-t", help="System under test: builtin, vllm==X, ...; +NAME plants a mutation.")
+    str, typer.Option("--target", "-t", help="System under test: builtin, vllm==X, ...; +NAME plants a fault.")
 ]
 RecordedTargetOption = Annotated[
     str | None,
