@@ -120,7 +120,7 @@ class Campaign:
         if not self._tally.cases:
             return ""
         noun, violations = self._subject.noun, self._tally.violations
-        where = f", as drawn in {self._settings.out / AS_DRAWN}"
+        where = f", as drawn in '{self._settings.out / AS_DRAWN}'"
         what = f"{counted(violations, 'violation')}{where}" if violations else "no violation"
         return f"{what}, after {counted(self._tally.cases, noun)}"
 

@@ -189,7 +189,7 @@ def test_an_interrupted_campaign_says_what_is_left(kit: Kit, settings: Make, who
         if isinstance(event, CaseJudged) and event.index == max(failing):
             break
     assert campaign.so_far == (
-        f"{len(failing)} violations, as drawn in {given.out / 'as-drawn'}, after {max(failing) + 1} {subject.noun}s; "
+        f"{len(failing)} violations, as drawn in '{given.out / 'as-drawn'}', after {max(failing) + 1} {subject.noun}s; "
         "resume with the same command and --resume"
     )
 

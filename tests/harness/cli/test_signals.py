@@ -120,7 +120,7 @@ def test_an_interrupt_ends_everything(
     _, err = process.communicate(timeout=30)
     assert process.returncode == 130
     assert re.fullmatch(
-        r"harness: interrupted: \d+ violations?, as drawn in findings/as-drawn, after \d+ cases?; "
+        r"harness: interrupted: \d+ violations?, as drawn in 'findings/as-drawn', after \d+ cases?; "
         r"resume with the same command and --resume: for another 300 s, or with a new --budget, or --cases N in its "
         r"place\n",
         err,

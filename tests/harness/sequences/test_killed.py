@@ -118,7 +118,7 @@ def test_sigterm_ends_a_campaign_as_ctrl_c_does(start: Start, tmp_path: Path, wh
     said, errors = running.communicate(timeout=300)
     assert (running.returncode, said) == (143, "")
     assert re.fullmatch(
-        r"harness: loading a stand-in ...\nharness: terminated: [1-9]\d* violations?, as drawn in findings/as-drawn, "
+        r"harness: loading a stand-in ...\nharness: terminated: [1-9]\d* violations?, as drawn in 'findings/as-drawn', "
         r"after \d+ sequences?; resume with the same command and --resume: for another 36000 s, or with a new "
         r"--budget, or --cases N in its place\n",
         errors,
