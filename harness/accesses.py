@@ -33,14 +33,15 @@ class Threads(NamedTuple):
 
 @dataclass(frozen=True)
 class AccessSource:
-    """A load or store in a kernel's text. `width` is bytes for each lane. An atomic access both loads and stores; it
-    counts as a store.
+    """A load or store in a kernel's text: `line` of `file`, in `function`. `width` is bytes for each lane. An atomic
+    access both loads and stores; it counts as a store.
 
     `threads` says who runs it. It is a function, since it takes a compiler to know, and most launches give nobody a
     reason to ask.
     """
 
     kernel: str
+    file: str
     function: str
     line: int
     is_store: bool

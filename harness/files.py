@@ -52,11 +52,16 @@ def require_writable_file(path: Path) -> None:
 
     Nor if it is a device or a pipe: writing puts a new file in its place, so that a superuser's machine would lose it.
     """
+    require_regular(path, ", and would be replaced by one")
+    require_writable(path.parent)
+
+
+def require_regular(path: Path, more: str = "") -> None:
+    """Raise OSError, whose message ends with `more`, if `path` is there and no regular file."""
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if path.exists() and not path.is_file():
-        raise OSError(errno.EINVAL, "not a regular file, and would be replaced by one", str(path))
-    require_writable(path.parent)
+        raise OSError(errno.EINVAL, f"not a regular file{more}", str(path))
 
 
 def require_writable(folder: Path) -> None:

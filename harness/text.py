@@ -1,6 +1,8 @@
-"""Texts that messages of every room are made of: one line of an error, and a number with what it counts."""
+"""Texts that messages of every room are made of: an error in one line, a number of things, a place in code."""
 
 from __future__ import annotations
+
+from pathlib import PurePath
 
 
 def counted(number: int, one: str, more: str | None = None) -> str:
@@ -11,3 +13,8 @@ def counted(number: int, one: str, more: str | None = None) -> str:
 def one_line(message: object) -> str:
     """A message, such as that of an exception, in one line."""
     return " ".join(str(message).split())
+
+
+def code_place(file: str, line: int, function: str) -> str:
+    """`copy.py line 12, in move`; an empty `file` is one that nobody knows."""
+    return f"{PurePath(file).name} line {line}, in {function}" if file else "a line that is not known"

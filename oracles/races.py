@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from harness.accesses import Integers, RecordedLaunch
 from harness.oracles.synchronisation import ordered
+from harness.text import code_place
 
 Between = Literal["programs", "warps"]
 
@@ -41,13 +42,15 @@ class RacingAccess:
     warp: int
     lane: int
     kernel: str
+    file: str
     function: str
     line: int
     is_store: bool
 
     def __str__(self) -> str:
         action = "stores" if self.is_store else "loads"
-        return f"program {self.program}, warp {self.warp} {action} it in {self.function} line {self.line}"
+        place = code_place(self.file, self.line, self.function)
+        return f"program {self.program}, warp {self.warp} {action} it at {place}"
 
 
 @dataclass(frozen=True)
@@ -213,6 +216,7 @@ def _side(launch: RecordedLaunch, record: int, offset: int) -> RacingAccess:
         int(source.warps[lane]),
         lane,
         source.kernel,
+        source.file,
         source.function,
         source.line,
         source.is_store,

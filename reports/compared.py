@@ -15,10 +15,10 @@ def print_comparison(comparison: Comparison) -> None:
     console = ReportConsole()
     noun = comparison.targets[0].noun
     console.print(Text(f"\n{counted(len(comparison.targets), 'target')}, the same {noun}s", style="bold"))
-    width = max(len(summary.target) for summary in comparison.targets)
-    for summary in comparison.targets:
+    width = max(map(len, comparison.names))
+    for name, summary in zip(comparison.names, comparison.targets, strict=True):
         judged, not_judged = summary.overview()
-        line = Text(f"  {summary.target:{width}}  {counted(summary.count, noun)}, {judged}, ")
+        line = Text(f"  {name:{width}}  {counted(summary.count, noun)}, {judged}, ")
         count = len(summary.compared())
         line.append(counted(count, "finding"), style="bold red" if count else "bold green")
         line.append(not_judged)

@@ -66,15 +66,20 @@ def print_repro(file: Path, repro: Repro) -> None:
 
 
 def print_evidence(console: Console, evidence: Evidence) -> None:
-    """One sentence, then the differing bytes, each run of them with what happened to it, then details."""
-    console.print(Text(evidence.summary))
+    """One sentence, then the differing bytes, each run of them with what happened to it, then details.
+
+    Each place once: no sentence where it is about the first of the differing bytes, and no detail that it repeats."""
+    first = evidence.differences[0] if evidence.differences else None
+    if first is None or not evidence.summary.startswith(f"{first.place}: "):
+        console.print(Text(evidence.summary))
     for difference in evidence.differences:
         _print_difference(console, difference)
     if sum(difference.size for difference in evidence.differences) < evidence.total_bytes and evidence.differences:
         console.print(Text(f"{counted(evidence.total_bytes, 'byte')} differ in all", style="dim"))
+    margin = "" if evidence.summary in evidence.details else "  "  # the sentence may be one of several of a kind
     for detail in dict.fromkeys(evidence.details):
         if detail != evidence.summary:
-            console.print(Text(f"  {detail}"))
+            console.print(Text(f"{margin}{detail}"))
 
 
 def _print_difference(console: Console, difference: Difference) -> None:
@@ -107,8 +112,8 @@ def _print_layout(console: Console, case: Case) -> None:
         shift = layout.buffers[state.buffer].misalignment
         where += f" ({shift} past alignment)" if shift else ""
         name = _named(group, layer, state, number)
-        console.print(Text(f"{name}: a block every {stride}, in {where}"))
-        console.print(Text(f"    one holds {_holds(state)}"))
+        console.print(Text(f"{name}: blocks {stride} apart, in {where}"))
+        console.print(Text(f"    each holds {_holds(state)}"))
     if len(states) > SHOWN_STATES:
         console.print(Text(f"and {counted(len(states) - SHOWN_STATES, 'more state')}"))
 
@@ -177,7 +182,7 @@ def _print_program(console: Console, case: Case, copies: Sequence[Sequence[State
             does = (
                 "nothing moves"
                 if move is None
-                else f"column {move.source} moves to column {move.destination}, {counted(move.bias, 'token')} on"
+                else f"column {move.source} moves to column {move.destination}{_shifted(move.bias)}"
             )
             count = "" if decision.accepted is None else f"; accepted becomes {decision.accepted}"
             console.print(Text(f"request {i} (slot {row.slot}): {numbers} -> {does}{count}"))
@@ -193,6 +198,10 @@ def _print_program(console: Console, case: Case, copies: Sequence[Sequence[State
             )
         if len(copies[index]) > SHOWN_COPIES:
             console.print(Text(f"  and {counted(len(copies[index]) - SHOWN_COPIES, 'more copy', 'more copies')}"))
+
+
+def _shifted(bias: int) -> str:
+    return f", shifted by {counted(bias, 'token')}" if bias else ""
 
 
 def _print_rows(console: Console, operation: Operation) -> None:

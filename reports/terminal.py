@@ -63,7 +63,7 @@ class _TerminalReport:
             case CampaignStarted():
                 self._console.print(Text(event.title))
             case CaseJudged():
-                rate = event.done / event.elapsed if event.elapsed > 0 else 0.0
+                rate = event.done_here / event.elapsed if event.elapsed > 0 else 0.0
                 self._status.update(
                     f"{counted(event.done, event.noun)}, {rate:.0f} a second, {counted(self._found, 'finding')}"
                 )
@@ -72,7 +72,7 @@ class _TerminalReport:
                 where = "met while shrinking another" if event.index is None else f"{event.noun} {event.index}"
                 self._line("found", "bold red", f"{event.key.signature}, {where}")
                 self._more(event.repro.evidence.summary)
-                self._more(f"saved as drawn: {event.path}", "dim")
+                self._more(f"saved as {'met' if event.index is None else 'drawn'}: {event.path}", "dim")
             case FindingKept():
                 self._kept(event)
             case Notice():
@@ -89,7 +89,7 @@ class _TerminalReport:
     def _kept(self, event: FindingKept) -> None:
         record = event.repro.shrink
         took = f" ({counted(record.executions, 'execution')}, {record.seconds:.1f} s)" if record else ""
-        was = f", found as {event.found_as.signature}: findings that end alike are one" if event.found_as else ""
+        was = f", the smallest form of {event.found_as.signature}" if event.found_as else ""
         self._line("shrunk" if record else "kept", "bold yellow", f"{event.key}{took}{was}")
         for about in event.about:
             self._more(about)

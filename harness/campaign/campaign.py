@@ -1,14 +1,14 @@
 """A campaign is one `harness run`: cases handed to workers in blocks, findings saved, shrunk and counted.
 
 Which cases run depends on the seed and the number of cases alone; with a time budget, on how far it reaches. A journal
-says which have run, so that a campaign that was stopped or killed can be resumed, and ends with the set of findings
-that it would have had."""
+says which have run, so that a campaign that was stopped or killed can be resumed, and ends with the same findings as
+if nothing had happened."""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from multiprocessing.connection import wait
 from typing import Any
 
@@ -35,16 +35,19 @@ FAILURES = "harness-failures"
 class Campaign:
     """Runs once. `run` yields events as they happen and ends with CampaignFinished.
 
-    Raises CannotResume, with nothing done, if there is no earlier part to resume.
+    Raises CannotResume, with nothing done, if there is no earlier part to resume; OSError if the journal is no regular
+    file.
     """
 
     def __init__(self, subject: Subject[Any, Any], settings: Settings) -> None:
         self._subject, self._settings = subject, settings
         self._journal = Journal(settings.out / subject.journal, subject.identity(), subject.noun)
+        self._journal.require_regular()
         resumes = settings.resume and not (settings.or_start and not self._journal.is_there)
         settings = self._settings = msgspec.structs.replace(settings, resume=resumes)
         earlier = self._journal.read() if resumes else []
         self._earlier = [entry for entry in earlier if entry.fits(subject.regimes)]
+        """Two of a case whose worker was lost after it had answered."""
         self._done = {entry.index for entry in self._earlier}
         """Cases of an earlier part, which are not run again."""
         self._notices: list[str] = []
@@ -72,7 +75,7 @@ class Campaign:
         seconds: float | None = None
         try:
             for worker in workers:
-                worker.wait_ready()
+                yield from map(Notice, worker.loading())
             subject.prepare(workers[0], self._notices.append)
             title = subject.title(settings.limit(subject.noun), counted(number, "worker"))
             yield CampaignStarted(title, number)
@@ -108,14 +111,18 @@ class Campaign:
     @property
     def so_far(self) -> str:
         """What an interrupted campaign leaves, and how to resume it; nothing before its first case was judged."""
+        left = self.left
+        return f"{left}; {self._settings.how_to_resume}" if left and self._subject.resumable else left
+
+    @property
+    def left(self) -> str:
+        """What an interrupted campaign leaves; nothing before its first case was judged."""
         if not self._tally.cases:
             return ""
         noun, violations = self._subject.noun, self._tally.violations
-        where = f", as drawn in {self._settings.out / AS_DRAWN}"
+        where = f", as drawn in '{self._settings.out / AS_DRAWN}'"
         what = f"{counted(violations, 'violation')}{where}" if violations else "no violation"
-        how = "" if self._settings.resume else " and --resume"
-        after = f"{what}, after {counted(self._tally.cases, noun)}"
-        return f"{after}; resume with the same command{how}" if self._subject.resumable else after
+        return f"{what}, after {counted(self._tally.cases, noun)}"
 
     def _pass_on_notices(self) -> Iterator[Event]:
         for text in dict.fromkeys(self._notices):
@@ -131,20 +138,30 @@ class Campaign:
         patterns.append(f"{FAILURES}/*-{subject.noun}-*")
         aside = self._journal.open(resume=settings.resume, patterns=patterns)
         if aside is not None:
-            self._notices.append(f"what an earlier campaign left in {settings.out} is in {aside} from now on")
+            self._notices.append(f"what an earlier campaign left in '{settings.out}' is now in '{aside}'")
 
     def _take_over(self, worker: WorkerProcess) -> Iterator[Event]:
         """Take in the entries of an earlier part. Of findings that look alike, the first is judged again."""
         if not self._settings.resume:
             return
-        self._notices.append(_where_it_resumes(self._earlier, self._subject.noun))
+        noun, most = self._subject.noun, self._settings.cases
+        self._notices.append(_where_it_resumes(self._done, noun))
+        if most is not None and len(self._done) > most:
+            more = f"which is more than {counted(most, noun)}: all of them count"
+            self._notices.append(f"the earlier part judged {counted(len(self._done), noun)}, {more}")
         alike: dict[Key, list[tuple[tuple[int, int], Entry]]] = {}
+        told: set[int] = set()
         for entry in self._earlier:
-            self._tally.add(entry)
+            if entry.index not in told:
+                told.add(entry.index)
+                self._tally.add(entry)
             if entry.signature is not None:
                 rank = self._subject.rank(self._subject.draw(entry.index), entry.index)
                 alike.setdefault(Key(entry.signature, entry.issue), []).append((rank, entry))
         self._earlier = []
+        if alike:
+            self._notices.append(f"judging again the {noun}s that show what the earlier part found")
+        yield from self._pass_on_notices()  # before what is found
         for key, ranked in alike.items():
             entries = [entry for _, entry in sorted(ranked, key=lambda pair: pair[0])]
             while entries:
@@ -161,15 +178,15 @@ class Campaign:
         subject, index, before = self._subject, entry.index, entry.signature
         assert before is not None
         case = subject.draw(index)
-        result = subject.lost_before(before)
-        if result is None:
-            try:
-                result = self._result_at(worker, index, again=True)
-            except WorkerError as error:
-                self._notices.append(self._keep_failure(index, error))
-                worker.restart()
-                return None
-        key = subject.key(case, result)
+        known = subject.lost_before(before)
+        try:
+            results = self._results_at(worker, index, again=True) if known is None else [known]
+        except WorkerError as error:
+            self._notices.append(self._keep_failure(index, error))
+            worker.restart()
+            return None
+        found = [(subject.key(case, result), result) for result in results]
+        key, result = next((pair for pair in found if pair[0] is not None and pair[0].signature == before), found[0])
         if key is None or key.signature != before:
             self._notices.append(
                 f"{subject.noun} {index} gave {before} before, and {key.signature if key else 'no violation'} now"
@@ -180,26 +197,27 @@ class Campaign:
                 yield event
         return key
 
-    def _result_at(self, worker: WorkerProcess, index: int, *, again: bool) -> Any:
-        """What a case gives as part of a campaign, such as with every so many of them judged more closely.
+    def _results_at(self, worker: WorkerProcess, index: int, *, again: bool) -> list[Any]:
+        """What a case gives as part of a campaign, such as with every so many of them judged more closely: a result,
+        and a second one if its worker was lost after it had answered.
 
         With `again`, a worker that was ended from outside is asked once more. Raises WorkerError.
         """
-        result = None
+        results: list[Any] = []
         try:
             worker.send_range(self._subject.recipe_text(), index, index + 1)
             while isinstance(heard := worker.receive(), CaseResult):
-                result = self._subject.read(heard.result)
+                results.append(self._subject.read(heard.result))
         except WorkerLost as lost:
-            if result is None and lost.from_outside and again:
+            if not results and lost.from_outside and again:
                 self._notices.append(lost.notice)
-                return self._result_at(worker, index, again=False)
-            if result is None and lost.outside_any_case and not lost.from_outside:
+                return self._results_at(worker, index, again=False)
+            if lost.outside_any_case and not lost.from_outside:
                 raise WorkerError(f"a worker was lost outside any case ({lost.violation}): {lost.detail}") from lost
-            if result is None:
-                return self._subject.lost(lost)
-        assert result is not None, "a range of one case gives one result"
-        return result
+            if not (results and lost.from_outside):
+                results.append(self._subject.lost(lost))
+        assert results, "a range of one case gives a result"
+        return results
 
     # Judging: each worker has a block of cases, or the rest of one after a loss.
 
@@ -287,14 +305,15 @@ class Campaign:
         """The result of the case that a worker was at: lost with it, unless a new one can say more."""
         subject, index = self._subject, lost.index
         case = self._drawn(worker, index)
-        result = subject.lost(lost)
+        results = [subject.lost(lost)]
         if lost.from_outside:
-            result = (
-                self._result_at(worker, index, again=False)
+            results = (
+                self._results_at(worker, index, again=False)
                 if subject.resumable
-                else subject.judge(worker, case, index=index)
+                else [subject.judge(worker, case, index=index)]
             )
-        yield from self._record(index, case, result, counted_before=lost.answered)
+        for number, result in enumerate(results):
+            yield from self._record(index, case, result, counted_before=lost.answered or number > 0)
 
     def _drawn(self, worker: WorkerProcess, index: int) -> Any:
         """The case that a worker was at."""
@@ -313,7 +332,7 @@ class Campaign:
             self._tally.add(entry)
         self._end_if_hopeless()
         elapsed = time.monotonic() - self._start
-        yield CaseJudged(self._subject.noun, index, result, self._tally.cases, elapsed, drawn)
+        yield CaseJudged(self._subject.noun, index, result, self._tally.cases, self._judged, elapsed, drawn)
         if found is not None:
             yield found
 
@@ -370,7 +389,7 @@ class Campaign:
         return said
 
 
-def _where_it_resumes(earlier: list[Entry], noun: str) -> str:
-    if not earlier:
+def _where_it_resumes(done: Collection[int], noun: str) -> str:
+    if not done:
         return f"resuming from the start: no {noun} was run before"
-    return f"resuming after {noun} {max(entry.index for entry in earlier)}: {len(earlier)} were run before"
+    return f"resuming after {noun} {max(done)}: {len(done)} were run before"

@@ -20,7 +20,8 @@ class CampaignStarted(msgspec.Struct, frozen=True):
 
 
 class CaseJudged(msgspec.Struct, frozen=True):
-    """One more case has a result, which is the subject's; `done` of them so far, `elapsed` seconds since the start.
+    """One more case has a result, which is the subject's; `done` of them so far, `done_here` of them in the `elapsed`
+    seconds since the start: an earlier part of the campaign judged the others.
 
     `noun` is what the subject calls a case; `drawn` is the seconds that drawing it took.
     """
@@ -29,6 +30,7 @@ class CaseJudged(msgspec.Struct, frozen=True):
     index: int
     result: Any
     done: int
+    done_here: int
     elapsed: float
     drawn: float
 
@@ -47,7 +49,7 @@ class FindingFound(msgspec.Struct, frozen=True):
 class FindingKept(msgspec.Struct, frozen=True):
     """A finding has its final form, saved at `path`, minimal unless `repro.shrink` says otherwise. `count` cases are
     like it so far; lines `about` it say what is known. It was `found_as` another, if it shrank to this one: findings
-    that end alike are one."""
+    that come down to one case are one."""
 
     noun: str
     key: Key

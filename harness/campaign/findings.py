@@ -215,9 +215,9 @@ class Findings:
         return first
 
     def summary(self) -> list[tuple[Key, Kept]]:
-        """What was kept, else what was found, in the order of first cases."""
+        """What was kept, else what was found, in the order of first cases; what no drawn case showed comes last."""
         found = self._kept or self._found
-        return sorted(found.items(), key=lambda item: (item[1].index, item[0].signature))
+        return sorted(found.items(), key=lambda item: (not item[1].count, item[1].index, item[0].signature))
 
 
 class _Guarded:

@@ -15,8 +15,11 @@ from typing import BinaryIO
 
 import msgspec
 
-from harness.files import NotSaved
+from harness.files import NotSaved, require_regular
 from harness.subject.entry import Entry
+
+SHOWN_NAMES = 3
+"""Of a list that differs as a whole, a message names so many."""
 
 EARLIER = "earlier"
 """How folders of earlier campaigns are called, with a number behind it."""
@@ -38,9 +41,17 @@ class Journal:
         """Whether there is a journal, of whatever campaign."""
         return self._path.is_file()
 
+    def require_regular(self) -> None:
+        """Raise OSError if something is there that is no regular file: opening a pipe waits for whoever reads it."""
+        require_regular(self._path)
+
     def read(self) -> list[Entry]:
-        """Entries of an earlier part of the same campaign. Raises CannotResume if there is none, or it was another
-        campaign's."""
+        """Entries of an earlier part of the same campaign, in order. Raises CannotResume if there is none, or it was
+        another campaign's, OSError if the journal is no regular file.
+
+        A case has a second entry if its worker was lost after it had answered: the first one says what it gave.
+        """
+        self.require_regular()
         if not self.is_there:
             raise CannotResume(f"there is no {self._path} to resume from")
         lines = self._path.read_bytes().split(b"\n")
@@ -48,13 +59,13 @@ class Journal:
             raise CannotResume(f"{self._path} is another campaign's: {self._difference(lines[0])}")
         if len(lines) == 1:  # a kill may have torn off the end of the first line, too
             raise CannotResume(f"{self._path} holds nothing to resume from")
-        entries = {}
+        entries: dict[tuple[int, str | None, str | None], Entry] = {}
         for line in lines[1:]:
             try:
                 entry = msgspec.json.decode(line, type=Entry)
             except (msgspec.DecodeError, RecursionError):
                 continue
-            entries[entry.index] = entry
+            entries.setdefault((entry.index, entry.signature, entry.issue), entry)
         return list(entries.values())
 
     def _difference(self, head: bytes) -> str:
@@ -67,14 +78,15 @@ class Journal:
         different = [name for name in {**here, **there} if here.get(name) != there.get(name)]
         if not different:
             return "its first line has another form"
-        return "; ".join(f"{name} {_in_words(there.get(name))}, not {_in_words(here.get(name))}" for name in different)
+        return "; ".join(_told_apart(name, there.get(name), here.get(name)) for name in different)
 
     def open(self, *, resume: bool, patterns: Sequence[str] = ()) -> Path | None:
         """Start writing: after what is there, or anew. Then what was there is moved to a folder of its own, which is
         returned: the journal, and all files near it that match the patterns.
 
-        Raises NotSaved, also while another campaign writes there.
+        Raises NotSaved, also while another campaign writes there, or OSError as `require_regular` does.
         """
+        self.require_regular()
         aside = None
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
@@ -150,7 +162,18 @@ def _flat(identity: dict[str, object], prefix: str = "") -> dict[str, object]:
     return flat
 
 
+def _told_apart(name: str, there: object, here: object) -> str:
+    """How a setting of another campaign differs: of lists that share something, what only one of them has."""
+    if isinstance(there, list) and isinstance(here, list) and any(value in here for value in there):
+        more, less = ([one for one in a if one not in b] for a, b in ((there, here), (here, there)))
+        said = [f"{word} {_in_words(part)}" for word, part in (("with", more), ("without", less)) if part]
+        return f"{name} {' and '.join(said) or 'in another order'}"
+    return f"{name} {_in_words(there)}, not {_in_words(here)}"
+
+
 def _in_words(value: object) -> str:
     if isinstance(value, list):
-        return ", ".join(map(str, value)) or "none"
+        more = len(value) - SHOWN_NAMES
+        shown = ", ".join(map(str, value[:SHOWN_NAMES] if more > 1 else value))
+        return f"{shown} and {more} more" if more > 1 else shown or "none"
     return "none" if value is None else str(value)

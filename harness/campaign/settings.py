@@ -29,6 +29,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """What ends the campaign, in words."""
         return f"{self.seconds:g} s" if self.cases is None else counted(self.cases, noun)
 
+    @property
+    def how_to_resume(self) -> str:
+        """What to type to resume the campaign, once it was interrupted; a time begins anew."""
+        how = f"resume with the same command{'' if self.resume else ' and --resume'}"
+        if self.cases is not None:
+            return how
+        return f"{how}: for another {self.seconds:g} s, or with a new --budget, or --cases N in its place"
+
 
 def useful_workers(settings: Settings, block: int) -> int:
     """Workers that get a block of cases: starting one takes seconds of processor time, so no others are started."""

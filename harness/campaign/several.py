@@ -16,7 +16,8 @@ import msgspec
 from harness.campaign.campaign import Campaign
 from harness.campaign.events import CampaignFinished, Event
 from harness.campaign.settings import Settings
-from harness.exit_status import worst
+from harness.exit_status import Interrupted, worst
+from harness.refusal import Refusal
 from harness.subject.registry import AnySubject
 from harness.subject.summary import Summary
 
@@ -33,6 +34,8 @@ class SharedFinding(msgspec.Struct, frozen=True):
 class Comparison(msgspec.Struct, frozen=True):
     """The campaigns of all targets, in order, and their findings side by side."""
 
+    names: list[str]
+    """Targets as they were asked for: two may run one scheduler."""
     targets: list[Any]
     """A summary each."""
     findings: list[SharedFinding]
@@ -44,9 +47,10 @@ def run_several(
 ) -> Comparison:
     """Run a campaign on every target; `settings.out` gets a folder for each.
 
-    Raises what Campaign and its `run` raise, for the first target that cannot be had.
+    Raises Refusal if two would get one folder, what Campaign and its `run` raise, for the first target that cannot be
+    had, and Interrupted, which says what is left.
     """
-    outs = [settings.out / folder_name(target) for target in targets]
+    outs = _folders(settings.out, targets)
     started = any(any(out.glob("*.journal")) for out in outs)
     summaries: list[Summary] = []
     cases, seconds = settings.cases, settings.seconds
@@ -54,30 +58,54 @@ def run_several(
         seconds /= len(targets)
     for target, out in zip(targets, outs, strict=True):
         own = msgspec.structs.replace(settings, out=out, cases=cases, seconds=seconds, or_start=started)
-        summary = _run(subject_of(target), own, handle)
+        campaign = None
+        try:
+            campaign = Campaign(subject_of(target), own)
+            summary = _run(campaign, handle)
+        except KeyboardInterrupt:
+            left = "" if campaign is None else campaign.left
+            if summaries or left:
+                left = f"on {target} {left or 'nothing was judged'}; {settings.how_to_resume}"
+            done = targets[: len(summaries)]
+            raise Interrupted(f"{', '.join(done)} done, {left}" if done else left) from None
         summaries.append(summary)
         cases, seconds = summary.count if cases is None else cases, None
-    return Comparison(summaries, compare(summaries), worst(summary.exit_status for summary in summaries))
+    names = list(targets)
+    status = worst(summary.exit_status for summary in summaries)
+    return Comparison(names, summaries, compare(names, summaries), status)
 
 
-def _run(subject: AnySubject, settings: Settings, handle: Callable[[Event], None]) -> Summary:
-    for event in Campaign(subject, settings).run():
+def _run(campaign: Campaign, handle: Callable[[Event], None]) -> Summary:
+    for event in campaign.run():
         handle(event)
         if isinstance(event, CampaignFinished):
             return event.summary
     raise AssertionError("a campaign ends with CampaignFinished")
 
 
-def compare(summaries: Sequence[Summary]) -> list[SharedFinding]:
+def compare(names: Sequence[str], summaries: Sequence[Summary]) -> list[SharedFinding]:
     """Findings by signature and domain, those of the first target first."""
     found: dict[tuple[str, str], SharedFinding] = {}
-    for summary in summaries:
+    for name, summary in zip(names, summaries, strict=True):
         for finding in summary.compared():
             key = (finding.signature, finding.domain)
             shared = found.setdefault(key, SharedFinding(*key, {}, {}))
-            shared.cases[summary.target] = finding.cases
-            shared.repros[summary.target] = finding.repro
+            shared.cases[name] = finding.cases
+            shared.repros[name] = finding.repro
     return list(found.values())
+
+
+def _folders(out: Path, targets: Sequence[str]) -> list[Path]:
+    """A folder for each target. Raises Refusal if two would get the same."""
+    folders: dict[Path, str] = {}
+    for target in targets:
+        other = folders.setdefault(out / folder_name(target), target)
+        if other != target:
+            raise Refusal(
+                f"{other!r} and {target!r} would both write to '{out / folder_name(target)}': "
+                "run them one by one, each with an --out of its own"
+            )
+    return list(folders)
 
 
 def folder_name(target: str) -> Path:

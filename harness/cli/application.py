@@ -2,7 +2,7 @@
 
 Exit statuses: 0 nothing found / FIXED, 1 findings / FAILED, 2 bad usage or invalid input, 3 a required regime was
 never reached or an operation asked for judged no case, 4 the harness itself failed, 130 interrupted, 141 nobody read
-the output (as for any tool in a pipe: 128 and the signal's number).
+the output (as for any tool in a pipe: 128 and the signal's number), 143 ended by SIGTERM.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.case import InvalidCase
 from harness.cli import bench, cache, demo, doctor, names, replay, show, shrink, sweep, targets
 from harness.cli import run as running
 from harness.cli.groups import GroupedCommand
-from harness.exit_status import BAD_INPUT, HARNESS_FAILED, INTERRUPTED, UNREAD, Interrupted
+from harness.exit_status import BAD_INPUT, HARNESS_FAILED, INTERRUPTED, UNREAD, Interrupted, Interruption
 from harness.kernels.targets.releases import OFFLINE_VARIABLE
 from harness.refusal import Refusal
 from harness.reports.console import printable
@@ -33,7 +33,7 @@ _UsageProblem = cast(
 
 RUN_STATUS = (
     "Exit status: 0 nothing found, 1 findings, 2 bad usage or a file that cannot be written, 3 something required was "
-    "not reached, 4 the harness failed, 130 interrupted."
+    "not reached, 4 the harness failed, 130 interrupted, 143 ended by SIGTERM."
 )
 
 app = typer.Typer(
@@ -42,7 +42,7 @@ app = typer.Typer(
     "cache blocks, and turn each finding into the smallest file that still shows it.",
     epilog="Exit status: 0 nothing found or FIXED; 1 findings or FAILED; 2 bad usage or invalid input; 3 a required "
     "regime was never reached, or an operation judged no case; 4 the harness itself failed; 130 interrupted; "
-    "141 nobody read the output.",
+    "141 nobody read the output; 143 ended by SIGTERM.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -80,8 +80,15 @@ app.add_typer(bench.app, name="bench", short_help="Measure executors, campaigns 
 app.add_typer(cache.app, name="cache", short_help="List, fetch or remove cached releases.")
 
 
-def run() -> None:
-    """Run the command that was asked for, and exit with its status: one clear line for whatever a user can mend."""
+def run(interruption: Interruption) -> None:
+    """Run the command that was asked for, and exit with its status: one clear line for whatever a user can mend.
+
+    `interruption` is what a KeyboardInterrupt stands for."""
+
+    def interrupted(told: str = "") -> int:
+        word = interruption.word
+        return _complain(f"{word}: {told}" if told else word, interruption.status)
+
     try:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
@@ -90,13 +97,13 @@ def run() -> None:
         status = _run()
         if sys.stdout is not None:
             sys.stdout.flush()  # while its failure can still be told
-        sys.exit(_complain("interrupted", INTERRUPTED) if status == INTERRUPTED else status)
+        sys.exit(interrupted() if status == INTERRUPTED else status)
     except _UsageProblem as error:
         sys.exit(_explain(error))
     except Interrupted as told:
-        sys.exit(_complain(f"interrupted: {told}" if str(told) else "interrupted", INTERRUPTED))
+        sys.exit(interrupted(str(told)))
     except typer.Abort:
-        sys.exit(_complain("interrupted", INTERRUPTED))
+        sys.exit(interrupted())
     except (InvalidCase, Refusal) as error:
         sys.exit(_complain(str(error), BAD_INPUT))
     except BrokenPipeError:
@@ -113,7 +120,7 @@ def run() -> None:
         print(printable(str(error)), file=sys.stderr)
         sys.exit(_complain("the harness itself failed; the lines above say where", HARNESS_FAILED))
     except KeyboardInterrupt:
-        sys.exit(_complain("interrupted", INTERRUPTED))
+        sys.exit(interrupted())
 
 
 def _drop_unwritten() -> None:

@@ -83,6 +83,17 @@ def parse_interleave(text: str) -> InterleavePolicy:
     return int(text)
 
 
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "domain": parse_domain,
+    "require": parse_regimes,
+    "relations": parse_relations,
+    "engine": parse_engine,
+    "checks": parse_check_policy,
+    "interleave": parse_interleave,
+}
+"""Of options that are no text once they are read."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class CaseOptions:
     """How kernel cases are drawn and watched."""
@@ -184,6 +195,12 @@ class CaseOptions:
             "after the other) to 16, or vary: 4 in every eighth case.",
         ),
     ] = VARY
+
+    def __post_init__(self) -> None:
+        """Whoever makes one without a command line gets its defaults read, too. Raises typer.BadParameter."""
+        for name, parse in _PARSERS.items():
+            if isinstance(value := getattr(self, name), str):
+                object.__setattr__(self, name, parse(value))
 
     @classmethod
     def operations(cls) -> Sequence[str]:

@@ -58,7 +58,7 @@ def replay_cases(files: list[Path], setting: Setting, json: bool) -> int:
     prepare(target, options.announce)
     limit = case_seconds(executor) if setting.limit is None else setting.limit
     with CaseWorker(target, executor, limit=limit) as worker:
-        worker.wait_ready()
+        options.wait_ready(worker)
         for file in files:
             case = _read(file)
             with naming(file):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +12,11 @@ from harness.cli import options
 from harness.cli.case_options import DEFAULT_OPERATIONS
 from harness.cli.options import ExecutorOption
 from harness.cli.run import follow
-from harness.exit_status import FINDINGS
+from harness.exit_status import FINDINGS, Interrupted
+from harness.subject.registry import AnySubject
+
+if TYPE_CHECKING:
+    from harness.campaign.settings import Settings
 
 PLANTED = "builtin+wrong-group"
 
@@ -47,10 +51,11 @@ def demo(
         operations=DEFAULT_OPERATIONS,
         scale="small" if how == "interpreter" else "full",
     )
-    print(f"1. A fault is planted in our own kernels ({PLANTED}: every group reads group 0's table): find it.\n")
+    print(f"1. A fault is planted in our own kernels ({PLANTED}: every group reads group 0's table): find it.")
+    print("   This stops at the first finding (as with --fail-fast), long before all cases have run.\n")
     planted = KernelCases(target=PLANTED, executor=how, limit=case_seconds(how), recipe=recipe)
     folder = out / "planted"
-    if follow(planted, Settings(out=folder, cases=300, fail_fast=True), "terminal") != FINDINGS:
+    if _followed(planted, Settings(out=folder, cases=300, fail_fast=True)) != FINDINGS:
         raise WorkerError(f"the planted fault of {PLANTED} was not found")
     file = max(folder.glob("*.json"), key=lambda path: path.stat().st_mtime)
     repro = read_repro(file)
@@ -58,11 +63,19 @@ def demo(
     print_repro(file, repro)
     print(f"\n3. Replay it in a fresh process (harness replay {file}):\n")
     with planted.new_worker() as worker:
-        worker.wait_ready()
+        options.wait_ready(worker)
         replayed = planted.replayed(repro, planted.judge_file(worker, repro))
     print_replayed(file, repro, replayed)
     if replayed.answer != "FAILED" or not replayed.same:
         raise WorkerError(f"{file} does not replay as the finding that it was written for: {replayed.answer}")
     print(f"\n4. Fuzz the real kernels of {target} for {seconds} s.\n")
     real = KernelCases(target=target, executor=how, limit=case_seconds(how), recipe=recipe)
-    sys.exit(follow(real, Settings(out=out / "release", seconds=float(seconds)), "terminal"))
+    sys.exit(_followed(real, Settings(out=out / "release", seconds=float(seconds))))
+
+
+def _followed(subject: AnySubject, settings: Settings) -> int:
+    """The exit status of a campaign. Raises Interrupted without how to resume: a demonstration starts anew."""
+    try:
+        return follow(subject, settings, "terminal")
+    except Interrupted:
+        raise Interrupted(f"what was found is in '{settings.out}'") from None

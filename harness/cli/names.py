@@ -8,6 +8,7 @@ import msgspec
 import typer
 
 from harness.cli.case_options import DEFAULT_OPERATIONS
+from harness.cli.listing import print_listing
 from harness.cli.options import JsonOption
 from harness.cli.sequence_options import SEQUENCES
 from harness.suggestions import unknown
@@ -41,9 +42,7 @@ def names(
         if number:
             print()
         print(f"{title.capitalize()} ({_OPTIONS[title]})")
-        width = max(map(len, summaries))
-        for name, summary in summaries.items():
-            print(f"  {name:{width}}  {summary}")
+        print_listing(summaries)
 
 
 def _all() -> dict[Kind, dict[str, str]]:

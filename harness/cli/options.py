@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from harness.case import CHECKS, DEFAULT_CHECKS, Check
 from harness.cli.announcing import Announcer
 from harness.suggestions import unknown
+
+if TYPE_CHECKING:
+    from harness.worker.process import WorkerProcess
 
 ALL, NONE = "all", "none"
 
@@ -80,6 +83,12 @@ def parse_checks(text: str) -> tuple[Check, ...]:
     return tuple(check for check in CHECKS if check in names)
 
 
+def wait_ready(worker: WorkerProcess) -> None:
+    """Wait for a worker to be ready, and say now and then that it still loads. Raises as `WorkerProcess.loading`."""
+    for line in worker.loading():
+        announce(line)
+
+
 def target_or_default(name: str | None) -> str:
     """The target asked for, or the installed vllm, or our own kernels where there is none."""
     from harness.kernels.targets.base import UnknownTarget
@@ -104,7 +113,7 @@ def executor_or_default(name: str | None) -> str:
 
 
 TargetOption = Annotated[
-    str, typer.Option("--target", "-t", help="System under test: builtin, vllm==X, ...; +NAME plants a mutation.")
+    str, typer.Option("--target", "-t", help="System under test: builtin, vllm==X, ...; +NAME plants a fault.")
 ]
 RecordedTargetOption = Annotated[
     str | None,

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import msgspec
 import typer
@@ -13,6 +14,10 @@ from harness.case import InvalidCase
 from harness.cli import options
 from harness.cli.options import ExecutorOption, JsonOption
 from harness.exit_status import worst
+from harness.text import counted
+
+if TYPE_CHECKING:
+    from harness.subject.subject import Replayed, Setting
 
 
 def replay(
@@ -26,13 +31,17 @@ def replay(
     """Run a repro file's case again: FAILED (status 1), FIXED (0; a case without a finding: PASSED), or SKIPPED with
     its reason (3)."""
     from harness.cli.cases import plain_cases, replay_cases
-    from harness.subject.subject import Setting
+    from harness.subject.subject import Answer, Setting
 
     cases = plain_cases(file)
     setting = Setting(target=target, executor=executor, limit=case_limit, checks=checks, announce=options.announce)
     statuses = [] if cases is None else [replay_cases(cases, setting, json)]
-    statuses += [_replay_file(repro, setting, json) for repro in _repros(file, cases or [])]
-    sys.exit(worst(statuses))
+    results = [_replay_file(repro, setting, json) for repro in _repros(file, cases or [])]
+    if len(results) > 1 and not json:
+        answers = Counter(result.answer for result in results)
+        told = ", ".join(f"{answers[answer]} {answer}" for answer in get_args(Answer))
+        print(f"{counted(len(results), 'repro file')}: {told}")
+    sys.exit(worst([*statuses, *(result.exit_status for result in results)]))
 
 
 def _repros(path: Path, cases: list[Path]) -> list[Path]:
@@ -45,22 +54,20 @@ def _repros(path: Path, cases: list[Path]) -> list[Path]:
     return files
 
 
-def _replay_file(file: Path, setting: object, json: bool) -> int:
-    """Replay one repro file; the exit status. Raises InvalidCase, and what workers do."""
+def _replay_file(file: Path, setting: Setting, json: bool) -> Replayed:
+    """Replay one repro file. Raises InvalidCase, and what workers do."""
     from harness.reports.registry import file_report
     from harness.repro import naming
     from harness.subject.registry import read_file
-    from harness.subject.subject import Setting
 
-    assert isinstance(setting, Setting)
     kind, repro = read_file(file)
     with naming(file):
         subject, repro = kind.of_file(repro, setting)
         with subject.new_worker() as worker:
-            worker.wait_ready()
+            options.wait_ready(worker)
             replayed = subject.replayed(repro, subject.judge_file(worker, repro))
     if json:
         print(msgspec.json.encode({"file": str(file), **subject.answer_fields(replayed)}).decode())
     else:
         file_report(kind.name).replayed(file, repro, replayed)
-    return replayed.exit_status
+    return replayed

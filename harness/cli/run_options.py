@@ -47,11 +47,15 @@ class RunOptions:
             "--budget",
             parser=parse_seconds,
             metavar="TIME",
-            help="How long to draw and judge: 60s, 5m, 2h. Shrinking comes on top. [default: 60s]",
+            help="How long to draw and judge: 60s, 5m, 2h. Shrinking comes on top. With --resume it begins anew. "
+            "[default: 60s]",
         ),
     ] = None
     cases: Annotated[
-        int | None, typer.Option("--cases", help="How many cases, instead of a time.", min=1, metavar="N")
+        int | None,
+        typer.Option(
+            "--cases", help="How many cases, instead of a time; with --resume, of both parts.", min=1, metavar="N"
+        ),
     ] = None
     seed: Annotated[int, typer.Option("--seed", help="Same seed, same cases.", min=0, max=2**63 - 1, metavar="N")] = 0
     workers: Annotated[int, typer.Option("--workers", "-j", help="Worker processes.", min=1, max=256, metavar="N")] = 1
@@ -59,7 +63,11 @@ class RunOptions:
     out: Annotated[Path, typer.Option("--out", help="Folder for repro files and the journal.")] = Path("findings")
     resume: Annotated[
         bool,
-        typer.Option("--resume", "--resume-sequences", help="Resume the campaign whose journal is in --out."),
+        typer.Option(
+            "--resume",
+            "--resume-sequences",
+            help="Resume the campaign whose journal is in --out. (--resume-sequences is its old name.)",
+        ),
     ] = False
     json: JsonOption = False
     no_shrink: Annotated[bool, typer.Option("--no-shrink", help="Keep findings as they were drawn.")] = False

@@ -100,6 +100,12 @@ class SequenceOptions:
         typer.Option("--cases-out", help="A folder for their kernel cases, which `harness replay` runs."),
     ] = None
 
+    def __post_init__(self) -> None:
+        """Whoever makes one without a command line gets its defaults read, too. Raises typer.BadParameter."""
+        for name, parse in (("fixes", parse_fixes), ("pins", parse_pins)):
+            if isinstance(value := getattr(self, name), str):
+                object.__setattr__(self, name, parse(value))
+
     @classmethod
     def operations(cls) -> Sequence[str]:
         return (SEQUENCES,)

@@ -20,7 +20,9 @@ def shrink(
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", help="File to write. Default: FILE with .min before its ending, and nothing if FILE is minimal."
+            "--out",
+            help="File to write. Default: FILE with .min before its ending, in the same folder; nothing is written if "
+            "FILE is minimal.",
         ),
     ] = None,
     checks: options.ReplayChecksOption = None,
@@ -49,7 +51,7 @@ def shrink(
     with naming(file):
         subject, repro = kind.of_file(recorded, setting)
         with subject.new_worker() as worker:
-            worker.wait_ready()
+            options.wait_ready(worker)
             case, result = subject.case_of(repro), subject.judge_file(worker, repro)
             replayed = subject.replayed(repro, result)
             if replayed.answer != "FAILED":
@@ -87,7 +89,9 @@ def shrink(
             f"{counted(shrunk.executions, 'execution')} in {shrunk.seconds:.1f} s"
             f"{'' if shrunk.complete else ' (budget used up)'}"
         )
+        if any(counter.executions for counter in shrunk.passes):
+            print("  what was tried, and how many of the smaller cases still showed the finding:")
         for counter in shrunk.passes:
             if counter.executions:
-                print(f"  {counter.name.replace('_', ' '):22} {counter.accepted:4} of {counter.executions} helped")
+                print(f"  {counter.name.replace('_', ' '):22} {counter.accepted:4} of {counter.executions} kept")
     sys.exit(1)

@@ -43,7 +43,8 @@ def sweep(
 
     Files may hold kernel cases or step sequences; the latter apply to targets whose scheduler can be driven.
 
-    Tables say NOT AFFECTED instead of FIXED where no older release fails; --json has the four words alone.
+    Tables say NOT AFFECTED instead of FIXED where no older release fails, which is known at the end: until then such a
+    target "does not fail". --json has the four words alone.
     Each release that is not in the cache is downloaded first (several 100 MB), of which a few MB are kept.
 
     Each answer is reported as soon as it is known, and Ctrl-C prints the table of those.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from harness.cli.listing import print_listing
 from harness.cli.options import JsonOption
 
 
 def targets(json: JsonOption = False) -> None:
-    """List the systems under test and the mutations that can be planted in them."""
+    """List the systems under test and the faults that can be planted in them."""
     from harness.kernels.mutations.registry import mutation, mutation_names
     from harness.kernels.targets.registry import known_targets
 
@@ -18,9 +19,7 @@ def targets(json: JsonOption = False) -> None:
         print(msgspec.json.encode({"targets": msgspec.to_builtins(found), "mutations": planted}).decode())
         return
     print("Targets")
-    for target in found:
-        why = "" if target.unavailable is None else f"  (not here: {target.unavailable})"
-        print(f"  {target.name:12} {target.summary}{why}")
-    print("\nMutations, planted as TARGET+NAME")
-    for name, summary in planted.items():
-        print(f"  {name:24} {summary}")
+    why = {target.name: f" (not here: {target.unavailable})" for target in found if target.unavailable is not None}
+    print_listing({target.name: f"{target.summary}{why.get(target.name, '')}" for target in found})
+    print("\nFaults, planted as TARGET+NAME")
+    print_listing(planted)

@@ -247,6 +247,8 @@ class KernelCases(Subject[Case, JudgedCase]):
             harness_failures=ended.harness_failures,
             lacking=lacking,
             relations=relations,
+            in_this_part=ended.judged,
+            whole_seconds=round(ended.whole_seconds, 3),
         )
 
     def replayed(self, repro: Repro, result: JudgedCase) -> Replayed:

@@ -9,7 +9,7 @@ import msgspec
 
 from harness import __version__
 from harness.exit_status import NOT_REACHED, NOTHING_FOUND
-from harness.subject.summary import ComparedFinding, Line
+from harness.subject.summary import ComparedFinding, Line, sorting_took
 from harness.text import counted
 
 
@@ -41,6 +41,7 @@ class CaseSummary(msgspec.Struct, frozen=True):
     `missing` was required and never reached. `lacking` are operations of which every case was skipped
     because the target lacks something, with its words; asked for by name, they are missing as well.
     `harness_failures` counts cases that the harness itself failed in; notices said where they are kept.
+    Of a campaign that was resumed, `in_this_part` of the `cases` were judged by this part, in `seconds`.
     """
 
     seed: int
@@ -52,7 +53,9 @@ class CaseSummary(msgspec.Struct, frozen=True):
     judged: dict[str, int]
     skipped: dict[str, int]
     launches: int
+    in_this_part: int
     seconds: float
+    whole_seconds: float
     cases_per_second: float
     regimes: dict[str, int]
     kernel_lines: list[LineCoverage]
@@ -88,9 +91,9 @@ class CaseSummary(msgspec.Struct, frozen=True):
         judged = ", ".join(f"{count} {name}" for name, count in self.judged.items())
         yield Line(
             "",
-            f"{counted(self.cases, 'case')} in {self.seconds:.1f} s ({self.cases_per_second:g} a second): "
-            f"judged {judged}; {counted(self.launches, 'launch', 'launches')}",
+            f"{self._cases_and_time}: judged {judged}; {counted(self.launches, 'launch', 'launches')}",
         )
+        yield from sorting_took(self.seconds, self.whole_seconds)
         if any(self.relations.values()):
             asked = ", ".join(f"{count} {name}" for name, count in self.relations.items() if count)
             yield Line("", f"relations judged: {asked}")
@@ -109,6 +112,15 @@ class CaseSummary(msgspec.Struct, frozen=True):
         if self.harness_failures:
             text = f"the harness itself failed in {counted(self.harness_failures, 'case')}: please report them"
             yield Line("not judged", text, "bad")
+
+    @property
+    def _cases_and_time(self) -> str:
+        cases, time = counted(self.cases, "case"), f"{self.seconds:.1f} s"
+        rate = f"{self.cases_per_second:g} a second"
+        if self.in_this_part == self.cases:
+            return f"{cases} in {time} ({rate})"
+        part = f"{self.in_this_part} of them in this part ({time}, {rate})"
+        return f"{cases}, {part if self.in_this_part else 'none of them in this part'}"
 
     def _coverage(self, verbose: bool) -> Iterator[Line]:
         """One line; verbose, what was not reached as well."""

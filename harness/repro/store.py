@@ -11,9 +11,16 @@ import msgspec
 from harness.case import InvalidCase
 from harness.files import NotSaved, text_of, write_whole
 from harness.repro.format import REPRO_TYPES, REPRO_VERSION, AnyRepro, Repro
+from harness.suggestions import unknown
 
 MAX_BYTES = 64 << 20
 """Most bytes of a repro file; the largest case the schema allows is smaller."""
+
+PLAIN = "case"
+"""The kind of files that name none."""
+
+LONGEST_KIND = 40
+"""Of one that is not known, so many characters are told."""
 
 
 def write_repro(path: Path, repro: AnyRepro) -> None:
@@ -45,9 +52,13 @@ def read_any(path: Path) -> tuple[str, AnyRepro]:
         raise InvalidCase(
             f"{path}: repro format {header.harness_repro}; this version of harness reads format {REPRO_VERSION}"
         )
+    kind = PLAIN if header.kind is msgspec.UNSET else header.kind
+    if kind not in REPRO_TYPES:
+        raise InvalidCase(f"{path}: {unknown('kind', [kind[:LONGEST_KIND]], REPRO_TYPES)}")
     try:
-        # A kind that is not known is refused as a field that the format of kernel cases has not.
-        return header.kind, msgspec.json.decode(text, type=REPRO_TYPES.get(header.kind, Repro))
+        if header.kind == PLAIN:
+            text = _without_kind(text)
+        return kind, msgspec.json.decode(text, type=REPRO_TYPES[kind])
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise InvalidCase(f"{path}: not a valid repro file: {error}") from error
 
@@ -60,9 +71,16 @@ def read_repro(path: Path) -> Repro:
     return repro
 
 
+def _without_kind(text: bytes) -> bytes:
+    """A file without its kind: the format of kernel cases has no field for it, so that older versions read it, too."""
+    fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+    del fields["kind"]
+    return msgspec.json.encode(fields)
+
+
 class _Header(msgspec.Struct):
     harness_repro: int
-    kind: str = "case"
+    kind: str | msgspec.UnsetType = msgspec.UNSET
 
 
 def _read(path: Path) -> bytes:

@@ -161,7 +161,7 @@ KNOWN = (
         "padded-to-limit",
         "padding-below-limit",
         "https://github.com/vllm-project/vllm/pull/53962",
-        "a one-token prompt is padded up to the model's length, and then gets fewer than no tokens (up to 0.28)",
+        "a one-token prompt is padded up to the model's length, and then gets a negative number of tokens (up to 0.28)",
         lambda case: _speculates(case) and case.config.asynchronous,
     ),
     KnownIssue(

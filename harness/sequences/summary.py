@@ -9,7 +9,7 @@ import msgspec
 
 from harness import __version__
 from harness.sequences.result import NOT_RUN
-from harness.subject.summary import ComparedFinding, Line
+from harness.subject.summary import ComparedFinding, Line, sorting_took
 from harness.text import counted
 
 
@@ -41,14 +41,19 @@ class SequenceFinding(msgspec.Struct):
 
 
 class SequenceSummary(msgspec.Struct):
-    """The result of a campaign; the object that `harness run --ops sequences --json` prints (docs/json.md)."""
+    """The result of a campaign; the object that `harness run --ops sequences --json` prints (docs/json.md).
+
+    Of a campaign that was resumed, `in_this_part` of the `sequences` were run or skipped by this part, in `seconds`.
+    """
 
     target: str
     seed: int
     sequences: int
     steps: int
     steps_per_second: float
+    in_this_part: int
     seconds: float
+    whole_seconds: float
     skipped: dict[str, int]
     counters: dict[str, int]
     fixes: list[str]
@@ -62,8 +67,8 @@ class SequenceSummary(msgspec.Struct):
 
     @property
     def not_run(self) -> list[str]:
-        """Host code that could not run beside our model of it in any sequence that was to have it: edits there were
-        looked for in vain."""
+        """Host code that could not run beside our model of it in any sequence that was to have it: edits there were not
+        tested."""
         ran = {name.split()[2] for name in self.counters if name.startswith("sequences of ")}
         return [name for name in self.counters if f" {NOT_RUN}: " in name and name.split()[0] not in ran]
 
@@ -93,11 +98,13 @@ class SequenceSummary(msgspec.Struct):
     def _lines(self) -> Iterator[Line]:
         skipped = sum(self.skipped.values())
         more = f" ({skipped} more skipped)" if skipped else ""
+        time = "" if self.in_this_part < self.sequences else f" in {self.seconds:.0f} s"
         yield Line(
             "",
-            f"{self.target}: {counted(self.sequences - skipped, 'sequence')}{more}, {counted(self.steps, 'step')} in "
-            f"{self.seconds:.0f} s ({self.steps_per_second:.0f} steps a second of processor time)",
+            f"{self.target}: {counted(self.sequences - skipped, 'sequence')}{more}, {counted(self.steps, 'step')}"
+            f"{time} ({self.steps_per_second:.0f} steps a second of processor time){self._part}",
         )
+        yield from sorting_took(self.seconds, self.whole_seconds)
         for name, count in self.counters.items():
             if name not in self.not_run:
                 yield Line("", f"  {name:28} {count:10}")
@@ -121,6 +128,14 @@ class SequenceSummary(msgspec.Struct):
             )
             for line in textwrap.wrap(", ".join(fixes), 98, break_on_hyphens=False):
                 yield Line("", f"  {line}")
+
+    @property
+    def _part(self) -> str:
+        """What this part of a campaign did, where that is not all of it."""
+        if self.in_this_part == self.sequences:
+            return ""
+        how = f"{self.in_this_part} of {self.sequences} in {self.seconds:.0f} s" if self.in_this_part else "nothing"
+        return f"; this part ran {how}"
 
     def answer(self) -> Line:
         if self.findings:

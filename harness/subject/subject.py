@@ -73,8 +73,9 @@ class Setting:
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """How a campaign ended: cases judged by this part of it, in seconds by the clock; the same with shrinking; failures
-    of the harness, why it ended early, and whether something could not be written or run (status 2)."""
+    """How a campaign ended: cases judged by this part of it, in seconds by the clock; the same with sorting findings
+    out and shrinking them; failures of the harness, why it ended early, and whether something could not be written or
+    run (status 2)."""
 
     judged: int
     seconds: float

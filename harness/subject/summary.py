@@ -17,6 +17,17 @@ class Line(NamedTuple):
     tone: Tone = "plain"
 
 
+MUCH_LONGER = 1.2
+"""Times as long as judging took: the rest is then worth a line."""
+
+
+def sorting_took(seconds: float, whole_seconds: float) -> list[Line]:
+    """The time of a campaign with sorting findings out and shrinking them, where that differs much from judging."""
+    if whole_seconds - seconds < 1 or whole_seconds < MUCH_LONGER * seconds:
+        return []
+    return [Line("", f"{whole_seconds:.1f} s in all, with findings sorted out and shrunk")]
+
+
 class ComparedFinding(NamedTuple):
     """What a comparison of several targets needs of a finding: `cases` is how many failed with its signature."""
 

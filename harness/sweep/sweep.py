@@ -79,8 +79,7 @@ def sweep(
             if interrupted.is_set():  # its worker may have been interrupted, too: that is no answer
                 return
             column[row] = answer
-            other = " with another signature" if answer.answer == "FAILED" and not answer.same else ""
-            announce(f"{files[row][0]} on {answer.target}: {answer.answer}{other}")
+            announce(f"{files[row][0]} on {answer.target}: {_so_far(answer)}")
 
     pool = ThreadPoolExecutor(max_workers=workers)
     try:
@@ -91,6 +90,13 @@ def sweep(
     finally:
         pool.shutdown(wait=not interrupted.is_set(), cancel_futures=True)
     return _swept(files, targets, columns)
+
+
+def _so_far(answer: TargetAnswer) -> str:
+    """An answer while others are not known: whether a target that does not fail is FIXED follows from older ones."""
+    if answer.answer == "FIXED":
+        return "does not fail"
+    return f"{answer.answer}{' with another signature' if answer.answer == 'FAILED' and not answer.same else ''}"
 
 
 def _swept(
@@ -135,7 +141,8 @@ def _in_one_worker(
         announce(f"loading {first.loads} ...")
     with first.new_worker() as worker:
         try:
-            worker.wait_ready()
+            for line in worker.loading():
+                announce(f"{target}: {line}")
         except WorkerRefused as refusal:
             says_nothing = first.unloadable == "NOT APPLICABLE"
             answer = _not_applicable(target, str(refusal)) if says_nothing else _error(target, refusal, BAD_INPUT)

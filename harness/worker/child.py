@@ -55,7 +55,7 @@ def serve(connection: Connection, make: MakeJudge, assignment: str) -> None:
     while True:
         try:
             request = receive_request(connection)
-        except EOFError:
+        except (EOFError, OSError):  # the parent is gone, perhaps in the middle of a message
             return
         reply = _answer(judge, request)
         send(connection, reply)

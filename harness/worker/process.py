@@ -8,7 +8,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import ClassVar, Self
@@ -42,10 +43,13 @@ from harness.worker.messages import (
     receive_reply,
     send,
 )
-from harness.worker.silence import LOOK_SECONDS, SHORTEST_LOOK_SECONDS, Silence
+from harness.worker.silence import LOOK_SECONDS, SHORTEST_LOOK_SECONDS, Silence, seconds_run
 
 STARTUP_SECONDS = 600.0
 """Loading a target may download a release."""
+
+LOADING_SECONDS = 10.0
+"""After so many a user is told that it still loads, then after twice as many, and so on."""
 
 OWN_VARIABLES: dict[str, str | None] = {"PYTHONFAULTHANDLER": "1", "TRITON_INTERPRET": None}
 """What every worker's environment has, and has not: a judge that wants Triton's interpreter says so itself."""
@@ -108,12 +112,26 @@ class WorkerProcess:
         self._silence = Silence(self._process.pid)
 
     def wait_ready(self, *, again: bool = True) -> None:
-        """Wait for the target to be loaded. Raises WorkerRefused, or WorkerError also for a process that died of it.
+        """Wait for the target to be loaded, and say nothing meanwhile. `again`, and what is raised, as in `loading`."""
+        for _ in self.loading(again=again):
+            pass
 
-        With `again`, one that was ended from outside is replaced once: memory is shortest while workers start.
+    def loading(self, *, again: bool = True) -> Iterator[str]:
+        """Wait for the target to be loaded; where that takes long, now and then a line for the user that says so.
+
+        With `again`, one that was ended from outside is replaced once: memory is shortest while workers start. Raises
+        WorkerRefused, or WorkerError also for a process that died of it.
         """
+        start, patience = time.monotonic(), LOADING_SECONDS
         try:
-            heard = self._receive(STARTUP_SECONDS)
+            heard = None
+            self._silence.end()
+            while heard is None:
+                heard = self._answer_within(STARTUP_SECONDS, start + patience - time.monotonic())
+                if heard is None and time.monotonic() - start >= patience:
+                    waited, ran = time.monotonic() - start, seconds_run(self._process.pid)
+                    yield f"still loading after {waited:.0f} s, in {ran:.0f} s of which it had a processor"
+                    patience *= 2
         except WorkerLost as lost:
             if again and lost.from_outside:
                 self._on_notice(lost.notice)
@@ -227,14 +245,20 @@ class WorkerProcess:
     def _receive(self, limit: float) -> Heard:
         self._silence.end()
         while True:
-            left = limit - self._silence.seconds()
-            if not self.connection.poll(min(max(left, SHORTEST_LOOK_SECONDS), LOOK_SECONDS) if left > 0 else 0):
-                if left <= 0:
-                    raise self.kill_hung()
-                continue
-            answer = self.hear()
+            answer = self._answer_within(limit, LOOK_SECONDS)
             if answer is not None:
                 return answer
+
+    def _answer_within(self, limit: float, seconds: float) -> Heard | None:
+        """The next answer; None if there was none in so many seconds, or something else was heard. Raises as
+        `receive` does after `limit` seconds of silence, which the caller has begun."""
+        left = limit - self._silence.seconds()
+        longest = min(max(left, SHORTEST_LOOK_SECONDS), max(seconds, 0.0), LOOK_SECONDS)
+        if self.connection.poll(longest if left > 0 else 0):
+            return self.hear()
+        if left <= 0:
+            raise self.kill_hung()
+        return None
 
     def _as_lost(self) -> WorkerLost:
         self._lost = True

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from harness.kernels.executors.transfers import Transfers
 from harness.refusal import Refusal
+from harness.text import code_place
 
 if TYPE_CHECKING:
     import numpy as np
@@ -81,7 +82,7 @@ class AccessFault:
     `violation` is `out-of-bounds`, `misaligned` or `read-only` (a store to what no kernel may write);
     `offset` is the arena offset of the access's first byte. Or it is `undefined-address` or `undefined-branch` (a mask,
     a condition, the bound of a loop): then `offset` is where the undefined number was read;
-    `line` the kernel's source line, `source` its function; `program` the grid indices, `lane` the lane.
+    `line` of `file` is the kernel's source line, `source` its function; `program` the grid indices, `lane` the lane.
     """
 
     violation: Violation
@@ -89,6 +90,7 @@ class AccessFault:
     offset: int
     width: int
     kernel: str
+    file: str
     source: str
     line: int
     program: tuple[int, int, int]
@@ -97,7 +99,8 @@ class AccessFault:
     @property
     def where(self) -> str:
         """What made it, in words."""
-        return f"{self.kernel}, {self.source} line {self.line}, program {self.program}, lane {self.lane}"
+        place = code_place(self.file, self.line, self.source)
+        return f"{self.kernel}, {place}, program {self.program}, lane {self.lane}"
 
 
 class Arena(abc.ABC):

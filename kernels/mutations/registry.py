@@ -100,7 +100,7 @@ def mutation(name: str) -> Mutation:
     try:
         return _table()[name]
     except KeyError:
-        raise UnknownTarget(unknown("mutation", [name], mutation_names())) from None
+        raise UnknownTarget(unknown("fault", [name], mutation_names())) from None
 
 
 def split_target(text: str) -> tuple[str, tuple[Mutation, ...]]:

@@ -15,7 +15,7 @@ from typing import NamedTuple, NoReturn
 from harness.case.step_plan import ForwardRow, MoveRow, PostprocessInput, StepPlan, Table
 from harness.oracles.meaning.device import NOBODY, Device, Writer
 from harness.oracles.meaning.texts import UNDEFINED, Fingerprint, Text
-from harness.oracles.meaning.violation import Violation, ViolationFound
+from harness.oracles.meaning.violation import Violation, ViolationFound, in_tokens
 
 
 class CacheEntry(NamedTuple):
@@ -393,12 +393,12 @@ class Meaning:
             column,
             block,
             self.say(holds),
-            f"{row.request} up to {tokens} tokens",
+            f"{row.request} up to {in_tokens(tokens)}",
         )
 
     def _poisoned(self, state: str, entry: CacheEntry, holds: list[Fingerprint]) -> NoReturn:
         owner = next((name for name, known in self.texts.items() if known is entry.text), "a request that is gone")
-        said = f"{owner} up to {entry.tokens} tokens"
+        said = f"{owner} up to {in_tokens(entry.tokens)}"
         self._fail("poisoned-cache-entry", state, owner, entry.group, -1, entry.block, self.say(holds), said)
 
     def _fail(
@@ -416,7 +416,7 @@ class Meaning:
                 continue
             for name, text in self.texts.items():
                 if fingerprint in text.prefix:
-                    said.append(f"{name} up to {text.prefix.index(fingerprint)}")
+                    said.append(f"{name} up to {in_tokens(text.prefix.index(fingerprint))}")
                     break
             else:
                 said.append("a prefix with rejected drafts")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from harness.case.step_plan import ForwardRow, MoveRow, StepPlan, Table
-from harness.oracles.meaning.violation import Violation
+from harness.oracles.meaning.violation import Violation, in_tokens
 
 STEPS = 4
 """Steps that a story goes back."""
@@ -99,13 +99,13 @@ class Story:
             if name in step.again:
                 resumed[name] = computed
             else:
-                told.append((name, f"admitted with {_counted(computed)} computed"))
-        told += [(name, f"resumed with {_counted(computed)} computed") for name, computed in resumed.items()]
+                told.append((name, f"admitted with {in_tokens(computed)} computed"))
+        told += [(name, f"resumed with {in_tokens(computed)} computed") for name, computed in resumed.items()]
         told += [(name, "left out (not scheduled)") for name in sorted(running.difference(decisions.scheduled))]
         if step.plan is None:  # nothing else says it
             for name, count in decisions.scheduled.items():
                 drafts = decisions.drafts.get(name, 0)
-                told.append((name, f"scheduled, {_counted(count)}{f', {drafts} of them drafts' if drafts else ''}"))
+                told.append((name, f"scheduled, {in_tokens(count)}{f', {_drafts(drafts)}' if drafts else ''}"))
         running.update(decisions.scheduled)
         return [f"{name} {said}" for name, said in told if concerned.owner(name)]
 
@@ -134,9 +134,9 @@ class Story:
 
     def _forward(self, row: ForwardRow, kept: int | None) -> str:
         kind = "decode" if row.speculative else "row"
-        said = f"{kind} of {row.request}: {_counted(row.scheduled)} from {row.computed} on"
+        said = f"{kind} of {row.request}: {in_tokens(row.scheduled)} from position {row.computed}"
         if row.drafts:
-            said += f", {row.drafts} of them drafts"
+            said += f", {_drafts(row.drafts)}"
         if kept is not None and row.samples:
             said += f", {kept} sampled"
         said += f"; state column {row.state_column}"
@@ -145,7 +145,7 @@ class Story:
         for group, table in zip(self._mamba, row.mamba, strict=True):
             said += f"; group {group}: {_cell(table, row.state_column)}"
         if row.checkpoint_offset:
-            said += f"; a checkpoint after {row.checkpoint_offset} tokens to column {row.checkpoint_column}"
+            said += f"; a checkpoint after {in_tokens(row.checkpoint_offset)} to column {row.checkpoint_column}"
         return said
 
 
@@ -172,8 +172,9 @@ class _Concerned:
         return self._all or self._block in blocks
 
 
-def _counted(tokens: int) -> str:
-    return f"{tokens} token{'s' * (tokens != 1)}"
+def _drafts(count: int) -> str:
+    """Not of the tokens: an engine may plan more drafts than it runs."""
+    return f"{count} draft{'s' * (count != 1)}"
 
 
 def _cell(table: Table, column: int) -> str:

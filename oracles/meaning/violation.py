@@ -78,7 +78,7 @@ KINDS = {
     "out-of-bounds": "a kernel left the memory that it was given",
     "misaligned": "a kernel made an access that is not aligned",
     "read-only": "a kernel wrote what it may only read",
-    "negative-schedule": "the scheduler gives the request fewer than no tokens",
+    "negative-schedule": "the scheduler gives the request a negative number of tokens",
     HOST_CODE_DIFFERS: "the release's host code says something else than our model of it",
     "token-mismatch": "the scheduler has other tokens than the model said",
     "process-hang": "the sequence did not end in time",
@@ -90,6 +90,11 @@ _ENDS = {
     "process-crash-": "the process was ended by",
     "process-exit-": "the process ended itself with status",
 }
+
+
+def in_tokens(count: int) -> str:
+    """`1 token`, `2 tokens`."""
+    return f"{count} token{'s' * (count != 1)}"
 
 
 def _in_words(kind: str) -> str:

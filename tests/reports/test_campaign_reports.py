@@ -66,10 +66,12 @@ def events(make_case: Callable[..., Case]) -> list[Event]:
         "lacking": {"advance": "no advance: it came with [b]later[/b]"},
         "relations": {},
         "harness_failures": 0,
+        "in_this_part": 1,
+        "whole_seconds": 0.6,
     }
     return [
         CampaignStarted("builtin+x on native: seed [5], 2 workers", 2),
-        CaseJudged("case", 3, JudgedCase(outcome), 1, 0.5, 0.1),
+        CaseJudged("case", 3, JudgedCase(outcome), 1, 1, 0.5, 0.1),
         FindingFound("case", Key(str(SIGNATURE)), repro, Path("out/as-drawn/big.json"), 3),
         Notice("something [red]to know[/red]"),
         FindingKept("case", Key(str(SIGNATURE)), shrunk, Path("out/small.json"), 1),
@@ -101,6 +103,33 @@ def test_terminal(events: list[Event], capsys: pytest.CaptureFixture[str]) -> No
     assert lines[-1] == "1 finding: 1 of precopy"
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, ["40 cases in 13.1 s (1.15 a second)"]),
+        ({"in_this_part": 15}, ["40 cases, 15 of them in this part (13.1 s, 1.15 a second)"]),
+        ({"in_this_part": 0, "seconds": 0.0, "whole_seconds": 0.4}, ["40 cases, none of them in this part"]),
+        (
+            {"whole_seconds": 40.0},
+            ["40 cases in 13.1 s (1.15 a second)", "40.0 s in all, with findings sorted out and shrunk"],
+        ),
+    ],
+)
+def test_a_rate_is_that_of_the_part_that_took_the_time(
+    events: list[Event], changes: dict[str, Any], said: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    last = events[-1]
+    assert isinstance(last, CampaignFinished)
+    assert isinstance(last.summary, CaseSummary)
+    given = {"cases": 40, "in_this_part": 40, "seconds": 13.1, "whole_seconds": 14.0, "cases_per_second": 1.15}
+    with reporter("terminal") as handle:
+        handle(CampaignFinished(msgspec.structs.replace(last.summary, **{**given, **changes})))
+    lines = capsys.readouterr().out.splitlines()
+    said[0] += ": judged 0 postprocess, 1 precopy; 1 launch"
+    assert lines[: len(said)] == said
+    assert lines[len(said)].startswith("reached ")
+
+
 def test_a_clean_run_says_so(events: list[Event], capsys: pytest.CaptureFixture[str]) -> None:
     last = events[-1]
     assert isinstance(last, CampaignFinished)
@@ -110,6 +139,24 @@ def test_a_clean_run_says_so(events: list[Event], capsys: pytest.CaptureFixture[
         for event in (events[0], clean):
             handle(event)
     assert capsys.readouterr().out.splitlines()[-1] == "nothing found"
+
+
+def test_what_was_met_was_not_drawn_and_what_shrank_to_another_is_named(
+    events: list[Event], capsys: pytest.CaptureFixture[str]
+) -> None:
+    found, kept = events[2], events[4]
+    assert isinstance(found, FindingFound)
+    assert isinstance(kept, FindingKept)
+    with reporter("terminal") as handle:
+        handle(msgspec.structs.replace(found, index=None))
+        handle(msgspec.structs.replace(kept, found_as=Key("precopy/memory/stray-write/conv/DS")))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].endswith(", met while shrinking another")
+    assert "      saved as met: out/as-drawn/big.json" in lines
+    assert (
+        "shrunk precopy/memory/wrong-bytes/conv/DS (17 executions, 1.2 s), the smallest form of "
+        "precopy/memory/stray-write/conv/DS" in lines
+    )
 
 
 def test_several_findings_may_be_one_fault(events: list[Event], capsys: pytest.CaptureFixture[str]) -> None:

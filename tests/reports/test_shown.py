@@ -71,11 +71,11 @@ def test_everything_is_told(
         "precopy/memory/wrong-bytes/temporal/-",
         "bug.json: found on builtin (native), seed 9, case 4; total domain",
         "block size 4 tokens, 2 speculative tokens, 5 blocks, conv layout DS, tables of 3 rows x 4 columns",
-        "64 bytes (34 of padding)",
+        "blocks 64 bytes (34 of padding) apart",
         "group 0, slot 2: 1 2 2",
         "group 1, slot 2: 3 4 4",
         "request 0 (slot 2): computed 1, scheduled 3, of them 2 drafts, accepted 3, running state in column 0",
-        "column 0 moves to column 0, 2 tokens on; accepted becomes 1",
+        "column 0 moves to column 0, shifted by 2 tokens; accepted becomes 1",
         "request 1: skipped by the mapping",
         "slot 2: group 0, layer 0, conv state 0: block 1 -> block 1, 4 rows of 2 bytes",
         "slot 2: group 0, layer 0, temporal state 1: block 2 -> block 1, 24 bytes",
@@ -114,8 +114,21 @@ def test_each_run_of_bytes_says_what_happened_to_it(
     ]
     assert f"    found     {hexadecimal}" in lines
     assert lines.count("it broke") == 1
-    assert "  it broke" not in lines
-    assert lines.count("  more") == 1
+    assert lines.count("more") == 1, "beside it, as one of a kind"
+
+
+def test_each_wrong_place_is_told_once(make_case: Callable[..., Case], capsys: pytest.CaptureFixture[str]) -> None:
+    sentence = f"{DIFFERENCE.place}: holds the wrong bytes; expected 01 02 03, found 0a 0b 0c"
+    evidence = Evidence(sentence, (DIFFERENCE,), 3, ("called here",))
+    print_repro(Path("bug.json"), msgspec.structs.replace(repro_of(make_case()), evidence=evidence))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if DIFFERENCE.place in line] == [f"{DIFFERENCE.place}: wrong bytes, 3 bytes"]
+    assert lines[-4:] == [
+        "    before    aa bb cc",
+        "    expected  01 02 03",
+        "    found     0a 0b 0c",
+        "  called here",
+    ]
 
 
 def test_one_is_singular(
@@ -130,7 +143,7 @@ def test_one_is_singular(
     case = make_case(move, layout=layout, tables=(((1, 2),),), owners=(-1, 0, 0, 0, 0))
     print_repro(Path("bug.json"), repro_of(case))
     out = capsys.readouterr().out
-    assert "one holds 1 element of 1 byte = 1 byte" in out
+    assert "each holds 1 element of 1 byte = 1 byte" in out
     assert "block size 1 token, 1 speculative token, " in out
     assert not re.search(r"\b1 (bytes|tokens|blocks|rows|columns|elements|drafts)\b", out), out
 

@@ -95,6 +95,7 @@ class Watch:
                     offset=offset,
                     width=site.width,
                     kernel=kernel,
+                    file=site.line.file if site.line else "",
                     source=site.line.function if site.line else "",
                     line=site.line.line if site.line else 0,
                     program=(program % grid[0], program // grid[0] % grid[1], program // grid[0] // grid[1]),

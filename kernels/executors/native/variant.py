@@ -51,6 +51,7 @@ class Variant:
         self.sources = tuple(
             AccessSource(
                 name,
+                site.line.file if site.line else "",
                 site.line.function if site.line else "",
                 site.line.line if site.line else 0,
                 site.is_store,

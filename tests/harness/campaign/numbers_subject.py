@@ -1,6 +1,7 @@
 """Numbers: a subject as small as one can be. A case is a list of numbers, and it is wrong if it holds a bad one.
 
 NUMBERS is an environment variable: `segfault:97` is what lists that hold 97 do, one of the harms of broken targets.
+NUMBERS_LEAVES_AFTER is another one: the number of a list after whose result a worker ends.
 Releases before 0.30.0 have no numbers, and since 0.32.0 none is bad.
 """
 
@@ -27,6 +28,7 @@ from harness.subject.subject import Key, NotApplicable, Replayed, Setting, Subje
 from harness.subject.summary import ComparedFinding, Line
 from harness.worker.judge import Channel, Judge
 from harness.worker.losses import WorkerLost
+from harness.worker.messages import JudgeRange
 from harness.worker.process import Assignment, WorkerProcess
 
 BAD = {13: "unlucky", 14: "unlucky-too"}
@@ -50,6 +52,14 @@ class NumbersJudge(Judge):
         for number in self._harms.keys() & set(numbers):
             self._harms[number](None)
         return next((self._bad[number].encode() for number in numbers if number in self._bad), b"")
+
+    def range(self, request: JudgeRange) -> int:
+        for index in range(request.start, request.stop):
+            if super().range(msgspec.structs.replace(request, start=index, stop=index + 1)) == index:
+                return index
+            if str(index) == os.environ.get("NUMBERS_LEAVES_AFTER"):
+                os._exit(3)
+        return request.stop
 
     def judge_drawn(self, recipe: bytes, index: int) -> tuple[bytes, bytes | None, float]:
         case = msgspec.json.encode(draw(int(recipe), index))

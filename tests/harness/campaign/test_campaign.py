@@ -261,7 +261,7 @@ def test_a_harness_that_fails_when_a_lost_case_is_asked_again_goes_on_after_it(
     def broken(campaign: Campaign, worker: WorkerProcess, index: int, **_: Any) -> Any:
         raise WorkerError("Traceback\nbroken", index)
 
-    monkeypatch.setattr(Campaign, "_result_at", broken)
+    monkeypatch.setattr(Campaign, "_results_at", broken)
     subject, (lost, _) = kit.harmed("kill-once")
     ran = run(subject, settings())
     assert ran.judged == sorted(set(range(COUNT)) - {lost})

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harness.campaign.journal import CannotResume, Journal
@@ -69,6 +71,7 @@ def test_two_campaigns_write_no_journal_together(tmp_path: Path, resume: bool) -
         (b'{"a":2}', "a 2, not 1"),
         (b'{"a":1,"b":["x","y"]}', "b x, y, not none"),
         (b'{"a":1,"pins":{"runner":"V1"}}', "pins runner V1, not none"),
+        (b'{"a":["p","q","r","s","t"]}', "a p, q, r and 2 more, not 1"),
         (b"[1]", "its first line does not say which"),
     ],
 )
@@ -78,6 +81,45 @@ def test_what_another_campaign_was_is_said(tmp_path: Path, there: bytes, differe
     with pytest.raises(CannotResume) as refused:
         journal(path).read()
     assert str(refused.value) == f"{path} is another campaign's: {difference}"
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "difference"),
+    [
+        ([], list("pqrst"), "none, not p, q, r and 2 more"),
+        (list("pqrst"), list("pqrsu"), "with t and without u"),
+        (list("pq"), list("pqr"), "without r"),
+        (list("pq"), list("qp"), "in another order"),
+        (list("pq"), list("rs"), "p, q, not r, s"),
+    ],
+)
+def test_of_long_lists_only_what_differs_is_said(
+    tmp_path: Path, there: list[str], here: list[str], difference: str
+) -> None:
+    path = tmp_path / "journal"
+    path.write_bytes(msgspec.json.encode({"fixes": there}) + b"\n")
+    with pytest.raises(CannotResume) as refused:
+        Journal(path, {"fixes": here}, "case").read()
+    assert str(refused.value) == f"{path} is another campaign's: fixes {difference}"
+
+
+def test_a_case_that_was_answered_and_then_lost_has_two_lines(tmp_path: Path) -> None:
+    path = tmp_path / "journal"
+    lost = b'{"index":3,"signature":"process-exit-3"}\n'
+    path.write_bytes(HEAD + LINE + lost + LINE)
+    assert journal(path).read() == [ENTRY, Entry(3, signature="process-exit-3")]
+
+
+@pytest.mark.parametrize("resume", [True, False])
+def test_a_journal_that_is_a_pipe_is_refused(tmp_path: Path, resume: bool) -> None:
+    """Opening it would wait for whoever reads it."""
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path / "link"):
+        with pytest.raises(OSError, match="not a regular file") as refused:
+            journal(path).read() if resume else journal(path).open(resume=False)
+        assert path.is_fifo()
+        assert refused.value.filename == str(path)
 
 
 @pytest.mark.parametrize("holds", [None, b"", HEAD[:-1]])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import re
 import resource
@@ -16,7 +17,7 @@ import msgspec
 import pytest
 
 from harness.campaign.campaign import Campaign
-from harness.campaign.events import CampaignStarted, CaseJudged, Event
+from harness.campaign.events import CampaignStarted, CaseJudged, Event, FindingFound, Notice
 from harness.campaign.journal import CannotResume, Journal
 from harness.campaign.settings import Settings
 from harness.subject.entry import Entry
@@ -57,18 +58,20 @@ def test_a_campaign_is_resumed_where_its_journal_has_holes_and_a_torn_end(
             alike.setdefault(entry.signature, []).append(entry.index)
     assert max(map(len, alike.values())) > 1
     again: list[int] = []
-    result_at = Campaign._result_at
+    results_at = Campaign._results_at
 
     def asked(campaign: Campaign, worker: Any, index: int, **named: Any) -> Any:
         again.append(index)
-        return result_at(campaign, worker, index, **named)
+        return results_at(campaign, worker, index, **named)
 
-    monkeypatch.setattr(Campaign, "_result_at", asked)
+    monkeypatch.setattr(Campaign, "_results_at", asked)
     resumed = run(subject, given)
     assert resumed.judged == sorted(set(range(COUNT)) - known)
     assert sorted(again) == sorted(map(min, alike.values())), "of those that look alike, the first is judged again"
     assert resumed.found == whole.found
     assert resumed.summary.count == COUNT
+    if kit.name != "number":
+        assert (resumed.summary.in_this_part, whole.summary.in_this_part) == (COUNT - len(known), COUNT)
     assert resumed.summary.exit_status == whole.summary.exit_status
     assert f"resuming after {subject.noun} {max(known)}: {len(known)} were run before" in resumed.notices
     assert sorted(entry.index for entry in entries(journal)) == list(range(COUNT))
@@ -139,6 +142,45 @@ def test_more_cases_can_be_asked_for(kit: Kit, run: Run, settings: Make, whole: 
     assert run(kit.wrong(), settings(resume=True)).found == whole.found
 
 
+def test_fewer_cases_than_were_judged_are_said_to_be_fewer(run: Run, settings: Make) -> None:
+    numbers: Any = importlib.import_module("numbers_subject")
+    run(numbers.Numbers("builtin"), settings())
+    resumed = run(numbers.Numbers("builtin"), settings(resume=True, cases=8))
+    assert (resumed.judged, resumed.summary.count) == ([], COUNT)
+    assert (
+        resumed.notices.count("the earlier part judged 40 numbers, which is more than 8 numbers: all of them count")
+        == 1
+    )
+    assert not [text for text in run(numbers.Numbers("builtin"), settings(resume=True)).notices if "more than" in text]
+
+
+def test_that_it_resumes_is_said_before_what_was_found_earlier(run: Run, settings: Make) -> None:
+    numbers: Any = importlib.import_module("numbers_subject")
+    run(numbers.Numbers("builtin"), settings())
+    said = [
+        event.text if isinstance(event, Notice) else "found"
+        for event in run(numbers.Numbers("builtin"), settings(resume=True)).events
+        if isinstance(event, Notice | FindingFound)
+    ]
+    again = "judging again the numbers that show what the earlier part found"
+    assert said[:3] == ["resuming after number 39: 40 were run before", again, "found"]
+
+
+def test_a_case_that_was_answered_and_then_lost_shows_both_again(
+    run: Run, settings: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers: Any = importlib.import_module("numbers_subject")
+    subject = numbers.Numbers("builtin")
+    bad = next(index for index in range(COUNT) if 13 in subject.draw(index))
+    monkeypatch.setenv("NUMBERS_LEAVES_AFTER", str(bad))
+    before = run(subject, settings())
+    lost = next(one for one in before.found if one[0] == "process-exit-3")
+    assert lost[1:3] == (bad, 1)
+    resumed = run(subject, settings(resume=True))
+    assert (resumed.judged, resumed.summary.count, resumed.found) == ([], COUNT, before.found)
+    assert not [text for text in resumed.notices if " before, and " in text]
+
+
 def test_an_interrupted_campaign_says_what_is_left(kit: Kit, settings: Make, whole: Ran) -> None:
     subject, given = kit.wrong(), settings()
     campaign = Campaign(subject, given)
@@ -148,7 +190,7 @@ def test_an_interrupted_campaign_says_what_is_left(kit: Kit, settings: Make, who
         if isinstance(event, CaseJudged) and event.index == max(failing):
             break
     assert campaign.so_far == (
-        f"{len(failing)} violations, as drawn in {given.out / 'as-drawn'}, after {max(failing) + 1} {subject.noun}s; "
+        f"{len(failing)} violations, as drawn in '{given.out / 'as-drawn'}', after {max(failing) + 1} {subject.noun}s; "
         "resume with the same command and --resume"
     )
 
@@ -207,7 +249,7 @@ def test_a_new_campaign_moves_what_is_there_aside(kit: Kit, run: Run, settings: 
     for number, cases in enumerate((COUNT, COUNT // 2, 5)):
         ran = run(kit.wrong(), settings(cases=cases, shrink=number == 0, shrink_executions=2))
         aside = [text for text in ran.notices if "an earlier campaign" in text]
-        where = f"what an earlier campaign left in {out} is in {out / f'earlier.{number}'} from now on"
+        where = f"what an earlier campaign left in '{out}' is now in '{out / f'earlier.{number}'}'"
         assert aside == ([where] if number else [])
         kept = {path: text for path, text in files(out).items() if out / path not in others}
         left.append({path: text for path, text in kept.items() if not path.parts[0].startswith("earlier.")})

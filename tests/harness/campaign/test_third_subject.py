@@ -8,11 +8,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
-from harness.campaign.events import FindingKept
+from harness.campaign.events import CampaignStarted, CaseJudged, Event, FindingKept
 from harness.campaign.settings import Settings
 from harness.case import InvalidCase
+from harness.exit_status import Interrupted
+from harness.refusal import Refusal
+from harness.reports.compared import print_comparison
 from harness.repro import read_any, read_repro
 from harness.subject.registry import read_file
 
@@ -65,6 +69,11 @@ def test_its_files_are_shown_replayed_and_shrunk(out: Path, command: Command) ->
     assert status == 0
 
 
+def test_the_replay_of_a_folder_ends_with_totals(out: Path, command: Command) -> None:
+    status, said, _ = command("replay", out, "-t", "vllm==0.32.0")
+    assert (status, said.splitlines()[-1]) == (0, "2 repro files: 0 FAILED, 2 FIXED, 0 SKIPPED")
+
+
 def test_its_files_are_swept(out: Path, command: Command) -> None:
     status, said, _ = command("sweep", out, "-t", "vllm==0.29.0,vllm==0.30.0,vllm==0.31.0,vllm==0.33.0", "--json")
     assert status == 1
@@ -93,6 +102,75 @@ def test_several_targets_are_compared(run: Run, settings: Make) -> None:
     numbers: Any = importlib.import_module("numbers_subject")
     targets = ["vllm==0.31.0", "vllm==0.33.0"]
     comparison = several.run_several(numbers.Numbers, settings(), targets, lambda event: None)
+    assert comparison.names == targets
     assert [(summary.target, summary.count) for summary in comparison.targets] == [(target, 40) for target in targets]
     assert [list(finding.cases) for finding in comparison.findings] == [targets[:1]] * 2
     assert comparison.exit_status == 1
+
+
+def test_targets_are_compared_by_the_names_that_were_asked_for(
+    settings: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Two of them may run one scheduler, and call themselves by it."""
+    several: Any = importlib.import_module("harness.campaign.several")
+    numbers: Any = importlib.import_module("numbers_subject")
+    names = ["builtin", "vllm==0.31.0"]
+    comparison = several.run_several(
+        lambda name: numbers.Numbers("vllm==0.31.0", seed=names.index(name)), settings(), names, lambda event: None
+    )
+    assert [summary.target for summary in comparison.targets] == ["vllm==0.31.0"] * 2
+    shared = comparison.findings[0]
+    assert list(shared.cases) == list(shared.repros) == names
+    assert {Path(shared.repros[name]).parts[-3] for name in names} == {"builtin", "vllm-0.31.0"}
+    print_comparison(comparison)
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[2:4]] == names
+
+
+def test_targets_that_would_share_a_folder_are_refused(settings: Make) -> None:
+    several: Any = importlib.import_module("harness.campaign.several")
+    numbers: Any = importlib.import_module("numbers_subject")
+    given = settings()
+    with pytest.raises(
+        Refusal, match=r"^'path:a/b' and 'path:a-b' would both write to '\S+/path-a-b': run them one by"
+    ):
+        several.run_several(numbers.Numbers, given, ["path:a/b", "builtin", "path:a-b"], lambda event: None)
+    assert not given.out.exists()
+
+
+@pytest.mark.parametrize(
+    ("number", "at", "said"),
+    [
+        (0, -1, ""),
+        (0, 4, "on vllm==0.33.0 no violation, after 5 numbers; resume with the same command and --resume"),
+        (1, -1, "vllm==0.33.0 done, on builtin nothing was judged; resume with the same command and --resume"),
+        (1, 0, "vllm==0.33.0 done, on builtin no violation, after 1 number; resume with the same command and --resume"),
+    ],
+)
+def test_an_interrupt_says_what_is_left_of_several_targets(settings: Make, number: int, at: int, said: str) -> None:
+    """While the target with this number was at a case; -1: while it was loaded."""
+    several: Any = importlib.import_module("harness.campaign.several")
+    numbers: Any = importlib.import_module("numbers_subject")
+    targets = ["vllm==0.33.0", "builtin"]
+
+    def subject_of(target: str) -> Any:
+        if at < 0 and target == targets[number]:
+            raise KeyboardInterrupt
+        return numbers.Numbers(target)
+
+    def interrupt(event: Event) -> None:
+        if isinstance(event, CampaignStarted):
+            started.append(event)
+        if isinstance(event, CaseJudged) and (len(started) - 1, event.index) == (number, at):
+            raise KeyboardInterrupt
+
+    started: list[Event] = []
+    with pytest.raises(Interrupted) as left:
+        several.run_several(subject_of, settings(), targets, interrupt)
+    assert str(left.value) == said
+
+
+def test_a_time_begins_anew_when_a_campaign_is_resumed() -> None:
+    again = "for another 300 s, or with a new --budget, or --cases N in its place"
+    timed = Settings(out=Path("out"), seconds=300.0)
+    assert timed.how_to_resume == f"resume with the same command and --resume: {again}"
+    assert msgspec.structs.replace(timed, resume=True).how_to_resume == f"resume with the same command: {again}"

@@ -28,7 +28,7 @@ def right(make_case: Callable[..., Case]) -> OperationRun:
 def with_everything_wrong(run: OperationRun) -> OperationRun:
     found = run.found.copy()
     found.view(run.plan.base.states[0].block(2), 1)[:] ^= 1
-    fault = AccessFault("out-of-bounds", True, 0, 4, "kernel", "kernel", 3, (0, 0, 0), 0)
+    fault = AccessFault("out-of-bounds", True, 0, 4, "kernel", "", "kernel", 3, (0, 0, 0), 0)
     late = replace(run.seen, late_writes=("counts",))
     return replace(run, found=found, faults=[fault], damaged=["buffer"], seen=late)
 

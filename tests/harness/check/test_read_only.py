@@ -24,7 +24,7 @@ PLANTED: dict[str, tuple[Operation, Rewrite, str, str]] = {
             "    tl.store(cells + (columns & 0x7FFFFFFF), 1, mask=inside)\n    apart = (source_block",
         ),
         "precopy/access/read-only/table/-",
-        "4-byte store into read-only block table of group 0, slot 0, column 1; precopy_kernel, locate line ",
+        "4-byte store into read-only block table of group 0, slot 0, column 1; precopy_kernel, copy.py line ",
     ),
     "a record": (
         MOVE,

@@ -211,20 +211,22 @@ def test_accesses_that_an_executor_saw(
 ) -> None:
     def harm(s: Any) -> None:
         offset = PRECOPY_HARM[place][0](s)
-        s.executor.seen.append(AccessFault(violation, is_store, offset, 4, "kernel", "copy", 12, (1, 2, 0), 3))
+        s.executor.seen.append(
+            AccessFault(violation, is_store, offset, 4, "kernel", "/src/copy.py", "copy", 12, (1, 2, 0), 3)
+        )
 
     outcome = shop.check(make_case(MOVE), harm)
     assert signature(outcome) == "precopy/" + wanted
     summary = outcome.failure.evidence.summary
     assert summary.startswith(f"{violation} 4-byte {'store' if is_store else 'load'} at ")
-    assert summary.endswith("kernel, copy line 12, program (1, 2, 0), lane 3")
+    assert summary.endswith("kernel, copy.py line 12, in copy, program (1, 2, 0), lane 3")
 
 
 def test_stores_outweigh_loads(shop: Any, make_case: Callable[..., Case]) -> None:
     def harm(s: Any) -> None:
         for is_store, place in ((False, "padding"), (True, "after-buffer"), (True, "padding")):
             offset = PRECOPY_HARM[place][0](s)
-            s.executor.seen.append(AccessFault("out-of-bounds", is_store, offset, 4, "k", "f", 1, (0, 0, 0), 0))
+            s.executor.seen.append(AccessFault("out-of-bounds", is_store, offset, 4, "k", "", "f", 1, (0, 0, 0), 0))
 
     outcome = shop.check(make_case(MOVE), harm)
     assert signature(outcome) == "precopy/access/out-of-bounds/guard/-"

@@ -25,14 +25,14 @@ PLANTED: dict[str, tuple[str, str, str, int, str]] = {
         "    source_block = tl.where(past == 1, 1, 0) + tl.load(cells",
         24,
         "out-of-bounds 4-byte load at guard, 0 bytes after the block table of group 0; precopy_kernel,"
-        " locate line LINE, program (0, 0, 0), lane 0",
+        " FILE.py line LINE, in locate, program (0, 0, 0), lane 0",
     ),
     "a store one byte past the last state": (
         "locate",
         COPIES,
         BYTE_STORE.format(" + size") + COPIES,
         16,
-        "out-of-bounds 1-byte store at guard, 0 bytes after buffer 0; precopy_kernel, locate line LINE,"
+        "out-of-bounds 1-byte store at guard, 0 bytes after buffer 0; precopy_kernel, FILE.py line LINE, in locate,"
         " program (0, 0, 0), lane 0",
     ),
     "a store one byte before a state": (
@@ -41,7 +41,7 @@ PLANTED: dict[str, tuple[str, str, str, int, str]] = {
         BYTE_STORE.format(" - 1") + COPIES,
         24,
         "out-of-bounds 1-byte store at padding, 1 byte before group 0, layer 0,"
-        " temporal state 0, block 2 (column 1 of slot 2); precopy_kernel, locate line LINE,"
+        " temporal state 0, block 2 (column 1 of slot 2); precopy_kernel, FILE.py line LINE, in locate,"
         " program (0, 0, 0), lane 0",
     ),
     "a store into the padding of a page": (
@@ -50,7 +50,7 @@ PLANTED: dict[str, tuple[str, str, str, int, str]] = {
         BYTE_STORE.format(" + size + 3") + COPIES,
         24,
         "out-of-bounds 1-byte store at padding, 3 bytes after group 0, layer 0,"
-        " temporal state 0, block 2 (column 1 of slot 2); precopy_kernel, locate line LINE,"
+        " temporal state 0, block 2 (column 1 of slot 2); precopy_kernel, FILE.py line LINE, in locate,"
         " program (0, 0, 0), lane 0",
     ),
 }
@@ -89,7 +89,7 @@ def test_an_access_that_leaves_its_object(
     signature = failure.signature
     assert (signature.oracle, signature.violation) == ("access", "out-of-bounds")
     summaries = failure.evidence.details
-    assert re.sub(r"line \d+", "line LINE", summaries[0]) == said
+    assert re.sub(r"\w+\.py line \d+", "FILE.py line LINE", summaries[0]) == said
     assert failure.evidence.summary == summaries[0]
 
 

@@ -73,7 +73,7 @@ def test_the_help_names_every_command_and_status(command: Command) -> None:
         assert f"\n  {name} " in out
     for status_line in (
         "0 nothing found or FIXED; 1 findings or FAILED; 2 bad usage",
-        "; 130 interrupted; 141 nobody read the output.",
+        "; 130 interrupted; 141 nobody read the output; 143 ended by SIGTERM.",
     ):
         assert status_line in " ".join(out.split())
     assert "..." not in out.partition("Commands:")[2], "no command is described by half a sentence"
@@ -96,7 +96,7 @@ def test_the_version(command: Command) -> None:
     ("arguments", "said"),
     [
         (["run", "-t", "nonsense"], "unknown target 'nonsense'"),
-        (["run", "-t", "builtin+nonsense"], "unknown mutation 'nonsense'"),
+        (["run", "-t", "builtin+nonsense"], "unknown fault 'nonsense'"),
         (["run", "-t", "builtin+wrong-group+wrong-group"], "named twice"),
         (["run", "-t", "path:/nonexistent/folder"], "/nonexistent/folder"),
         (["run", "-t", "vllm==0.1.0"], "0.1.0"),
@@ -379,6 +379,30 @@ def test_names_are_listed(command: Command, kind: str) -> None:
     assert wanted <= {line.split()[0] for line in out.splitlines() if line}
 
 
+@pytest.mark.parametrize("columns", [80, 30, None], ids=["80 columns", "too narrow", "in a pipe"])
+@pytest.mark.parametrize("name", ["targets", "names"])
+def test_listings_fit_the_terminal(
+    command: Command, monkeypatch: pytest.MonkeyPatch, name: str, columns: int | None
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    monkeypatch.setattr("os.get_terminal_size", lambda *_: os.terminal_size((columns or 0, 24)))
+    status, out, err = command(name)
+    assert (status, err) == (0, "")
+    lines = out.splitlines()
+    entries = [line for line in lines if line.startswith("  ") and not line.startswith("   ")]
+    if columns == 80:
+        assert max(map(len, lines)) <= 80
+        assert len(entries) < sum(line.startswith("  ") for line in lines)
+    elif columns is None:
+        assert len(entries) == sum(line.startswith("  ") for line in lines)
+    if name == "targets":
+        assert "Faults, planted as TARGET+NAME" in lines
+        texts = [line for line in lines[1 : lines.index("")] if line.startswith("  ")]
+        column = len("  path:DIRECTORY  ")
+        assert {line[column - 1 : column] for line in texts} == {" "}
+        assert " " not in {line[column : column + 1] for line in texts}
+
+
 def test_a_demo_that_misses_its_planted_fault_is_a_failure_of_the_harness(
     command: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -394,7 +418,7 @@ def test_show_tells_the_story(command: Command, frozen: Path) -> None:
     assert (status, err) == (0, "")
     repro = read_repro(file)
     assert str(repro.signature) in out
-    assert repro.evidence.summary in out
+    assert f"{repro.evidence.differences[0].place}: " in out
     assert "from column 0 to column 1" in out
     assert "block 3 -> block 4" in out
     assert "\x1b" not in out

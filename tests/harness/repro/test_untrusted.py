@@ -130,6 +130,32 @@ def spoilt(document: Document) -> Iterator[tuple[str, Document]]:
         yield said, changed
 
 
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("sequenz", "unknown kind 'sequenz'; did you mean 'sequence'?; known: case, sequence"),
+        ("x" * 10_000, f"unknown kind '{'x' * 40}'; known: case, sequence"),
+        ("", "unknown kind ''; known: case, sequence"),
+        (None, "not a repro file: Expected `str`, got `null` - at `$.kind`"),
+        (3, "not a repro file: Expected `str`, got `int` - at `$.kind`"),
+    ],
+)
+def test_kinds_that_are_not_known(command: Command, document: Document, tmp_path: Path, kind: Any, said: str) -> None:
+    path = write(tmp_path / "bug.json", {**document, "kind": kind})
+    check_refusal(command, path, f"{path}: {said}\n", ("show", "replay"))
+
+
+def test_a_kernel_case_may_say_that_it_is_one(document: Document, tmp_path: Path) -> None:
+    plain, told = write(tmp_path / "a.json", document), write(tmp_path / "b.json", {"kind": "case", **document})
+    assert read_repro(told) == read_repro(plain)
+
+
+@pytest.mark.parametrize("name", ["replay", "show", "shrink", "sweep"])
+def test_a_pipe_is_refused_and_not_waited_for(command: Command, tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / "bug.json")
+    check_refusal(command, tmp_path / "bug.json", "not a file", (name,))
+
+
 def test_files_that_contradict_a_bound_or_themselves(command: Command, document: Document, tmp_path: Path) -> None:
     for said, changed in spoilt(document):
         check_refusal(command, write(tmp_path / "bug.json", changed), said)

@@ -5,7 +5,8 @@ one takes ten seconds to load, and what is done to processes here does not depen
 with words, comma-separated. A word and a number say what sequence NUMBER of SEED does: `hang:3`, `crash:3`, `exit:3`,
 `kill:3` (as Linux does it where memory runs out), `kill-once:3` (the file that MARK names is there from then on),
 `fault:3` (the device is gone), `warn:3`, `skip:3`, `break:3` and `quit:3` (mistakes of ours). Others are for all of
-them: `right` (no violations), `load:N` (loading takes N milliseconds), `refuse:0.31.0` (that release cannot be driven),
+them: `right` (no violations), `load:N` (loading takes N milliseconds), `patience:N` (after so many milliseconds a user
+is told that it still loads; else nobody is, however busy the machine), `refuse:0.31.0` (that release cannot be driven),
 `lacks` (packages are missing).
 """
 
@@ -30,7 +31,7 @@ from harness.refusal import UnknownTarget
 from harness.sequences import effects, judge
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RunResult
-from harness.worker import child
+from harness.worker import child, process
 from harness.worker.process import WorkerProcess
 
 SEED = 5
@@ -42,12 +43,16 @@ DONE_TO_ONE = ("hang", "crash", "exit", "kill", "kill-once", "fault", "warn", "s
 def main() -> None:
     tree = WholeTree(Path(__file__).parent, "a stand-in")
     WorkerProcess.SERVES = (__file__, CHILD)
+    process.LOADING_SECONDS = float("inf")
     sources.whole_tree = lambda name, announce=None: tree  # type: ignore[misc]
     how = [part.partition(":") for part in os.environ.get(HOW, "").split(",") if part]
     if any(kind == "lacks" for kind, _, _ in how):
         sources.REQUIRED = ("no_such_package",)
     else:
         sources.require_packages = lambda: None
+    for kind, _, value in how:
+        if kind == "patience":
+            process.LOADING_SECONDS = int(value) / 1000
     refused = [f"vllm=={value}" for kind, _, value in how if kind == "refuse"]
 
     def load(name: str) -> WholeTree:

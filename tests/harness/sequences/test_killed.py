@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -83,6 +84,45 @@ def test_an_interrupt_while_the_release_loads_is_one_line(start: Start) -> None:
     said, errors = running.communicate(timeout=1800)
     assert (running.returncode, said) == (130, "")
     assert errors == "harness: loading a stand-in ...\nharness: interrupted\n"
+    wait_for(lambda: not any(map(is_running, workers)))
+
+
+def test_a_release_that_loads_for_long_says_so(start: Start) -> None:
+    running = start(
+        [sys.executable, "-P", str(STAND_IN)], "-t", "vllm==0.33.0", "--cases", 1, how="load:500,patience:50"
+    )
+    said, errors = running.communicate(timeout=300)
+    assert json.loads(said)["sequences"] == 1
+    lines = errors.splitlines()
+    assert lines[0] == "harness: loading a stand-in ..."
+    still = [line for line in lines if re.fullmatch(r"harness: still loading after \d+ s, in \d+ s of which .*", line)]
+    assert still
+
+
+@pytest.mark.parametrize("whole_group", [True, False], ids=["timeout", "parent-only"])
+def test_sigterm_ends_a_campaign_as_ctrl_c_does(start: Start, tmp_path: Path, whole_group: bool) -> None:
+    """As `timeout` sends it, to all processes, or a supervisor, to the parent alone: what was found is saved."""
+    arguments = ("-t", "vllm==0.33.0", "--seed", 5, "--budget", "10h", "-j", 2)
+    running = start([sys.executable, "-P", str(STAND_IN)], *arguments)
+    journal = tmp_path / "findings" / StepSequences.journal
+
+    def found() -> bool:
+        """Whether a violation was counted, and something else after it."""
+        return journal.is_file() and b'"signature"' in journal.read_bytes().rpartition(b"\n{")[0]
+
+    wait_for(lambda: found() or running.poll() is not None)
+    workers = children(running.pid)
+    assert len(workers) == 2
+    for _ in range(2):
+        os.killpg(running.pid, signal.SIGTERM) if whole_group else running.terminate()
+    said, errors = running.communicate(timeout=300)
+    assert (running.returncode, said) == (143, "")
+    assert re.fullmatch(
+        r"harness: loading a stand-in ...\nharness: terminated: [1-9]\d* violations?, as drawn in 'findings/as-drawn', "
+        r"after \d+ sequences?; resume with the same command and --resume: for another 36000 s, or with a new "
+        r"--budget, or --cases N in its place\n",
+        errors,
+    )
     wait_for(lambda: not any(map(is_running, workers)))
 
 

@@ -7,7 +7,9 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from harness.campaign.events import CampaignFinished, FindingKept
@@ -38,6 +40,8 @@ def summary(
         steps=9000,
         steps_per_second=1000.0,
         seconds=9.0,
+        whole_seconds=9.5,
+        in_this_part=2200,
         skipped={"a lacks b": 1700, "no c": 48},
         counters={"steps": 9000},
         fixes=list(fixes),
@@ -72,6 +76,31 @@ def test_the_last_line_is_the_answer(given: SequenceSummary, answer: str, capsys
     lines = printed(CampaignFinished(given), capsys)
     assert lines[-1] == answer
     assert lines[0].startswith("vllm==0.33.0: 452 sequences (1748 more skipped), 9000 steps in 9 s")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({}, ["9000 steps in 9 s (1000 steps a second of processor time)"]),
+        ({"in_this_part": 7}, ["9000 steps (1000 steps a second of processor time); this part ran 7 of 2200 in 9 s"]),
+        ({"in_this_part": 0}, ["9000 steps (1000 steps a second of processor time); this part ran nothing"]),
+        (
+            {"whole_seconds": 15.0},
+            [
+                "9000 steps in 9 s (1000 steps a second of processor time)",
+                "15.0 s in all, with findings sorted out and shrunk",
+            ],
+        ),
+    ],
+)
+def test_a_time_is_that_of_judging_in_this_part(
+    changes: dict[str, Any], said: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = msgspec.structs.replace(summary(), **changes)
+    lines = printed(CampaignFinished(given), capsys)
+    said[0] = f"vllm==0.33.0: 452 sequences (1748 more skipped), {said[0]}"
+    assert lines[: len(said)] == said
+    assert lines[len(said)].split() == ["steps", "9000"]
 
 
 @pytest.mark.parametrize("ran", [True, False])

@@ -108,7 +108,7 @@ def test_targets_are_split_from_their_mutations(tmp_path: Path) -> None:
     (tmp_path / "a+b").mkdir()
     base, chosen = split_target(f"path:{tmp_path}/a+b+ds-as-sd")
     assert (base, len(chosen)) == (f"path:{tmp_path}/a+b", 1)
-    suggestion = r"^unknown mutation 'dsassd'; did you mean 'ds-as-sd'\?; known: advance-resets"
+    suggestion = r"^unknown fault 'dsassd'; did you mean 'ds-as-sd'\?; known: advance-resets"
     with pytest.raises(UnknownTarget, match=suggestion):
         split_target("builtin+dsassd")
     with pytest.raises(UnknownTarget, match="named twice"):

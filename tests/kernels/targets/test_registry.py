@@ -39,7 +39,7 @@ def test_reads_names_and_mutations(text: str, name: str, mutations: list[str]) -
         ("vlm==0.33.0", r"unknown target 'vlm==0\.33\.0'"),
         ("vllm=0.33.0", r"unknown target"),
         ("vllm==newest", r"'newest' is not a version of vllm"),
-        ("vllm==0.33.0+nope", r"unknown mutation 'nope'"),
+        ("vllm==0.33.0+nope", r"unknown fault 'nope'"),
         ("path:/does/not/exist", r"path:/does/not/exist: there is no such directory"),
     ],
 )

@@ -113,7 +113,7 @@ def test_a_poisoned_entry_is_seen_before_anybody_reads_it() -> None:
     with pytest.raises(ViolationFound) as found:
         judge.check_cache([judge.entry(1, 1, 4, judge.texts[NAME])])
     assert found.value.violation.kind == "poisoned-cache-entry"
-    assert "request 0 up to 3" in found.value.violation.holds
+    assert "request 0 up to 3 tokens" in found.value.violation.holds
     judge.check_entries = False
     judge.check_cache([judge.entry(1, 1, 4, judge.texts[NAME])])
 

@@ -26,7 +26,7 @@ def test_the_source_of_a_copy_is_told() -> None:
     assert story.tell(violation()) == [
         "step 3: block 7 is copied to block 5",
         "step 3: precopy of request 1: column 0 to column 1, bias 0; group 1: the null block to block 5",
-        "step 3: row of request 1: 1 token from 8 on, 2 of them drafts, 2 sampled; state column 1; group 1: block 5",
+        "step 3: row of request 1: 1 token from position 8, 2 drafts, 2 sampled; state column 1; group 1: block 5",
         "step 3: postprocess of request 1: column 1 to column 0, bias 1; group 1: block 6 (conv: block 5) to block 4",
     ]
 
@@ -50,7 +50,7 @@ def test_a_violation_of_nobody_and_nowhere_tells_everything_but_not_for_ever() -
     told = story.tell(violation("the engine", -1))
     assert told[0] == f"... {STEPS * 20 - MOST_LINES} lines before"
     assert len(told) == MOST_LINES + 1
-    assert told[-1].startswith("step 7: row of request 19: 1 token from 8 on; state column 1; group 1: outside")
+    assert told[-1].startswith("step 7: row of request 19: 1 token from position 8; state column 1; group 1: outside")
 
 
 def scheduled(story: Story, number: int, decisions: Decisions, *rows: ForwardRow) -> None:
@@ -69,7 +69,7 @@ def test_what_the_scheduler_decided_is_told_of_whom_it_concerns() -> None:
     assert story.tell(violation()) == [
         "step 1: request 1 admitted with 8 tokens computed",
         "step 2: request 1 left out (not scheduled)",
-        "step 2: row of request 3: 1 token from 8 on; state column 1; group 1: block 6",
+        "step 2: row of request 3: 1 token from position 8; state column 1; group 1: block 6",
         "step 3: request 1 preempted",
         "step 3: request 3 preempted",
         "step 4: request 3 finished or aborted",
@@ -105,4 +105,4 @@ def test_a_step_that_was_never_planned_says_what_was_scheduled() -> None:
 
     story.schedule(7, [], decisions)
     assert made == []
-    assert story.tell(violation(block=-1)) == ["step 7: request 1 scheduled, 3 tokens, 2 of them drafts"]
+    assert story.tell(violation(block=-1)) == ["step 7: request 1 scheduled, 3 tokens, 2 drafts"]

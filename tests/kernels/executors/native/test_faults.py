@@ -39,6 +39,7 @@ def test_a_load_one_element_past_a_span(bench: Any) -> None:
             offset=bench.offset(source) + 12,
             width=4,
             kernel="read_at",
+            file=inspect.getsourcefile(kernel.fn),
             source="read_at",
             line=line_of(kernel, "value = tl.load(source + offset)"),
             program=(0, 0, 0),
