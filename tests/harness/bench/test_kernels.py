@@ -73,6 +73,7 @@ def test_every_shape_says_where_it_is_from_and_can_be_laid_out() -> None:
                 assert all(state.natural_bytes % 16 == 0 for _, state in layout.states())
 
 
+@pytest.mark.long
 def test_all_kinds_of_steps_are_measured_once(report: Report) -> None:
     assert len({row.key for row in report.rows}) == len(report.rows)
     kinds = {(row.shape, row.conv_layout, row.aligned, row.operation, row.fill, row.measure) for row in report.rows}

@@ -109,6 +109,7 @@ def test_the_report_ends_with_all_targets(harness: Command, executor_name: str) 
     assert done.stdout.splitlines()[-1].split() == f"{RIGHT} 4 cases, 4 operations judged, 0 findings".split()
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.release
 def test_what_an_old_release_lacks_is_told(harness: Command, executor_name: str) -> None:
@@ -149,6 +150,7 @@ def test_bad_usage(harness: Command, arguments: list[str], message: str) -> None
     assert message in done.stderr
 
 
+@pytest.mark.long
 def test_a_reachable_case_represents_its_signature(harness: Command, executor_name: str, tmp_path: Path) -> None:
     done = harness(
         *("run", "--target", WRONG, "--cases", 160, "--scale", "small", "--ops", "postprocess", "--domain", "both"),

@@ -49,6 +49,7 @@ def test_its_files_are_its_own(out: Path) -> None:
         read_repro(files[0])
 
 
+@pytest.mark.long
 def test_its_files_are_shown_replayed_and_shrunk(out: Path, command: Command) -> None:
     (drawn,) = (path for path in (out / "as-drawn").iterdir() if "unlucky-too" not in path.name)
     status, said, _ = command("show", drawn)

@@ -196,6 +196,7 @@ def copying(how: str) -> list[Rewrite]:
     ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("how", SNAPSHOTS)
 @pytest.mark.parametrize("high", [False, True])
 def test_what_host_code_copies_stays_undefined(how: str, high: bool, make_case: Callable[..., Case]) -> None:
@@ -294,6 +295,7 @@ HARMLESS: dict[str, tuple[Operation, str, list[Rewrite], str]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("what", HARMLESS)
 def test_what_no_byte_shows(what: str, make_case: Callable[..., Case]) -> None:
     """Only this check sees it: without, the faulty target passes."""

@@ -219,6 +219,7 @@ def test_where_not_even_a_superuser_can_write(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_no_probe_is_left_where_nothing_is_found(
     command: Command, executor_name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -239,6 +240,7 @@ def test_a_byte_order_mark_is_no_matter(command: Command, frozen: Path, tmp_path
     assert "`$.case.version`" in err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["show", "replay", "shrink"])
 def test_what_is_outside_the_preconditions_is_refused_as_a_whole(
     command: Command, frozen: Path, executor_name: str, tmp_path: Path, name: str, make_case: Callable[..., Case]

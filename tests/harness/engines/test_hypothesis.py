@@ -133,6 +133,7 @@ def test_what_a_judge_raises_is_not_taken_for_a_failing_example() -> None:
     assert calls == [0]
 
 
+@pytest.mark.long
 def test_both_engines_reach_the_same_regimes() -> None:
     """Small cases, few of them: what one engine sees often, the other sees as well."""
     searched: Counter[str] = Counter()
@@ -155,6 +156,7 @@ def mutated(executor_name: str) -> Session:
     return Session(load_target("builtin+lost-reset", executor), executor)
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_a_property_finds_a_planted_fault_and_hypothesis_shrinks_it(mutated: Session) -> None:
     """As a test with `@given` would: what Hypothesis ends with is small in its own order."""

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 
+@pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.usefixtures("broken_targets")
 def test_a_crash_names_its_case_and_the_search_goes_on(harness: Callable[..., Any], tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ def run(executor_name: str, tmp_path: Path) -> Run:
     return run
 
 
+@pytest.mark.long
 def test_what_is_judged_and_reached_is_counted(run: Run) -> None:
     summary = run("builtin", 32, ["same-block-shift-ds"])
     cases = [case_at(RECIPE, index) for index in range(32)]
@@ -55,6 +56,7 @@ def test_what_is_judged_and_reached_is_counted(run: Run) -> None:
     assert (summary.missing, summary.exit_status) == ([], 0)
 
 
+@pytest.mark.long
 def test_regimes_and_operations_asked_for_must_be_reached(run: Run, broken_targets: Path) -> None:
     """The target lacks precopy: asked for and never judged is no success, and neither is a regime without a case."""
     summary = run("broken:lack", 16, ["several-groups", "misaligned-base-8"])

@@ -27,6 +27,7 @@ def test_there_are_frozen_files() -> None:
     assert len(FILES) >= 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("target", sorted({name.rsplit("-", 1)[0].removesuffix("-as") for name in FILES}))
 def test_every_frozen_file_fails_on_its_mutated_target(frozen: Path, executor_name: str, target: str) -> None:
     repros = [read_repro(frozen / name) for name in FILES if name.startswith(target)]

@@ -270,6 +270,7 @@ def test_within_the_schema_but_too_much(document: Document, tmp_path: Path, comm
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 600_000, name
 
 
+@pytest.mark.long
 def test_a_worker_refuses_them_and_lives(document: Document, executor_name: str) -> None:
     with CaseWorker("builtin", executor_name, limit=60.0) as worker:
         worker.wait_ready()

@@ -8,6 +8,7 @@ from harness.bench.sequences import measure
 from harness.sequences.judge import HOST_EVERY
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_every_symbolic_arm_is_measured(newest: str) -> None:
     speeds = measure(newest, (), "native", HOST_EVERY["V2"], 1)

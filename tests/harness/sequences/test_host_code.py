@@ -63,7 +63,7 @@ alone = next(result for result in results if result is not None).counters
 print(json.dumps([counters, violations, found, alone, rules_v2()._asdict()]))
 """
 
-USUAL = ("vllm==0.33.0", "vllm==0.27.1")
+USUAL = ("vllm==0.33.0",)
 """Releases that other tests drive as well."""
 
 LATER_FEATURES = {

@@ -82,7 +82,7 @@ lacking = next(result for result in results if result.skipped is None).counters
 print(json.dumps([counters, violations, found, edits, alone, lacking]))
 """
 
-USUAL = ("vllm==0.33.0", "vllm==0.27.1")
+USUAL = ("vllm==0.33.0",)
 """Releases that other tests drive as well."""
 
 LATER_FEATURES = {

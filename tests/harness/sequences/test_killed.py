@@ -126,6 +126,7 @@ def test_sigterm_ends_a_campaign_as_ctrl_c_does(start: Start, tmp_path: Path, wh
     wait_for(lambda: not any(map(is_running, workers)))
 
 
+@pytest.mark.slow
 @pytest.mark.long
 def test_a_killed_campaign_with_the_newest_release(
     start: Start, newest: str, harness_command: Callable[..., list[str]], tmp_path: Path

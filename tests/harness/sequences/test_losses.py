@@ -43,6 +43,7 @@ def run(out: Path, *arguments: object, lost: Iterable[int], how: str = "crash", 
     return {**found, "told": done.stderr.splitlines()}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_release_that_loses_every_sequence_is_known_by_the_first(tmp_path: Path, workers: int) -> None:
     found = run(tmp_path, "-j", workers, lost=range(SEQUENCES))

@@ -62,6 +62,7 @@ def answers(text: str, row: int) -> dict[str, str]:
     return {answer["target"]: answer["answer"] for answer in json.loads(text)["findings"][row]["answers"]}
 
 
+@pytest.mark.long
 def test_targets_that_cannot_be_driven_are_a_reason_and_no_error(folder: Path) -> None:
     targets = "builtin,vllm==0.24.0,vllm==0.31.0,vllm==0.33.0"
     done = swept(folder, "-t", targets, "--json", how="refuse:0.31.0")

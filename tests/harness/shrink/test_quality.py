@@ -181,7 +181,10 @@ RACES = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("target", RACES)
+@pytest.mark.parametrize(
+    "target",
+    [pytest.param(name, marks=[pytest.mark.slow] if name.endswith("unordered-shift") else []) for name in RACES],
+)
 def test_races(bench: Bench, target: str, executor_name: str) -> None:
     """One launch of two programs at most that do anything, and one name whatever kind of state was there."""
     if not executor_class(executor_name).instrumented:

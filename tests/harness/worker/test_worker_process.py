@@ -230,6 +230,7 @@ def test_a_failure_of_the_harness_names_the_case_it_was_asked_about(
         assert failed.value.index == wanted
 
 
+@pytest.mark.long
 def test_what_was_killed_from_outside_is_asked_once_more(
     start: Callable[..., CaseWorker], make_case: Callable[..., Case], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -247,6 +248,7 @@ def test_what_was_killed_from_outside_is_asked_once_more(
     assert str(lost.signature) == "precopy/isolation/crash-SIGKILL/process/-"
 
 
+@pytest.mark.long
 def test_what_dies_each_time_is_a_finding_whoever_kills_it(
     start: Callable[..., CaseWorker], make_case: Callable[..., Case]
 ) -> None:
@@ -257,6 +259,7 @@ def test_what_dies_each_time_is_a_finding_whoever_kills_it(
     assert not worker.alive
 
 
+@pytest.mark.long
 def test_a_worker_that_was_killed_while_nobody_asked_is_replaced(
     start: Callable[..., CaseWorker], make_case: Callable[..., Case]
 ) -> None:
@@ -267,6 +270,7 @@ def test_a_worker_that_was_killed_while_nobody_asked_is_replaced(
     assert worker.check(make_case(SAFE)).failure is None
 
 
+@pytest.mark.long
 def test_memory_that_the_target_runs_out_of_is_a_verdict(
     start: Callable[..., CaseWorker], make_case: Callable[..., Case]
 ) -> None:
@@ -276,6 +280,7 @@ def test_memory_that_the_target_runs_out_of_is_a_verdict(
     assert worker.alive
 
 
+@pytest.mark.long
 def test_warnings_of_the_native_executor_reach_the_campaign(
     start: Callable[..., CaseWorker],
     make_case: Callable[..., Case],
@@ -294,6 +299,7 @@ def test_warnings_of_the_native_executor_reach_the_campaign(
     assert text.startswith(f"compiled kernels are not kept in {tmp_path / 'native'}: ")
 
 
+@pytest.mark.long
 def test_what_a_process_survives(start: Callable[..., CaseWorker], make_case: Callable[..., Case]) -> None:
     """A write in front of an argument is seen; the worker lives, and a case it cannot judge is no verdict."""
     worker = start("write")
@@ -307,6 +313,7 @@ def test_what_a_process_survives(start: Callable[..., CaseWorker], make_case: Ca
     assert worker.check(make_case(SAFE)).failure is None
 
 
+@pytest.mark.long
 def test_an_exception_is_a_verdict(start: Callable[..., CaseWorker], make_case: Callable[..., Case]) -> None:
     worker = start("raise")
     outcome = worker.check(make_case(HARMFUL, domain="reachable"))
@@ -338,6 +345,7 @@ def test_nobody_is_overdue_who_was_not_listened_to(
     assert worker.overdue(), "nothing more was asked, so nothing more is said"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("how", "error", "said"),
     [
@@ -353,6 +361,7 @@ def test_a_target_that_does_not_load(
         start(how)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_a_makeshift_cache_is_shared_with_workers(
     start: Callable[..., CaseWorker], monkeypatch: pytest.MonkeyPatch

@@ -82,6 +82,7 @@ def test_the_default_is_the_first_that_runs_here(monkeypatch: pytest.MonkeyPatch
         registry.default_executor_name()
 
 
+@pytest.mark.long
 @needs_interpreter
 def test_the_interpreter_chooses_itself_if_triton_is_not_there_yet() -> None:
     done = child(
@@ -93,6 +94,7 @@ def test_the_interpreter_chooses_itself_if_triton_is_not_there_yet() -> None:
     assert done.stdout == "cpu True\n", done.stderr
 
 
+@pytest.mark.long
 @needs_interpreter
 def test_the_interpreter_refuses_to_come_after_triton() -> None:
     done = child("import triton; from harness.kernels.executors.registry import *; create_executor('interpreter')")

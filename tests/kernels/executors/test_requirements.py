@@ -88,6 +88,7 @@ def installed(folder: Path, name: str, version: str) -> str:
     return f"{Path(__file__).parents[3]}:{folder}"
 
 
+@pytest.mark.long
 def test_commands_refuse_a_version_that_does_not_fit_in_one_line(harness: Command, tmp_path: Path) -> None:
     path = installed(tmp_path, "triton", "3.1.0")
     for command in (["run", "-t", "builtin", "--cases", "1"], ["run", "-t", "builtin", "-e", "native"], ["demo"]):

@@ -100,6 +100,7 @@ def test_a_missing_column_is_asked_for(builtin: Session) -> None:
         assert builtin.check(case).verdicts[0].status == "pass"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", PLANTED)
 def test_a_planted_fault_is_found_by_its_check(session_of: Judge, name: str) -> None:
     operation, signature = PLANTED[name]

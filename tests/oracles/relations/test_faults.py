@@ -39,6 +39,7 @@ def failing(new_session: Callable[[], Session], case: Case) -> dict[str, str]:
     return found
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "fault", "operation", "runner", "signed"), ONLY)
 def test_one_relation_alone_sees_the_fault(
     session_with: Callable[..., Session],

@@ -69,6 +69,7 @@ def test_a_program_in_which_no_request_takes_part_does_not_come_apart(session_wi
     assert (verdict.status, verdict.reason) == ("skip", "relation-undefined")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("domain", ["reachable", "total"])
 def test_right_kernels_satisfy_every_relation(session_with: Callable[..., Session], domain: str) -> None:
     session = session_with()
