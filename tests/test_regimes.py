@@ -50,11 +50,13 @@ def test_every_regime_is_reached(name: str, counts: dict[str, Counter]) -> None:
         assert counts["reachable"][name] >= 4
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", sorted(name for name in REGIMES if not REGIMES[name].reachable))
 def test_reachable_never_holds_what_production_cannot_do(name: str, counts: dict[str, Counter]) -> None:
     assert counts["reachable"][name] == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["same-block-shift-sd", "same-block-shift-ds", "same-block-shift-bias-2+"])
 def test_same_block_shifts_are_common(name: str, counts: dict[str, Counter]) -> None:
     assert counts["total"][name] > CASES // 20

@@ -63,6 +63,8 @@ alone = next(result for result in results if result is not None).counters
 print(json.dumps([counters, violations, found, alone, rules_v2()._asdict()]))
 """
 
+pytestmark = pytest.mark.long
+
 USUAL = ("vllm==0.33.0",)
 """Releases that other tests drive as well."""
 
@@ -111,7 +113,6 @@ def compared(request: pytest.FixtureRequest, require_release: Callable[[str], st
     return Compared(name, *json.loads(done.stdout.splitlines()[-1]))
 
 
-@pytest.mark.long
 def test_the_model_says_what_the_host_code_says(compared: Compared) -> None:
     assert compared.violations == []
     counters = compared.counters

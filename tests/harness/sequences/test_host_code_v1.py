@@ -82,6 +82,8 @@ lacking = next(result for result in results if result.skipped is None).counters
 print(json.dumps([counters, violations, found, edits, alone, lacking]))
 """
 
+pytestmark = pytest.mark.long
+
 USUAL = ("vllm==0.33.0",)
 """Releases that other tests drive as well."""
 
@@ -147,7 +149,6 @@ def compared(request: pytest.FixtureRequest, require_release: Callable[[str], st
     return Compared(name, *json.loads(done.stdout.splitlines()[-1]))
 
 
-@pytest.mark.long
 def test_the_model_says_what_the_host_code_says(compared: Compared) -> None:
     assert compared.violations == []
     counters = compared.counters

@@ -84,6 +84,7 @@ def test_a_release_moves_what_it_should(version: str, have_release: Callable[[st
     assert report["mapping_bits"] == (64 if minor(version) in (28, 29, 30, 32, 33) else 32)
 
 
+@pytest.mark.long
 @pytest.mark.release
 @pytest.mark.parametrize("version", releases())
 def test_copy_functions_are_validated(version: str, have_release: Callable[[str], str]) -> None:
