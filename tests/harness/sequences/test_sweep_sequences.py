@@ -182,7 +182,7 @@ def test_answers_come_as_they_are_known_and_ctrl_c_prints_them(folder: Path) -> 
     assert "Affects vllm 0.31.0; not applicable to vllm 0.24.0; not asked of vllm 0.33.0." in table
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.release
 def test_cases_and_sequences_on_releases(
     newest: str, older: str, harness: Command, executor_name: str, tmp_path: Path
