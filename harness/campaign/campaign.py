@@ -85,8 +85,8 @@ class Campaign:
                 yield from self._take_over(workers[0])
                 yield from self._judge_all(workers)
                 seconds = time.monotonic() - self._start
-                partial = self._losses > 0 or self._judged < self._tally.cases
-                subject.finish(workers, self._notices.append, partial=partial)
+                resumed = self._judged < self._tally.cases
+                subject.finish(workers, self._notices.append, lost=self._losses > 0, resumed=resumed)
                 yield from self._pass_on_notices()
                 yield from self._findings.finish(workers[0])
             except NotSaved as not_saved:
@@ -121,7 +121,7 @@ class Campaign:
             return ""
         noun, violations = self._subject.noun, self._tally.violations
         where = f", as drawn in '{self._settings.out / AS_DRAWN}'"
-        what = f"{counted(violations, 'violation')}{where}" if violations else "no violation"
+        what = f"findings in {counted(violations, noun)}{where}" if violations else "no finding"
         return f"{what}, after {counted(self._tally.cases, noun)}"
 
     def _pass_on_notices(self) -> Iterator[Event]:

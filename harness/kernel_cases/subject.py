@@ -103,9 +103,14 @@ class KernelCases(Subject[Case, JudgedCase]):
     def new_worker(self, on_notice: Callable[[str], None] = lambda text: None) -> CaseWorker:
         return CaseWorker(self.target, self.executor, limit=self.limit, on_notice=on_notice)
 
-    def finish(self, workers: Sequence[WorkerProcess], notice: Callable[[str], None], *, partial: bool) -> None:
-        if self._lines.collect(workers) or partial:
-            notice("line coverage leaves out what workers ran that were lost, or an earlier part of the campaign")
+    def finish(
+        self, workers: Sequence[WorkerProcess], notice: Callable[[str], None], *, lost: bool, resumed: bool
+    ) -> None:
+        silent = self._lines.collect(workers)
+        if silent or lost:
+            notice("line coverage leaves out what lost workers ran")
+        if resumed:
+            notice("line coverage is that of this part alone")
 
     def replay_options(self) -> Sequence[str]:
         return ("-t", self.target, "-e", self.executor)

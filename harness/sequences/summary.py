@@ -140,15 +140,12 @@ class SequenceSummary(msgspec.Struct):
     def answer(self) -> Line:
         if self.findings:
             known = sum(finding.issue is not None for finding in self.findings)
-            kinds = (
-                (counted(known, "known issue"), known),
-                (f"{len(self.findings) - known} new", known < len(self.findings)),
-            )
-            named = ", ".join(text for text, some in kinds if some)
+            new = f"{len(self.findings) - known} new"
+            named = f"{counted(known, 'known issue')}, {new}" if known else new
             return Line("", f"{counted(len(self.findings), 'finding')}: {named}", "bad")
         if self.missing:
             return Line("", "nothing found, in less than a campaign has to meet (MISSING, above)", "bad")
-        nothing = "nothing found beside known issues" if self.fixes else "nothing found"
+        nothing = "nothing found (known issues were kept out)" if self.fixes else "nothing found"
         if self.not_run:
             return Line("", f"{nothing}, and host code could not be run (NOT RUN, above)", "warning")
         return Line("", nothing, "good")

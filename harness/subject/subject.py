@@ -163,8 +163,11 @@ class Subject(abc.ABC, Generic[Case, Result]):
     def prepare(self, worker: WorkerProcess, notice: Callable[[str], None]) -> None:
         """What to ask of the first worker before the campaign starts."""
 
-    def finish(self, workers: Sequence[WorkerProcess], notice: Callable[[str], None], *, partial: bool) -> None:
-        """What to ask of the workers when all cases are judged. `partial`: others that are gone have judged some."""
+    def finish(
+        self, workers: Sequence[WorkerProcess], notice: Callable[[str], None], *, lost: bool, resumed: bool
+    ) -> None:
+        """What to ask of the workers when all cases are judged. `lost`: some were lost that had judged cases;
+        `resumed`: an earlier part of the campaign had workers of its own."""
 
     def replay_options(self) -> Sequence[str]:
         """Options with which `harness replay` judges one of its cases as this campaign does, if it can."""

@@ -25,7 +25,7 @@ def sorting_took(seconds: float, whole_seconds: float) -> list[Line]:
     """The time of a campaign with sorting findings out and shrinking them, where that differs much from judging."""
     if whole_seconds - seconds < 1 or whole_seconds < MUCH_LONGER * seconds:
         return []
-    return [Line("", f"{whole_seconds:.1f} s in all, with findings sorted out and shrunk")]
+    return [Line("", f"{whole_seconds:.1f} s with sorting findings out")]
 
 
 class ComparedFinding(NamedTuple):

@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
+from packaging.version import Version
 
 from harness.kernels.targets.selection import release_of
+from harness.kernels.targets.vllm.family import RELEASES
 
 SweepAnswer = Literal["FAILED", "FIXED", "NOT APPLICABLE", "ERROR", "NOT ASKED"]
 """NOT ASKED: the sweep was interrupted before."""
@@ -77,8 +79,11 @@ def _affected(
     newest_failed = max((r for a in failed if (r := release_of(a.target))), default=None)
     later = [r for a in applicable if a.answer == "FIXED" and (r := release_of(a.target)) is not None]
     since = min((release for release in later if newest_failed is not None and release > newest_failed), default=None)
-    if since is not None:
-        text += f", fixed in {since}"
+    if since is not None and newest_failed is not None:
+        asked = {release_of(answer.target) for answer in answers if answer.answer != "NOT ASKED"}
+        between = [release for release in map(Version, RELEASES) if newest_failed < release < since]
+        unasked = not asked.issuperset(between)
+        text += f", not {since} (not all in between were asked)" if unasked else f", fixed in {since}"
     return text
 
 

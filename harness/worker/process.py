@@ -130,7 +130,7 @@ class WorkerProcess:
                 heard = self._answer_within(STARTUP_SECONDS, start + patience - time.monotonic())
                 if heard is None and time.monotonic() - start >= patience:
                     waited, ran = time.monotonic() - start, seconds_run(self._process.pid)
-                    yield f"still loading after {waited:.0f} s, in {ran:.0f} s of which it had a processor"
+                    yield f"still loading after {waited:.0f} s, {ran:.0f} s of them on a processor"
                     patience *= 2
         except WorkerLost as lost:
             if again and lost.from_outside:

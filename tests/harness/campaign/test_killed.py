@@ -301,7 +301,7 @@ def test_an_interrupt_is_one_line_and_leaves_nobody(
     printed, errors = running.communicate(timeout=1800)
     assert (running.returncode, printed) == (130, "")
     last = re.fullmatch(
-        r"harness: interrupted: (\d+) violations?, as drawn in '([^']+)', after (\d+) (\w+)s; "
+        r"harness: interrupted: findings in (\d+) \w+, as drawn in '([^']+)', after (\d+) (\w+)s; "
         r"resume with the same command and --resume",
         errors.splitlines()[-1],
     )

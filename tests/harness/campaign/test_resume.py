@@ -190,7 +190,8 @@ def test_an_interrupted_campaign_says_what_is_left(kit: Kit, settings: Make, who
         if isinstance(event, CaseJudged) and event.index == max(failing):
             break
     assert campaign.so_far == (
-        f"{len(failing)} violations, as drawn in '{given.out / 'as-drawn'}', after {max(failing) + 1} {subject.noun}s; "
+        f"findings in {len(failing)} {subject.noun}s, as drawn in '{given.out / 'as-drawn'}', "
+        f"after {max(failing) + 1} {subject.noun}s; "
         "resume with the same command and --resume"
     )
 

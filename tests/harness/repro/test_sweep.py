@@ -39,11 +39,12 @@ def answers(**given: str) -> list[TargetAnswer]:
     [
         ({"v25": "FAILED", "v26": "FAILED", "v27": "FIXED"}, "Affects vllm 0.25.0 to 0.26.0, fixed in 0.27.0."),
         ({"v25": "FIXED", "v26": "FAILED"}, "Affects vllm 0.26.0."),
-        ({"v27": "FIXED", "v25": "FAILED"}, "Affects vllm 0.25.0, fixed in 0.27.0."),
+        ({"v27": "FIXED", "v26": "FAILED"}, "Affects vllm 0.26.0, fixed in 0.27.0."),
+        ({"v33": "FIXED", "v31": "FAILED"}, "Affects vllm 0.31.0, not 0.33.0 (not all in between were asked)."),
         ({"v25": "FAILED", "v26": "FIXED", "v27": "FAILED"}, "Affects vllm 0.25.0 and 0.27.0."),
         (
-            {"v24": "NOT APPLICABLE", "v25": "FAILED", "v26": "ERROR", "v27": "FIXED"},
-            "Affects vllm 0.25.0, fixed in 0.27.0; not applicable to vllm 0.24.0; unknown for vllm 0.26.0.",
+            {"v24": "NOT APPLICABLE", "v30": "FAILED", "v31": "ERROR", "v32": "FIXED"},
+            "Affects vllm 0.30.0, fixed in 0.32.0; not applicable to vllm 0.24.0; unknown for vllm 0.31.0.",
         ),
         ({"v25": "FIXED", "builtin": "FIXED"}, "Affects none of the 2 targets it applies to."),
         ({"v25": "FIXED", "builtin": "FAILED"}, "Affects builtin."),

@@ -66,9 +66,9 @@ def printed(event: CampaignFinished | FindingKept, capsys: pytest.CaptureFixture
     [
         (summary([finding("a"), finding("a+b"), finding()]), "3 findings: 2 known issues, 1 new"),
         (summary([finding()]), "1 finding: 1 new"),
-        (summary([finding("a")], missing=["x"]), "1 finding: 1 known issue"),
+        (summary([finding("a")], missing=["x"]), "1 finding: 1 known issue, 0 new"),
         (summary(missing=["x"]), "nothing found, in less than a campaign has to meet (MISSING, above)"),
-        (summary(fixes=["p", "q"]), "nothing found beside known issues"),
+        (summary(fixes=["p", "q"]), "nothing found (known issues were kept out)"),
         (summary(), "nothing found"),
     ],
 )
@@ -88,7 +88,7 @@ def test_the_last_line_is_the_answer(given: SequenceSummary, answer: str, capsys
             {"whole_seconds": 15.0},
             [
                 "9000 steps in 9 s (1000 steps a second of processor time)",
-                "15.0 s in all, with findings sorted out and shrunk",
+                "15.0 s with sorting findings out",
             ],
         ),
     ],
@@ -114,7 +114,7 @@ def test_host_code_that_never_ran_is_told_apart_from_what_was_counted(
         given.counters["sequences of V1 host code"] = 1
     told = printed(CampaignFinished(given), capsys)
     assert ("NOT RUN V1 host code not run: it needs b (3 sequences)" in told) is not ran
-    nothing = "nothing found beside known issues"
+    nothing = "nothing found (known issues were kept out)"
     assert told[-1] == (nothing if ran else f"{nothing}, and host code could not be run (NOT RUN, above)")
 
 

@@ -70,7 +70,7 @@ def require_packages() -> None:
         named = ", ".join(missing[:4]) + (f" and {len(missing) - 4} more" if len(missing) > 4 else "")
         raise UnknownTarget(
             f"step sequences drive vLLM's own scheduler, which imports {named}: install the extra in the folder of the "
-            f"harness, pip install -e '.[{EXTRA}]'"
+            f"harness, pip install -c constraints.txt -e '.[{EXTRA}]'"
         )
 
 
