@@ -63,8 +63,6 @@ alone = next(result for result in results if result is not None).counters
 print(json.dumps([counters, violations, found, alone, rules_v2()._asdict()]))
 """
 
-pytestmark = pytest.mark.long
-
 USUAL = ("vllm==0.33.0",)
 """Releases that other tests drive as well."""
 

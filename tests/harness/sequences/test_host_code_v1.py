@@ -82,8 +82,6 @@ lacking = next(result for result in results if result.skipped is None).counters
 print(json.dumps([counters, violations, found, edits, alone, lacking]))
 """
 
-pytestmark = pytest.mark.long
-
 USUAL = ("vllm==0.33.0",)
 """Releases that other tests drive as well."""
 
