@@ -32,8 +32,8 @@ def main() -> None:
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         """End at the first signal. Others change nothing: workers are ended within seconds, then the status is told."""
-        for other in _DEFAULTS:
-            signal.signal(other, signal.SIG_IGN)
+        for other in _DEFAULTS:  # not SIG_IGN, which a signal that is under way already would make an error of
+            signal.signal(other, lambda number, frame: None)
         took(number)
         raise KeyboardInterrupt
 

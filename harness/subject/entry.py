@@ -19,7 +19,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     index: Annotated[int, Meta(ge=0, le=2**62)]
     steps: Annotated[int, Meta(ge=0)] = 0
     seconds: float = 0.0
-    counters: dict[str, int] = {}
+    counters: dict[str, Annotated[int, Meta(ge=0)]] = {}
     skipped: str | None = None
     signature: str | None = None
     issue: str | None = None

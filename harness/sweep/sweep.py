@@ -6,6 +6,7 @@ the summary names."""
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -22,7 +23,7 @@ from harness.subject.subject import NotApplicable, Replayed, Setting
 from harness.sweep.affected import TargetAnswer, affected_range
 from harness.text import one_line
 from harness.worker.losses import WorkerError, WorkerLost, WorkerRefused
-from harness.worker.process import Assignment
+from harness.worker.process import Assignment, WorkerProcess
 
 SweptFile = tuple[Path, type[AnySubject], AnyRepro]
 """A file, its subject, and what it holds."""
@@ -71,12 +72,16 @@ def sweep(
     """Judge every file on every target; `workers` targets at a time. `limit` is the most seconds that a worker may say
     nothing. Each answer is announced when it is known. Raises SweepInterrupted at Ctrl-C."""
     columns: list[dict[int, TargetAnswer]] = [{} for _ in targets]
-    interrupted = threading.Event()
+    at_work = _AtWork()
+
+    def say(line: str) -> None:
+        if not at_work.interrupted:
+            announce(line)
 
     def ask(target: str, column: dict[int, TargetAnswer]) -> None:
-        setting = Setting(target=target, executor=executor, limit=limit, announce=announce, sweeping=True)
-        for row, answer in _column(files, setting, target):
-            if interrupted.is_set():  # its worker may have been interrupted, too: that is no answer
+        setting = Setting(target=target, executor=executor, limit=limit, announce=say, sweeping=True)
+        for row, answer in _column(files, setting, target, at_work):
+            if at_work.interrupted:  # its worker was ended: that is no answer
                 return
             column[row] = answer
             announce(f"{files[row][0]} on {answer.target}: {_so_far(answer)}")
@@ -85,11 +90,40 @@ def sweep(
     try:
         list(pool.map(ask, targets, columns))
     except KeyboardInterrupt:
-        interrupted.set()
+        at_work.interrupt()
         raise SweepInterrupted(_swept(files, targets, [dict(column) for column in columns])) from None
     finally:
-        pool.shutdown(wait=not interrupted.is_set(), cancel_futures=True)
+        pool.shutdown(wait=not at_work.interrupted, cancel_futures=True)
     return _swept(files, targets, columns)
+
+
+class _AtWork:
+    """The workers of all threads, which an interrupt ends: a thread that waits for its worker hears of nothing else."""
+
+    def __init__(self) -> None:
+        self.interrupted = False
+        self._workers: set[WorkerProcess] = set()
+        self._lock = threading.Lock()
+
+    def interrupt(self) -> None:
+        with self._lock:
+            self.interrupted = True
+            for worker in self._workers:
+                worker.abandon()
+
+    @contextlib.contextmanager
+    def worker_of(self, subject: AnySubject) -> Iterator[WorkerProcess]:
+        with self._lock:
+            worker = subject.new_worker()
+            self._workers.add(worker)
+            if self.interrupted:
+                worker.abandon()
+        try:
+            yield worker
+        finally:
+            with self._lock:
+                self._workers.discard(worker)
+            worker.close()
 
 
 def _so_far(answer: TargetAnswer) -> str:
@@ -117,7 +151,9 @@ Ready = tuple[int, AnySubject, AnyRepro]
 """The row of a file, its subject set up for the target, and the file as it is to be judged."""
 
 
-def _column(files: Sequence[SweptFile], setting: Setting, target: str) -> Iterator[tuple[int, TargetAnswer]]:
+def _column(
+    files: Sequence[SweptFile], setting: Setting, target: str, at_work: _AtWork
+) -> Iterator[tuple[int, TargetAnswer]]:
     """What the target gives for each file, with the file's row, as it is known: files of one assignment in turn."""
     together: dict[Assignment, list[Ready]] = {}
     for row, (_, kind, repro) in enumerate(files):
@@ -130,16 +166,16 @@ def _column(files: Sequence[SweptFile], setting: Setting, target: str) -> Iterat
         else:
             together.setdefault(subject.assignment(), []).append((row, subject, ready))
     for rows in together.values():
-        yield from _in_one_worker(target, rows, setting.announce)
+        yield from _in_one_worker(target, rows, setting.announce, at_work)
 
 
 def _in_one_worker(
-    target: str, rows: Sequence[Ready], announce: Callable[[str], None]
+    target: str, rows: Sequence[Ready], announce: Callable[[str], None], at_work: _AtWork
 ) -> Iterator[tuple[int, TargetAnswer]]:
     first = rows[0][1]
     if first.loads is not None:
         announce(f"loading {first.loads} ...")
-    with first.new_worker() as worker:
+    with at_work.worker_of(first) as worker:
         try:
             for line in worker.loading():
                 announce(f"{target}: {line}")
@@ -159,6 +195,8 @@ def _in_one_worker(
                 yield row, _error(target, refusal, BAD_INPUT)
             except (WorkerError, WorkerLost) as failure:
                 yield row, _error(target, _last_line(failure), HARNESS_FAILED)
+                if at_work.interrupted:
+                    return
                 worker.restart()
 
 

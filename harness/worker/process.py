@@ -84,6 +84,7 @@ class WorkerProcess:
         self.assignment, self._limit, self._on_notice = assignment, limit, on_notice
         self.drawn = b""
         """The last case that cannot be drawn again, as JSON: also of a process that was lost with it."""
+        self._abandoned = False
         self._start()
 
     def _start(self) -> None:
@@ -133,7 +134,7 @@ class WorkerProcess:
                     yield f"still loading after {waited:.0f} s, {ran:.0f} s of them on a processor"
                     patience *= 2
         except WorkerLost as lost:
-            if again and lost.from_outside:
+            if again and lost.from_outside and not self._abandoned:
                 self._on_notice(lost.notice)
                 self.restart(again=False)
                 return
@@ -153,7 +154,7 @@ class WorkerProcess:
             self._send(JudgeCase(case, how, index), index)
             heard = self.receive()
         except WorkerLost as lost:
-            if not (again and lost.from_outside):
+            if not (again and lost.from_outside) or self._abandoned:
                 raise
             self._on_notice(lost.notice)
             return self.judge(case, how, index=index, again=False)
@@ -275,6 +276,11 @@ class WorkerProcess:
         self.close()
         self._start()
         self.wait_ready(again=again)
+
+    def abandon(self) -> None:
+        """End the process from another thread than the one that waits for it: that one loses it, and gets no other."""
+        self._abandoned = True
+        self._process.kill()
 
     def close(self) -> None:
         """End the process. Safe to call twice."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.metadata
 
-from packaging.requirements import Requirement
+from packaging.requirements import InvalidRequirement, Requirement
 
 PROJECT = "mamba-migration-harness"
 
@@ -58,7 +58,11 @@ def _requirements_of(package: str) -> dict[str, Requirement]:
     except importlib.metadata.PackageNotFoundError:
         return {}
     found = {}
-    for requirement in map(Requirement, lines):
+    for line in lines:
+        try:
+            requirement = Requirement(line)
+        except InvalidRequirement:  # somebody else's metadata: what it asks for cannot be known
+            continue
         if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
             requirement.marker = None
             found[requirement.name] = requirement

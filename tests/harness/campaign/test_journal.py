@@ -23,8 +23,14 @@ def journal(path: Path) -> Journal:
 
 @pytest.mark.parametrize(
     "more",
-    [LINE[:-9], b"\xff\xfe\n", b'{"index":4,"x":' + b"[" * 100_000 + b"\n", LINE.replace(b"3", b"-3")],
-    ids=["torn", "no text", "deep", "index below 0"],
+    [
+        LINE[:-9],
+        b"\xff\xfe\n",
+        b'{"index":4,"x":' + b"[" * 100_000 + b"\n",
+        LINE.replace(b"3", b"-3"),
+        LINE[:-2] + b',"counters":{"launches":-5}}\n',
+    ],
+    ids=["torn", "no text", "deep", "index below 0", "count below 0"],
 )
 def test_lines_that_are_none_are_left_out(tmp_path: Path, more: bytes) -> None:
     path = tmp_path / "journal"

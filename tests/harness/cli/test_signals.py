@@ -128,6 +128,34 @@ def test_an_interrupt_ends_everything(
     check_ended(workers, tmp_path / "findings")
 
 
+@pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
+def test_two_signals_at_once_are_one_end(first: signal.Signals) -> None:
+    """Both are under way before either is handled."""
+    program = f"""
+import os, signal, sys, time
+import harness.cli.application as application
+both = (signal.SIGINT, signal.SIGTERM)
+def run(interruption):
+    signal.pthread_sigmask(signal.SIG_BLOCK, both)
+    os.kill(os.getpid(), {int(first)})
+    for number in both:
+        os.kill(os.getpid(), number)
+    try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, both)
+        time.sleep(60)
+    except KeyboardInterrupt:
+        print(interruption.word)
+        sys.exit(interruption.status)
+application.run = run
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+    signal.signal(number, handler)
+from harness.cli.main import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.returncode, done.stdout, done.stderr) in [(130, "interrupted\n", ""), (143, "terminated\n", "")]
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("pause", [0.0, 0.1, 0.25])
 def test_an_impatient_interrupt_changes_nothing(

@@ -147,19 +147,34 @@ def test_a_file_that_names_no_scheduler_asks_for_one(folder: Path, command: str,
     assert said in done.stderr
 
 
-def test_answers_come_as_they_are_known_and_ctrl_c_prints_them(folder: Path) -> None:
+def started(folder: Path, targets: str, *more: str, how: str) -> subprocess.Popen[str]:
+    """A sweep that runs on, in a process group of its own."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    arguments = ["sweep", str(folder), "-t", "vllm==0.24.0,vllm==0.31.0,vllm==0.33.0"]
-    with subprocess.Popen(
-        [sys.executable, "-P", str(STAND_IN), *arguments],
-        env={**os.environ, "PYTHONPATH": path, "STAND_IN": "hang:6"},
+    return subprocess.Popen(
+        [sys.executable, "-P", str(STAND_IN), "sweep", str(folder), "-t", targets, *more],
+        env={**os.environ, "PYTHONPATH": path, "STAND_IN": how},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no threads here
-    ) as running:
+    )
+
+
+def test_a_sweep_that_loads_ends_at_once(folder: Path) -> None:
+    """Loading takes longer than this test waits for the end."""
+    with started(folder, "vllm==0.31.0,vllm==0.33.0", "-j", "2", how="load:7200000") as running:
+        assert running.stderr is not None
+        assert [running.stderr.readline() for _ in range(2)] == ["harness: loading a stand-in ...\n"] * 2
+        running.send_signal(signal.SIGTERM)
+        table, rest = running.communicate(timeout=1800)
+    assert (running.returncode, rest) == (143, "harness: terminated: the table has what was known by then\n")
+    assert table.count("NOT ASKED") == 6
+
+
+def test_answers_come_as_they_are_known_and_ctrl_c_prints_them(folder: Path) -> None:
+    with started(folder, "vllm==0.24.0,vllm==0.31.0,vllm==0.33.0", how="hang:6") as running:
         assert running.stderr is not None
         told: list[str] = []
         while len(told) < 6:

@@ -53,6 +53,15 @@ def test_a_version_out_of_range_is_told_with_the_range(versions: dict[str, str],
     assert unmet("torch", "triton", "llvmlite") == f"{package} {version} does not fit: the harness needs {wanted}"
 
 
+def test_metadata_that_cannot_be_read_asks_for_nothing(
+    versions: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(REQUIRED, "torch", ["triton (<<bad", "triton==3.7.1"])
+    assert unmet("torch", "triton") is None
+    versions["triton"] = "3.7.0"
+    assert disagreements() == ("triton 3.7.0 does not go with torch 2.13.0, which requires triton==3.7.1",)
+
+
 def test_a_triton_out_of_range_is_told_with_the_one_that_torch_takes(versions: dict[str, str]) -> None:
     versions["triton"] = "3.5.1"
     assert unmet("torch", "triton") == (
