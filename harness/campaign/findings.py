@@ -106,13 +106,16 @@ class Findings:
         finally:
             for key, one in waiting.items():
                 self._keep(key, one)
-        for key, (index, (case, result)) in met.items():
-            if key not in self._kept:
-                repro = self._subject.repro(case, result, None, None, None)
-                path = self._settings.out / MET / repro.file_name
-                save(path, repro)
-                self._kept[key] = Kept(index, case, result, 0, path, repro)
-                yield FindingFound(self._subject.noun, key, repro, path, None)
+        new = [key for key in met if key not in self._kept]
+        for key in new:  # in the summary even if not saved
+            index, (case, result) = met[key]
+            self._kept[key] = Kept(index, case, result, 0, None, self._subject.repro(case, result, None, None, None))
+        for key in new:
+            kept = self._kept[key]
+            path = self._settings.out / MET / kept.repro.file_name
+            save(path, kept.repro)
+            kept.path = path
+            yield FindingFound(self._subject.noun, key, kept.repro, path, None)
 
     def _classified(
         self, worker: WorkerProcess, found: list[tuple[Key, Kept]]

@@ -17,6 +17,8 @@ from harness.exit_status import worst
 from harness.text import counted
 
 if TYPE_CHECKING:
+    from harness.repro import AnyRepro
+    from harness.subject.registry import AnySubject
     from harness.subject.subject import Replayed, Setting
 
 
@@ -31,12 +33,14 @@ def replay(
     """Run a repro file's case again: FAILED (status 1), FIXED (0; a case without a finding: PASSED), or SKIPPED with
     its reason (3)."""
     from harness.cli.cases import plain_cases, replay_cases
+    from harness.subject.registry import read_file
     from harness.subject.subject import Answer, Setting
 
     cases = plain_cases(file)
     setting = Setting(target=target, executor=executor, limit=case_limit, checks=checks, announce=options.announce)
+    repros = [(repro, *read_file(repro)) for repro in _repros(file, cases or [])]  # all are read before one runs
     statuses = [] if cases is None else [replay_cases(cases, setting, json)]
-    results = [_replay_file(repro, setting, json) for repro in _repros(file, cases or [])]
+    results = [_replay_file(*repro, setting, json) for repro in repros]
     if len(results) > 1 and not json:
         answers = Counter(result.answer for result in results)
         told = ", ".join(f"{answers[answer]} {answer}" for answer in get_args(Answer))
@@ -54,13 +58,11 @@ def _repros(path: Path, cases: list[Path]) -> list[Path]:
     return files
 
 
-def _replay_file(file: Path, setting: Setting, json: bool) -> Replayed:
+def _replay_file(file: Path, kind: type[AnySubject], repro: AnyRepro, setting: Setting, json: bool) -> Replayed:
     """Replay one repro file. Raises InvalidCase, and what workers do."""
     from harness.reports.registry import file_report
     from harness.repro import naming
-    from harness.subject.registry import read_file
 
-    kind, repro = read_file(file)
     with naming(file):
         subject, repro = kind.of_file(repro, setting)
         with subject.new_worker() as worker:

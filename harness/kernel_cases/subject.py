@@ -250,6 +250,7 @@ class KernelCases(Subject[Case, JudgedCase]):
             exit_status=ended.exit_status(bool(findings), bool(missing)),
             missing=missing,
             harness_failures=ended.harness_failures,
+            ended_early=ended.early,
             lacking=lacking,
             relations=relations,
             in_this_part=ended.judged,

@@ -65,6 +65,8 @@ class CaseSummary(msgspec.Struct, frozen=True):
     harness_failures: int
     lacking: dict[str, str]
     relations: dict[str, int]
+    ended_early: str | None = None
+    """Why no more cases were judged than these, if it was not what was asked for."""
     harness_version: str = __version__
 
     @property
@@ -94,6 +96,8 @@ class CaseSummary(msgspec.Struct, frozen=True):
             f"{self._cases_and_time}: judged {judged}; {counted(self.launches, 'launch', 'launches')}",
         )
         yield from sorting_took(self.seconds, self.whole_seconds)
+        if self.ended_early is not None:
+            yield Line("", f"ended early: {self.ended_early}", "warning")
         if any(self.relations.values()):
             asked = ", ".join(f"{count} {name}" for name, count in self.relations.items() if count)
             yield Line("", f"relations judged: {asked}")

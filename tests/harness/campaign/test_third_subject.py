@@ -75,6 +75,13 @@ def test_the_replay_of_a_folder_ends_with_totals(out: Path, command: Command) ->
     assert (status, said.splitlines()[-1]) == (0, "2 repro files: 0 FAILED, 2 FIXED, 0 SKIPPED")
 
 
+def test_of_a_folder_with_a_bad_file_nothing_is_replayed(out: Path, command: Command) -> None:
+    (out / "zzz.json").write_text("{")
+    status, said, errors = command("replay", out, "-t", "vllm==0.32.0")
+    assert (status, said, len(errors.splitlines())) == (2, "", 1)
+    assert "zzz.json" in errors
+
+
 def test_its_files_are_swept(out: Path, command: Command) -> None:
     status, said, _ = command("sweep", out, "-t", "vllm==0.29.0,vllm==0.30.0,vllm==0.31.0,vllm==0.33.0", "--json")
     assert status == 1
