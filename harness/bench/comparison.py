@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from harness.bench.kernels import Report, Row
+from harness.bench.report import Report, Row
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +36,7 @@ def compare(old: Report, new: Report, threshold: float) -> Comparison:
     more than the spread of both."""
     before = {row.key: row for row in old.rows}
     changes = []
+    ratios = []
     shared = 0
     for row in new.rows:
         earlier = before.get(row.key)
@@ -44,9 +45,10 @@ def compare(old: Report, new: Report, threshold: float) -> Comparison:
         shared += 1
         for target, sample in row.times.items():
             known = earlier.times.get(target)
-            if target == "copy" or known is None or known.microseconds <= 0:
+            if target == "copy" or known is None:
                 continue
             ratio = sample.microseconds / known.microseconds
+            ratios.append(ratio)
             slower = ratio > 1 + max(threshold, known.spread + sample.spread)
             changes.append(
                 Change(
@@ -63,5 +65,5 @@ def compare(old: Report, new: Report, threshold: float) -> Comparison:
         changes=changes,
         only_old=len(old.rows) - shared,
         only_new=len(new.rows) - shared,
-        mean=round(statistics.geometric_mean(change.ratio for change in changes), 4) if changes else None,
+        mean=round(statistics.geometric_mean(ratios), 4) if ratios else None,
     )

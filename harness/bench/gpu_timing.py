@@ -10,8 +10,9 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-import msgspec
 import torch
+
+from harness.bench.report import SHORTEST, Sample
 
 Call = Callable[[], object]
 
@@ -21,18 +22,11 @@ GRAPH_SECONDS = 2e-3
 """About how long a graph takes: long enough to be timed, short enough to be repeated."""
 
 
-class Sample(msgspec.Struct, frozen=True):
-    """Microseconds of one launch: the median, and the distance between the quartiles as a share of it."""
-
-    microseconds: float
-    spread: float
-
-
 def sample(times: Sequence[float]) -> Sample:
-    """What a list of microseconds comes to."""
+    """What a list of microseconds comes to. A time that would be rounded to nothing is the shortest reported one."""
     median = statistics.median(times)
     low, _, high = statistics.quantiles(times, n=4) if len(times) > 1 else (median, median, median)
-    return Sample(round(median, 3), round((high - low) / median, 4) if median else 0.0)
+    return Sample(max(round(median, 3), SHORTEST), round((high - low) / median, 4) if median else 0.0)
 
 
 def time_graphs(arms: Mapping[str, Sequence[Call]], rounds: int) -> dict[str, Sample]:

@@ -10,16 +10,16 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
-import msgspec
 import torch
 import triton
 
 from harness.bench import gpu_timing
-from harness.bench.gpu_timing import Call, Sample
+from harness.bench.gpu_timing import Call
 from harness.bench.loop import fused_step, looped_step
 from harness.bench.pools import Form, Pool, StepShape
+from harness.bench.report import Report, Row, Sample
 from harness.bench.shapes import ModelShape
 from harness.case import ConvLayout
 from harness.kernels.targets.base import Target
@@ -31,47 +31,6 @@ ROTATED_BYTES = 256 << 20
 """Launches of one graph touch at least so much memory: several times what caches hold."""
 MOST_COPIES = 4
 ROUNDS = 15
-
-
-class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One measurement, side by side: `times` by arm, in microseconds.
-
-    Arms are targets, and `copy`, which moves as many bytes within the device. `measure` is `graph` (a launch in a CUDA
-    graph), `host` (the host's part of a launch) or `latency` (a call, until the device is done). `bytes` are those read
-    and written.
-    """
-
-    shape: str
-    conv_layout: ConvLayout
-    aligned: bool
-    operation: str
-    fill: str
-    requests: int
-    movers: int
-    bytes: int
-    measure: str
-    times: Mapping[str, Sample]
-
-    @property
-    def key(self) -> tuple[object, ...]:
-        """What makes two rows of two runs comparable."""
-        return (
-            *(self.shape, self.conv_layout, self.aligned, self.operation, self.fill),
-            *(self.requests, self.movers, self.measure),
-        )
-
-
-class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """All that one run measured, and on what. `skipped` says why there is nothing, or what was left out."""
-
-    device: str
-    torch: str
-    triton: str
-    python: str
-    targets: Sequence[str]
-    seconds: float
-    rows: Sequence[Row] = ()
-    skipped: Sequence[str] = ()
 
 
 class Clocks(Protocol):
@@ -252,7 +211,12 @@ def measure(
 
     start = time.perf_counter()
     reason = CudaExecutor.unavailable()
-    about = {"torch": torch.__version__, "triton": triton.__version__, "python": platform.python_version()}
+    # PyTorch's version is a subclass of str, which is not encoded.
+    about: dict[str, Any] = {
+        "torch": str(torch.__version__),
+        "triton": str(triton.__version__),
+        "python": platform.python_version(),
+    }
     if reason is not None:
         return Report(device="none", targets=targets, seconds=0.0, skipped=(reason,), **about)
     executor = CudaExecutor()

@@ -4,11 +4,26 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.bench.kernels import Report, Row
+from harness.bench.report import Report, Row
+from harness.files import require_writable_file
+
+_MISSING = "plots need matplotlib: pip install matplotlib"
 
 
 class NoPlot(Exception):
     """There is nothing to draw, or nothing to draw with. The message is one line."""
+
+
+def require_plot(file: Path) -> None:
+    """Raise NoPlot if nothing could be drawn into `file`, or OSError if it could not be written."""
+    try:
+        from matplotlib.backend_bases import FigureCanvasBase
+    except ImportError as error:
+        raise NoPlot(_MISSING) from error
+    kinds = FigureCanvasBase.get_supported_filetypes()
+    if file.suffix[1:].lower() not in kinds:
+        raise NoPlot(f"{file}: its suffix is none of {', '.join(sorted(kinds))}")
+    require_writable_file(file)
 
 
 def save_plot(report: Report, file: Path) -> None:
@@ -16,7 +31,7 @@ def save_plot(report: Report, file: Path) -> None:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise NoPlot("plots need matplotlib: pip install matplotlib") from error
+        raise NoPlot(_MISSING) from error
     panels = _panels(report)
     if not panels:
         raise NoPlot("the report has no kind of step with several numbers of requests")
@@ -38,6 +53,7 @@ def save_plot(report: Report, file: Path) -> None:
         axes.legend(fontsize=6)
     figure.suptitle(f"{report.device}, torch {report.torch}, triton {report.triton}", fontsize=9)
     try:
+        file.parent.mkdir(parents=True, exist_ok=True)
         figure.savefig(file)
     except (OSError, ValueError) as error:
         raise NoPlot(f"{file} cannot be written: {str(error).splitlines()[0]}") from error

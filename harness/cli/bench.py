@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
+import math
 import statistics
-import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,7 +21,7 @@ from harness.cli.run_options import require_operations
 from harness.text import counted
 
 if TYPE_CHECKING:
-    from harness.bench.kernels import Report, Row
+    from harness.bench.report import Report, Row
     from harness.engines.random import CheckPolicy
 
 
@@ -210,16 +210,25 @@ def kernels(
     json: JsonOption = False,
 ) -> None:
     """Launches of a step on shapes of published models: in CUDA graphs, on the host, as a whole step. Needs a GPU."""
-    from harness.bench.kernels import measure
-    from harness.bench.plot import NoPlot, save_plot
+    from harness.bench.plot import NoPlot, require_plot, save_plot
     from harness.bench.shapes import SHAPES
+    from harness.files import require_writable_file, write_whole
     from harness.kernels.targets.base import OutsideContract, TargetLacks
     from harness.kernels.targets.registry import prepare
 
     names = {one.name: one for one in SHAPES}
-    wanted = shape or list(names)
+    wanted = list(dict.fromkeys(shape or names))
     if unknown := [name for name in wanted if name not in names]:
         raise typer.BadParameter(f"no shape is called {unknown[0]}; there are {', '.join(names)}")
+    # Before minutes of measuring, not after them.
+    if save is not None:
+        require_writable_file(save)
+    if plot is not None:
+        try:
+            require_plot(plot)
+        except NoPlot as error:
+            raise typer.BadParameter(f"{error}") from error
+    measure = _kernel_benchmark()
     targets = list(dict.fromkeys([target, *(against or ())]))
     for name in targets:
         prepare(name, options.announce)
@@ -234,7 +243,7 @@ def kernels(
     except (TargetLacks, OutsideContract) as error:
         raise typer.BadParameter(f"{error}") from error
     if save is not None:
-        _write(save, msgspec.json.format(msgspec.json.encode(report)))
+        write_whole(save, msgspec.json.format(msgspec.json.encode(report)))
     if json:
         print(msgspec.json.encode(report).decode())
     else:
@@ -256,19 +265,25 @@ def compare(
     ] = 0.05,
     json: JsonOption = False,
 ) -> None:
-    """What the second report measured slower than the first. Status 1 if there is anything."""
-    from harness.bench.comparison import compare as compared
+    """What the second report measured slower than the first. Status 1 if there is anything.
 
-    reports = [_read_report(file) for file in (old, new)]
+    Exit status: 2 for a file that is no report, or two that have no measurement in common.
+    """
+    from harness.bench.comparison import compare as compared
+    from harness.bench.report import read_report
+
+    if not math.isfinite(threshold):
+        raise typer.BadParameter(f"--threshold {threshold} is no share: write 0.05 for five parts in a hundred")
+    reports = [read_report(file) for file in (old, new)]
     result = compared(reports[0], reports[1], threshold)
+    if result.mean is None:
+        raise typer.BadParameter(f"{old} and {new} have no measurement in common")
     slower = [change for change in result.changes if change.slower]
     if json:
         print(msgspec.json.encode(result).decode())
         raise typer.Exit(1 if slower else 0)
     if reports[0].device != reports[1].device:
         print(f"different devices: {reports[0].device} and {reports[1].device}")
-    if result.mean is None:
-        raise typer.BadParameter(f"{old} and {new} have no row in common")
     for change in slower:
         print(
             f"slower: {change.target}, {_described(change.row)}: {change.old:.2f} -> {change.new:.2f} us, "
@@ -281,30 +296,20 @@ def compare(
     raise typer.Exit(1 if slower else 0)
 
 
-def _read_report(file: Path) -> Report:
-    from harness.bench.kernels import Report
+def _kernel_benchmark() -> Callable[..., Report]:
+    """What measures kernels. Raises UnavailableExecutor where PyTorch or Triton is missing, does not fit or is
+    damaged."""
+    from harness.kernels.executors.registry import UnavailableExecutor
+    from harness.kernels.executors.requirements import unmet
 
+    reason = unmet("torch", "triton", "numpy")
+    if reason is not None:
+        raise UnavailableExecutor(f"kernels cannot be measured: {reason}")
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Report)
-    except OSError as error:
-        raise typer.BadParameter(f"{file} cannot be read: {error.strerror}") from error
-    except msgspec.MsgspecError as error:
-        raise typer.BadParameter(f"{file} is no report of `harness bench kernels`: {error}") from error
-
-
-def _write(file: Path, data: bytes) -> None:
-    """Write another file beside it, and move it into place."""
-    try:
-        handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=".writing-")
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(data)
-            os.replace(temporary, file)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise typer.BadParameter(f"{file} cannot be written: {error.strerror}") from error
+        from harness.bench.kernels import measure
+    except (ImportError, OSError) as error:
+        raise UnavailableExecutor(f"kernels cannot be measured: what it takes cannot be imported: {error}") from error
+    return measure
 
 
 def _described(row: Row) -> str:

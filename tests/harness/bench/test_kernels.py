@@ -5,6 +5,7 @@ Clocks are stand-ins that run each call once; no figure means anything.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -13,11 +14,13 @@ import pytest
 import torch
 
 from harness.bench.comparison import compare
-from harness.bench.gpu_timing import Call, Sample, sample
-from harness.bench.kernels import Benchmark, Report, Row
+from harness.bench.gpu_timing import Call, sample
+from harness.bench.kernels import Benchmark, measure
 from harness.bench.plot import NoPlot, save_plot
 from harness.bench.pools import Pool, StepShape
+from harness.bench.report import SHORTEST, Report, Row, Sample
 from harness.bench.shapes import SHAPES, ModelShape, StateShape
+from harness.kernels.executors.cuda import CudaExecutor
 from harness.kernels.executors.native.executor import NativeExecutor
 from harness.kernels.targets.registry import load_target
 
@@ -116,6 +119,7 @@ def test_more_than_a_pool_holds_is_refused() -> None:
 def test_the_spread_is_that_of_the_quartiles() -> None:
     assert sample([4.0, 1.0, 2.0, 3.0, 5.0]) == Sample(3.0, 1.0)
     assert sample([7.0]) == Sample(7.0, 0.0)
+    assert sample([0.0]) == sample([1e-4]) == Sample(SHORTEST, 0.0)
 
 
 def changed(report: Report, number: int, times: dict[str, Sample]) -> Report:
@@ -164,12 +168,63 @@ def test_a_plot_has_a_panel_for_each_kind_of_step(report: Report, tmp_path: Path
         save_plot(msgspec.structs.replace(report, rows=report.rows[:2]), file)
 
 
+def test_what_is_measured_can_be_saved_and_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CudaExecutor, "unavailable", lambda: "this test wants none")
+    measured = measure(["builtin"], [])
+    assert measured.skipped == ("this test wants none",)
+    assert measured.torch == torch.__version__
+    text = msgspec.json.encode(measured)
+    assert msgspec.json.encode(msgspec.json.decode(text, type=Report)) == text
+
+
+def refused(said: tuple[int, str, str], *words: str) -> None:
+    status, out, errors = said
+    assert (status, out, len(errors.splitlines())) == (2, "", 1)
+    assert all(word in errors for word in words)
+
+
+def test_files_that_cannot_be_written_are_refused_before_anything_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Callable[..., tuple[int, str, str]]
+) -> None:
+    monkeypatch.setattr("harness.bench.kernels.measure", lambda *_, **__: pytest.fail("measured"))
+    (tmp_path / "file").touch()
+    refused(command("bench", "kernels", "--save", tmp_path), f"{tmp_path}", "directory")
+    refused(command("bench", "kernels", "--save", tmp_path / "file" / "report.json"), "Not a directory")
+    refused(command("bench", "kernels", "--save", "/dev/null"), "not a regular file")
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        refused(command("bench", "kernels", "--plot", tmp_path / "plot.svg"), "plots need matplotlib")
+    else:
+        refused(command("bench", "kernels", "--plot", tmp_path / "plot.mp3"), "suffix")
+        refused(command("bench", "kernels", "--plot", tmp_path / "file" / "plot.svg"), "Not a directory")
+
+
+def test_a_saved_report_is_what_was_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Callable[..., tuple[int, str, str]]
+) -> None:
+    monkeypatch.setattr(CudaExecutor, "unavailable", lambda: "this test wants none")
+    file = tmp_path / "new folder" / "report.json"
+    status, said, _ = command("bench", "kernels", "--json", "--save", file)
+    assert status == 0
+    assert msgspec.json.decode(said) == msgspec.json.decode(file.read_bytes())
+    assert [path.name for path in file.parent.iterdir()] == ["report.json"]
+
+
+def test_without_a_usable_triton_one_line_says_so(
+    monkeypatch: pytest.MonkeyPatch, command: Callable[..., tuple[int, str, str]]
+) -> None:
+    monkeypatch.delitem(sys.modules, "harness.bench.kernels")
+    monkeypatch.setitem(sys.modules, "triton", None)
+    refused(command("bench", "kernels"), "kernels cannot be measured", "triton")
+    monkeypatch.setattr("harness.kernels.executors.requirements.unmet", lambda *_: "triton is not installed")
+    refused(command("bench", "kernels"), "kernels cannot be measured: triton is not installed")
+
+
 @pytest.mark.gpu
 def test_a_shape_on_a_gpu(tmp_path: Path) -> None:
     if not torch.cuda.is_available():
         pytest.skip("PyTorch finds no CUDA device")
-    from harness.bench.kernels import measure
-
     measured = measure(["builtin"], [SMALL], rounds=3)
     assert measured.skipped == [] or "fit this device" in measured.skipped[0]
     assert all(time.microseconds > 0 for row in measured.rows for time in row.times.values())
