@@ -32,8 +32,8 @@ def main() -> None:
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         """End at the first signal. Others change nothing: workers are ended within seconds, then the status is told."""
-        for other in _DEFAULTS:  # not SIG_IGN, which a signal that is under way already would make an error of
-            signal.signal(other, lambda number, frame: None)
+        for other in _DEFAULTS:  # not SIG_IGN yet, which a signal that is under way already would make an error of
+            signal.signal(other, _nothing)
         took(number)
         raise KeyboardInterrupt
 
@@ -45,4 +45,13 @@ def main() -> None:
 
     for number in handled:
         signal.signal(number, interrupt)
-    run(interruption)
+    try:
+        run(interruption)
+    finally:
+        for number in handled:
+            if signal.getsignal(number) is _nothing:  # Python takes handlers of its own away before it ends
+                signal.signal(number, signal.SIG_IGN)
+
+
+def _nothing(number: int, frame: FrameType | None) -> None:
+    """What a second signal does."""
