@@ -4,7 +4,7 @@ from __future__ import annotations
 
 _VIOLATIONS = {
     "wrong-bytes": "bytes that had to be written hold something else",
-    "stray-write": "bytes changed that nobody asked to change",
+    "stray-write": "bytes changed that were not to change",
     "wrong-count": "an accepted count is wrong",
     "out-of-bounds": "an access outside everything that the kernel may touch",
     "misaligned": "an access at an address that its width does not divide",
@@ -20,7 +20,7 @@ _VIOLATIONS = {
     "missing-error": "production code accepts what it has to decline",
     "late-write": "the host wrote a buffer that was still on its way to the device",
     "wrong-result": "a result that the host sees is wrong",
-    "stray-result": "an entry changed, in what the host sees, that nobody asked to change",
+    "stray-result": "an entry changed, in what the host sees, that was not to change",
     "differs": "two runs that have to agree leave different bytes",
     "result-differs": "two runs that have to agree give the host different results",
     "hang": "the operation did not end in time",
