@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -19,6 +18,7 @@ from harness.subject.registry import AnySubject
 from harness.worker import process
 from harness.worker.losses import WorkerLost
 from harness.worker.process import WorkerProcess
+from tests.processes import environment
 
 if TYPE_CHECKING:
     from tests.harness.campaign.conftest import Kit, Ran
@@ -29,12 +29,6 @@ COUNT = 40
 
 pytestmark = pytest.mark.kernel_cases_too
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-
-
-def environment(worker: WorkerProcess) -> dict[str, str]:
-    """That of the process itself."""
-    text = Path(f"/proc/{worker._process.pid}/environ").read_bytes().decode()
-    return dict(variable.split("=", 1) for variable in text.split("\0") if variable)
 
 
 def listening(subject: AnySubject, monkeypatch: pytest.MonkeyPatch) -> list[WorkerProcess]:
@@ -56,7 +50,7 @@ def test_a_makeshift_cache_is_handed_down(kit: Kit, monkeypatch: pytest.MonkeyPa
     """Each worker would have made its own, and one that is ended by a signal would have left it behind."""
     monkeypatch.setenv("HARNESS_CACHE_DIR", os.devnull)
     with kit.right().new_worker() as worker:
-        assert environment(worker)["HARNESS_CACHE_DIR"] == str(cache_directory())
+        assert environment(worker._process.pid)["HARNESS_CACHE_DIR"] == str(cache_directory())
     assert cache_directory().is_dir()
 
 
@@ -64,7 +58,7 @@ def test_a_makeshift_cache_is_handed_down(kit: Kit, monkeypatch: pytest.MonkeyPa
 def test_the_interpreter_is_no_matter_of_the_users_shell(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     with kit.right().new_worker() as worker:
-        assert "TRITON_INTERPRET" not in environment(worker)
+        assert "TRITON_INTERPRET" not in environment(worker._process.pid)
 
 
 def test_warnings_of_a_worker_reach_the_campaign(kit: Kit, run: Run, settings: Make) -> None:

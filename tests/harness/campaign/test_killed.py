@@ -21,6 +21,7 @@ from harness.engines.random import Recipe, case_at
 from harness.kernel_cases.subject import KernelCases
 from harness.repro import read_any
 from harness.sequences.subject import StepSequences
+from tests.processes import children, is_running, wait_for, written_errors
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -95,35 +96,6 @@ class Sequences(Side):
 def side(request: pytest.FixtureRequest, executor_name: str, broken_targets: Path) -> Side:
     found: Side = request.param(executor_name, broken_targets)
     return found
-
-
-def children(parent: int) -> list[int]:
-    found = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
-    return [int(number) for number in found]
-
-
-def is_running(number: int) -> bool:
-    """Whether a process is there, and no zombie waiting for somebody to ask."""
-    try:
-        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def said(number: int) -> str:
-    """What a worker has said, which goes into a file; before it has one, its parent's standard error is its own."""
-    errors = Path(f"/proc/{number}/fd/2")
-    try:
-        return errors.read_text(errors="replace") if errors.is_file() else ""
-    except OSError:
-        return ""
-
-
-def wait_for(condition: Callable[[], Any], seconds: float = 900.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline, "in vain"
-        time.sleep(0.005)
 
 
 def lines(side: Side, out: Path) -> int:
@@ -279,7 +251,7 @@ def test_a_campaign_killed_while_it_keeps_findings_ends_the_same(
 def test_a_hanging_worker_ends_with_a_killed_campaign(side: Side, start: Start, tmp_path: Path) -> None:
     """It would never notice that nobody listens."""
     running = start(tmp_path / "out", held=True)
-    wait_for(lambda: any("hanging" in said(child) for child in children(running.pid)))
+    wait_for(lambda: any("hanging" in written_errors(child) for child in children(running.pid)))
     assert kill(running)
 
 

@@ -14,54 +14,16 @@ from pathlib import Path
 import pytest
 
 from harness.repro import read_repro
+from tests.processes import children, is_running, wait_for, written_errors
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 ROOT = Path(__file__).parents[3]
 
 
-def children(parent: int) -> list[int]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if int(fields[1]) == parent:
-                found.append(int(entry.name))
-    return found
-
-
-def is_running(number: int) -> bool:
-    """Whether a process is there, and no zombie waiting for somebody to ask."""
-    try:
-        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def said(number: int) -> str:
-    """What a process has written to its standard error, a file; before it has one, its parent's is its own."""
-    errors = Path(f"/proc/{number}/fd/2")
-    try:
-        return errors.read_text(errors="replace") if errors.is_file() else ""
-    except OSError:
-        return ""
-
-
 def heed_interrupts() -> None:
     """In a new process: a shell has those that it starts in the background ignore Ctrl-C, and all that they start."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def wait_for(condition: Callable[[], bool], seconds: float = 600.0) -> bool:
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.05)
-    return condition()
 
 
 @pytest.fixture
@@ -94,7 +56,7 @@ def start(
 
 
 def check_ended(workers: list[int], folder: Path) -> None:
-    assert wait_for(lambda: not any(is_running(worker) for worker in workers)), "workers are left"
+    wait_for(lambda: not any(is_running(worker) for worker in workers))
     for path in folder.rglob("*"):
         if path.is_file() and path.suffix != ".journal":
             assert path.suffix == ".json"
@@ -110,7 +72,7 @@ def test_an_interrupt_ends_everything(
     arguments = ["run", "-t", "builtin+wrong-group", "-e", executor_name, "--budget", "5m", "--scale", "small"]
     process = start(*arguments, "-j", 2 if whole_group else 1)
     drawn = tmp_path / "findings" / "as-drawn"
-    assert wait_for(lambda: drawn.is_dir() and any(drawn.glob("*.json"))), "a finding was saved"
+    wait_for(lambda: drawn.is_dir() and any(drawn.glob("*.json")))
     workers = children(process.pid)
     assert len(workers) == (2 if whole_group else 1)
     if whole_group:
@@ -172,7 +134,7 @@ def test_an_impatient_interrupt_changes_nothing(
     _, err = process.communicate(timeout=1800)
     assert process.returncode == 130
     assert re.fullmatch(r"harness: interrupted(: no finding, after \d+ cases?; resume with .* in its place)?\n", err)
-    assert wait_for(lambda: not any(map(is_running, workers)))
+    wait_for(lambda: not any(map(is_running, workers)))
 
 
 @pytest.mark.long
@@ -210,9 +172,9 @@ def test_killing_the_parent_ends_a_worker_that_hangs(
 
     def hanging() -> bool:
         """Whether the worker has said so: what it says goes into a file of the parent's."""
-        return any("hanging" in said(worker) for worker in children(process.pid))
+        return any("hanging" in written_errors(worker) for worker in children(process.pid))
 
-    assert wait_for(hanging)
+    wait_for(hanging)
     workers = children(process.pid)
     process.kill()
     process.communicate()
@@ -223,7 +185,7 @@ def test_killing_the_parent_ends_a_worker_that_loads(
     start: Callable[..., subprocess.Popen[str]], tmp_path: Path, executor_name: str
 ) -> None:
     process = start("run", "-t", "builtin", "-e", executor_name, "--cases", 2000)
-    assert wait_for(lambda: bool(children(process.pid)))
+    wait_for(lambda: bool(children(process.pid)))
     workers = children(process.pid)
     process.kill()
     process.communicate()

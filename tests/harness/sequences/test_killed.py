@@ -11,7 +11,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from typing import Any
 import pytest
 
 from harness.sequences.subject import StepSequences
+from tests.processes import children, is_running, wait_for
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -26,25 +26,6 @@ ROOT = Path(__file__).resolve().parents[3]
 STAND_IN = Path(__file__).with_name("stand_in_release.py")
 
 Start = Callable[..., "subprocess.Popen[str]"]
-
-
-def children(parent: int) -> list[int]:
-    return [int(number) for number in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
-
-
-def is_running(number: int) -> bool:
-    """Whether a process is there, and no zombie waiting for somebody to ask."""
-    try:
-        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def wait_for(condition: Callable[[], Any]) -> None:
-    deadline = time.monotonic() + 600
-    while not condition():
-        assert time.monotonic() < deadline, "in vain"
-        time.sleep(0.005)
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from harness.sequences.worker import SequenceWorker, recipe_text
 from harness.worker import silence
 from harness.worker.losses import WorkerError, WorkerLost, WorkerRefused
 from harness.worker.messages import RangeDone
+from tests.processes import environment
 
 STAND_IN = Path(__file__).parents[1] / "sequences" / "stand_in_release.py"
 SEED = 5
@@ -369,8 +370,7 @@ def test_a_makeshift_cache_is_shared_with_workers(
     """Each would have made its own, and one that is ended by a signal would have left it behind."""
     monkeypatch.setenv("HARNESS_CACHE_DIR", os.devnull)
     worker = start("exit")
-    environment = Path(f"/proc/{worker._process.pid}/environ").read_bytes().split(b"\0")
-    assert f"HARNESS_CACHE_DIR={cache_directory()}".encode() in environment
+    assert environment(worker._process.pid)["HARNESS_CACHE_DIR"] == str(cache_directory())
     assert cache_directory().is_dir()
 
 
