@@ -27,6 +27,7 @@ from harness.case import (
     state_extent,
 )
 from harness.check.outcome import Difference, Evidence
+from harness.issues.registry import kernel_issue
 from harness.memory import initial_image, plan_memory
 from harness.oracles.copies import StateCopy
 from harness.oracles.decisions import decide
@@ -52,6 +53,9 @@ def print_repro(file: Path, repro: Repro) -> None:
     words = violation_in_words(repro.signature.oracle, repro.signature.violation)
     console.print(Text(f"{words} (violation {repro.signature.violation})"))
     console.print(Text(f"{file}: found on {origin.target} ({origin.executor}){drawn}; {case.domain} domain"))
+    known = kernel_issue(origin.target, repro.signature, case)
+    if known is not None:
+        console.print(Text(f"Looks like a known issue: {known.line}"))
     console.print(
         Text(
             "docs/violations.md explains a finding's name, docs/domain.md what has to happen",

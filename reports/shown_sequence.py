@@ -10,9 +10,9 @@ from pathlib import Path
 import msgspec
 
 from harness.case.sequence import CONTINUATION, Event, Segment
+from harness.issues.registry import current_name, lines_about
 from harness.reports.console import printable
 from harness.repro import SequenceRepro
-from harness.sequences.known import described
 from harness.subject.subject import Replayed
 from harness.text import counted
 
@@ -36,13 +36,14 @@ def _lines(file: Path, repro: SequenceRepro) -> list[str]:
     config, events = repro.sequence.config, repro.sequence.events
     issue = f" [{repro.issue}]" if repro.issue else ""
     lines = [f"{file}: {repro.signature}, found on {repro.origin.target}{issue}"]
-    lines += [f"  {line}" for line in described(repro.issue)]
+    lines += [f"  {line}" for line in lines_about(repro.issue)]
     lines += [f"  {repro.evidence.summary}"]
     lines += [f"    {detail}" for detail in repro.evidence.details]
     lines += ["Configuration (docs/sequences.md says what each line means)"]
     lines += [f"  {name:24} {getattr(config, name)}" for name in config.__struct_fields__]
     if repro.fixes or repro.faults:
-        fixes, faults = (", ".join(names) or "none" for names in (repro.fixes, repro.faults))
+        fixes = ", ".join(map(current_name, repro.fixes)) or "none"
+        faults = ", ".join(repro.faults) or "none"
         lines.append(f"Switched: fixes {fixes}; planted faults {faults}")
     lines.append(f"Events ({len(events)}, {counted(repro.sequence.steps, 'step')})")
     lines += [f"  {i:3} {event_in_words(event)}" for i, event in enumerate(events)]

@@ -19,13 +19,14 @@ from harness.campaign.several import Comparison
 from harness.case.sequence import Event, SequenceConfig
 from harness.check.evidence import OBJECTS
 from harness.generators.sequences.configurations import PINS
+from harness.issues.registry import DEFAULT_FIXES, SEQUENCE_ISSUES
+from harness.issues.sequence_issue import SequenceIssue
 from harness.kernel_cases.summary import CaseSummary, Finding, LineCoverage
 from harness.oracles.meaning.violation import KINDS
 from harness.reports import words
 from harness.reports.shown_sequence import print_sequence
 from harness.repro import SequenceRepro, read_any
 from harness.sequences.counters import ENOUGH_STEPS, THRESHOLDS
-from harness.sequences.known import DEFAULT_FIXES, KNOWN, KnownIssue
 from harness.sequences.summary import SequenceFinding, SequenceSummary
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -94,8 +95,8 @@ def test_pins_fixes_and_thresholds_are_those_of_the_code() -> None:
     assert f"From {ENOUGH_STEPS:,} steps on" in SEQUENCES
 
 
-@pytest.mark.parametrize("issue", KNOWN, ids=lambda issue: str(issue.name))
-def test_each_known_issue_says_where_to_read_about_it(issue: KnownIssue) -> None:
+@pytest.mark.parametrize("issue", SEQUENCE_ISSUES, ids=lambda issue: str(issue.name))
+def test_each_known_issue_says_where_to_read_about_it(issue: SequenceIssue) -> None:
     public = re.fullmatch(r"https://github\.com/vllm-project/vllm/(?:pull|issues)/(\d+)", issue.report)
     findings = (ROOT / "docs/findings.md").read_text()
     assert re.search(rf"\| {issue.name}\b", findings), "a row of its own"

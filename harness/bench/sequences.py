@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from harness.generators.sequences.configurations import Pins
+from harness.issues.registry import DEFAULT_FIXES
 from harness.sequences.controls import Controls
 from harness.sequences.judge import HOST_EVERY
 from harness.sequences.kernels import Beside, KernelChoice
-from harness.sequences.known import DEFAULT_FIXES
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RESULTS, RunResult
 from harness.sequences.worker import SequenceWorker, recipe_text

@@ -41,7 +41,9 @@ class Campaign:
 
     def __init__(self, subject: Subject[Any, Any], settings: Settings) -> None:
         self._subject, self._settings = subject, settings
-        self._journal = Journal(settings.out / subject.journal, subject.identity(), subject.noun)
+        self._journal = Journal(
+            settings.out / subject.journal, subject.identity(), subject.noun, subject.current_identity
+        )
         self._journal.require_regular()
         resumes = settings.resume and not (settings.or_start and not self._journal.is_there)
         settings = self._settings = msgspec.structs.replace(settings, resume=resumes)

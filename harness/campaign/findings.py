@@ -183,7 +183,15 @@ class Findings:
         save(path, found.repro)
         kept = self._keep(final, msgspec.structs.replace(found, path=path))
         was = None if final.signature == key.signature else key
-        yield FindingKept(subject.noun, final, kept.repro, path, kept.count, tuple(subject.described(final.issue)), was)
+        yield FindingKept(
+            subject.noun,
+            final,
+            kept.repro,
+            path,
+            kept.count,
+            tuple(issue.line for issue in subject.known_issues(final, kept.repro)),
+            was,
+        )
         return others
 
     def _shrunk(self, worker: WorkerProcess, key: Key, found: Kept) -> tuple[Shrunk[Any, Any], list[str]]:

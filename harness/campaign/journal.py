@@ -9,7 +9,7 @@ import errno
 import fcntl
 import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
@@ -32,8 +32,15 @@ class CannotResume(Exception):
 class Journal:
     """The file at `path`, for a campaign that `identity` tells from others."""
 
-    def __init__(self, path: Path, identity: dict[str, object], noun: str) -> None:
-        self._path, self._head, self._noun = path, msgspec.json.encode(identity), noun
+    def __init__(
+        self,
+        path: Path,
+        identity: dict[str, object],
+        noun: str,
+        current: Callable[[dict[str, object]], dict[str, object]] = lambda identity: identity,
+    ) -> None:
+        """`current` says what an identity that an earlier version wrote is today."""
+        self._path, self._head, self._noun, self._current = path, msgspec.json.encode(identity), noun, current
         self._stream: BinaryIO | None = None
 
     @property
@@ -55,7 +62,7 @@ class Journal:
         if not self.is_there:
             raise CannotResume(f"there is no {self._path} to resume from")
         lines = self._path.read_bytes().split(b"\n")
-        if lines[0] != self._head:
+        if self._today(lines[0]) != self._head:
             raise CannotResume(f"{self._path} is another campaign's: {self._difference(lines[0])}")
         if len(lines) == 1:  # a kill may have torn off the end of the first line, too
             raise CannotResume(f"{self._path} holds nothing to resume from")
@@ -68,10 +75,17 @@ class Journal:
             entries.setdefault((entry.index, entry.signature, entry.issue), entry)
         return list(entries.values())
 
+    def _today(self, head: bytes) -> bytes:
+        """The first line as this version writes it."""
+        try:
+            return msgspec.json.encode(self._current(msgspec.json.decode(head, type=dict[str, object])))
+        except (msgspec.DecodeError, RecursionError):
+            return head
+
     def _difference(self, head: bytes) -> str:
         """What another campaign's journal says of itself that this one would not."""
         try:
-            there = _flat(msgspec.json.decode(head, type=dict[str, object]))
+            there = _flat(self._current(msgspec.json.decode(head, type=dict[str, object])))
         except (msgspec.DecodeError, RecursionError):
             return "its first line does not say which"
         here = _flat(msgspec.json.decode(self._head, type=dict[str, object]))

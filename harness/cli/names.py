@@ -20,7 +20,7 @@ _OPTIONS: dict[Kind, str] = {
     "regimes": "--require",
     "relations": "--relations",
     "fixes": "--fixes",
-    "issues": "in brackets behind a finding of step sequences",
+    "issues": "in brackets behind a finding",
     "pins": "--pins NAME=VALUE,...",
 }
 
@@ -31,7 +31,7 @@ def names(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """List operations, regimes, relations, known issues of sequences with their fixes, and pins, with what each is."""
+    """List operations, regimes, relations, known issues and their fixes, and pins, with what each is."""
     if kind is not None and kind not in get_args(Kind):
         raise typer.BadParameter(unknown("kind of names", [kind], get_args(Kind)))
     found = {name: summaries for name, summaries in _all().items() if kind in (None, name)}
@@ -48,10 +48,9 @@ def names(
 def _all() -> dict[Kind, dict[str, str]]:
     from harness.generators.operations import SUMMARIES
     from harness.generators.sequences.configurations import PINS
+    from harness.issues.registry import KNOWN_ISSUES, SEQUENCE_ISSUES
     from harness.oracles.relations.registry import relations
     from harness.regimes import REGIMES
-    from harness.sequences.controls import FIXES
-    from harness.sequences.known import KNOWN
 
     operations: dict[str, str] = {
         name: f"{text}{' (default)' * (name in DEFAULT_OPERATIONS)}" for name, text in SUMMARIES.items()
@@ -65,8 +64,8 @@ def _all() -> dict[Kind, dict[str, str]]:
             + ("" if regime.reachable else " (total domain only)")
             for name, regime in sorted(REGIMES.items())
         },
-        "fixes": FIXES,
-        "issues": {issue.name: f"{issue.summary}; fix {issue.fix}; {issue.report}" for issue in KNOWN},
+        "fixes": {issue.name: issue.fix for issue in SEQUENCE_ISSUES},
+        "issues": {issue.name: f"{issue.summary}; {issue.releases}; {issue.report}" for issue in KNOWN_ISSUES},
         "pins": PINS,
         "relations": {name: f"the same result {relation.summary}" for name, relation in relations().items()},
     }

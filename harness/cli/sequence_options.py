@@ -51,14 +51,13 @@ def _known_values(name: str) -> tuple[str, ...]:
 
 
 def parse_fixes(text: str) -> tuple[str, ...]:
-    """Names of a comma-separated list of fixes, `all` or `none`. Raises typer.BadParameter."""
-    from harness.sequences.controls import FIXES
-    from harness.sequences.known import DEFAULT_FIXES
+    """Names of known issues, comma-separated, `all` or `none`. Raises typer.BadParameter."""
+    from harness.issues.registry import DEFAULT_FIXES, current_name
 
-    names = choices("fix", text, FIXES, ALL, NONE)
+    names = choices("known issue", ",".join(map(current_name, options.split(text))), DEFAULT_FIXES, ALL, NONE)
     if names in ((ALL,), (NONE,)):
         return DEFAULT_FIXES if names == (ALL,) else ()
-    return tuple(fix for fix in DEFAULT_FIXES if fix in names)
+    return tuple(name for name in DEFAULT_FIXES if name in names)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,8 +74,7 @@ class SequenceOptions:
             "--fixes",
             parser=parse_fixes,
             metavar="NAMES",
-            help="Known issues to avoid, by their fixes, comma-separated (`harness names fixes`); all, or none. "
-            "[default: all]",
+            help="Known issues to avoid, comma-separated (`harness names fixes`); all, or none. [default: all]",
         ),
     ] = None
     include_known: Annotated[
@@ -131,10 +129,11 @@ class SequenceOptions:
 
     def _subject(self, run: RunOptions, target: str) -> Any:
         """What follows a plus sign in the target is a planted fault of sequences, or else a mutation of the kernels."""
+        from harness.issues.registry import DEFAULT_FIXES
         from harness.kernels.targets.registry import prepare
-        from harness.sequences.controls import FAULTS, Controls
+        from harness.sequences.controls import Controls
+        from harness.sequences.faults import FAULTS
         from harness.sequences.kernels import Beside, KernelChoice
-        from harness.sequences.known import DEFAULT_FIXES
         from harness.sequences.recipe import SequenceRecipe
         from harness.sequences.subject import StepSequences, require_driven, sequence_target
         from harness.sequences.worker import LIMIT_SECONDS

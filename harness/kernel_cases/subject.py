@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, get_args
+from typing import Any, ClassVar, get_args
 
 import msgspec
 
@@ -15,6 +15,8 @@ from harness.check.outcome import Evidence, Outcome, Signature
 from harness.engines.random import CASES_PER_LAYOUT, GENERATOR_VERSION, Recipe, case_at
 from harness.engines.relations import RelationPolicy
 from harness.generators.operations import OperationName
+from harness.issues.known_issue import KnownIssue
+from harness.issues.registry import kernel_issue
 from harness.kernel_cases.line_coverage import KernelLines
 from harness.kernel_cases.plan import CasePlan
 from harness.kernel_cases.recipe import ENCODER, JUDGED, CaseQuestion, CaseRecipe, EngineName, JudgedCase
@@ -205,6 +207,10 @@ class KernelCases(Subject[Case, JudgedCase]):
             case=case,
         )
 
+    def known_issues(self, key: Key, repro: Any) -> list[KnownIssue]:
+        issue = kernel_issue(self.target, repro.signature, repro.case)
+        return [] if issue is None else [issue]
+
     def plan(self, worker: WorkerProcess, key: Key, result: JudgedCase) -> CasePlan:
         """If a relation saw the failure, that one is asked of candidates."""
         signature, _ = _found(result.outcome)
@@ -239,7 +245,7 @@ class KernelCases(Subject[Case, JudgedCase]):
             launches=counters["launches"],
             seconds=round(ended.seconds, 3),
             cases_per_second=round(ended.judged / ended.seconds, 2) if ended.seconds > 0 else 0.0,
-            findings=[_finding(key, kept) for key, kept in findings],
+            findings=[_finding(key, kept, self.known_issues(key, kept.repro)) for key, kept in findings],
             regimes={
                 name: tally.reached[name]
                 for name in _REGIMES
@@ -357,7 +363,7 @@ def _lacks(tally: Tally, operation: str) -> str | None:
     return max(words, key=lambda text: words[text]) if words else None
 
 
-def _finding(key: Key, kept: Kept) -> Finding:
+def _finding(key: Key, kept: Kept, known: Sequence[KnownIssue]) -> Finding:
     repro = kept.repro
     return Finding(
         key.signature,
@@ -367,4 +373,5 @@ def _finding(key: Key, kept: Kept) -> Finding:
         kept.count,
         None if kept.path is None else str(kept.path),
         None if repro.shrink is None else msgspec.structs.asdict(repro.shrink),
+        known[0].name if known else None,
     )

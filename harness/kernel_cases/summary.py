@@ -14,7 +14,8 @@ from harness.text import counted
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One finding in the summary. `cases` is how many cases failed with this signature."""
+    """One finding in the summary. `cases` is how many cases failed with this signature; `issue` names the known issue
+    that it looks like."""
 
     signature: str
     summary: str
@@ -23,6 +24,7 @@ class Finding(msgspec.Struct, frozen=True):
     cases: int
     repro: str | None
     shrink: dict[str, float | int | bool] | None
+    issue: str | None = None
 
 
 class LineCoverage(msgspec.Struct, frozen=True):
@@ -108,7 +110,8 @@ class CaseSummary(msgspec.Struct, frozen=True):
             # Never seen as a drawn case, if only a smaller variant of another finding showed it.
             seen = counted(finding.cases, "case") if finding.cases else "met while shrinking another"
             file = finding.repro or "not saved"
-            yield Line("finding", f"{finding.signature} ({finding.domain} domain, {seen}): {file}", "bad")
+            known = f" [{finding.issue}]" if finding.issue else ""
+            yield Line("finding", f"{finding.signature}{known} ({finding.domain} domain, {seen}): {file}", "bad")
         for name, words in self.lacking.items():
             yield Line("skipped", f"{name} altogether: {words}", "warning")
         for name in self.missing:
@@ -151,7 +154,11 @@ class CaseSummary(msgspec.Struct, frozen=True):
             by_operation = Counter(finding.signature.partition("/")[0] for finding in self.findings)
             named = ", ".join(f"{count} of {name}" for name, count in by_operation.items())
             text = f"{counted(len(self.findings), 'finding')}: {named}"
-            if len(self.findings) > 1:
+            known = {finding.issue for finding in self.findings if finding.issue is not None}
+            new = sum(finding.issue is None for finding in self.findings)
+            if known:
+                text += f"; {new or 'none'} new, the others look like {', '.join(sorted(known))}"
+            if new > 1:
                 text += "; several may be one fault seen from several sides: mend the first, then run again"
             return Line("", text, "bad")
         if self.exit_status == NOTHING_FOUND:

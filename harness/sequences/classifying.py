@@ -12,9 +12,10 @@ from typing import Any
 import msgspec
 
 from harness.case.sequence import SequenceCase, encode_sequence
+from harness.issues.registry import DEFAULT_FIXES, SEQUENCE_ISSUES, TOGETHER, issues_of
+from harness.issues.sequence_issue import SequenceIssue
 from harness.oracles.meaning.violation import HOST_CODE_DIFFERS
 from harness.sequences.controls import Controls
-from harness.sequences.known import DEFAULT_FIXES, KNOWN, TOGETHER, KnownIssue, fixes_of
 from harness.sequences.result import RunResult
 from harness.sequences.verdicts import signature_of
 from harness.sequences.worker import LOST, check
@@ -34,10 +35,10 @@ def classify(worker: WorkerProcess, case: SequenceCase, controls: Controls, sign
     """The known issue whose fix alone takes the violation away, or the fewest that do together; None if none do."""
     if not _may_be_known(signature):
         return None
-    off = [issue for issue in KNOWN if issue.fix not in controls.fixes and issue.reaches(case)]
+    off = [issue for issue in SEQUENCE_ISSUES if issue.name not in controls.fixes and issue.reached_by(case)]
 
-    def clear(issues: list[KnownIssue]) -> bool:
-        fixes = (*controls.fixes, *(issue.fix for issue in issues))
+    def clear(issues: list[SequenceIssue]) -> bool:
+        fixes = (*controls.fixes, *(issue.name for issue in issues))
         return check(worker, case, msgspec.structs.replace(controls, fixes=fixes)).violation is None
 
     for issue in off:
@@ -70,7 +71,9 @@ class SequencePlan:
 
     def __init__(self, worker: WorkerProcess, signature: str, issue: str | None, controls: Controls) -> None:
         self._worker, self._signature, self._is_known, self._controls = worker, signature, issue is not None, controls
-        wanted = fixes_of(issue) if issue is not None else DEFAULT_FIXES if _may_be_known(signature) else ()
+        wanted: Sequence[str] = DEFAULT_FIXES if _may_be_known(signature) else ()
+        if issue is not None:
+            wanted = [one.name for one in issues_of(issue)]
         more = tuple(fix for fix in wanted if fix not in controls.fixes)
         self._fixed = msgspec.structs.replace(controls, fixes=(*controls.fixes, *more)) if more else None
 

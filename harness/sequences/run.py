@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 import traceback
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -21,16 +21,11 @@ import msgspec
 from harness.case import Case
 from harness.case.sequence import Abort, Add, Finish, Pause, Reset, Resume, SequenceCase, Step
 from harness.case.step_plan import ForwardRow
-from harness.kernels.targets.vllm.scheduling.engine import Engine, ReleaseLacks
+from harness.issues.registry import applicable
+from harness.kernels.targets.vllm.scheduling.engine import Engine, Frame, ReleaseLacks
 from harness.kernels.targets.vllm.scheduling.loading import module
-from harness.kernels.targets.vllm.scheduling.mamba2_rows import run_as_mamba2
-from harness.kernels.targets.vllm.scheduling.modelless_runner_v1 import v1_host_code_refusal
-from harness.kernels.targets.vllm.scheduling.modelless_runner_v2 import host_code_refusal
-from harness.kernels.targets.vllm.scheduling.pairing import HostCodeDiffers, PairedWorkers
-from harness.kernels.targets.vllm.scheduling.worker_v1 import WorkerV1
-from harness.kernels.targets.vllm.scheduling.worker_v1_pair import PairedWorkerV1
-from harness.kernels.targets.vllm.scheduling.worker_v2 import WorkerV2
-from harness.kernels.targets.vllm.scheduling.worker_v2_pair import PairedWorkerV2
+from harness.kernels.targets.vllm.scheduling.pairing import HostCodeDiffers
+from harness.kernels.targets.vllm.scheduling.runner_model import Outcome, StepTiming
 from harness.oracles.meaning.device import NOBODY, Device
 from harness.oracles.meaning.meaning import Meaning
 from harness.oracles.meaning.story import Story
@@ -42,9 +37,9 @@ from harness.sequences.controls import Controls
 from harness.sequences.decisions import decisions_of
 from harness.sequences.kernel_cases import KernelCases
 from harness.sequences.kernels import Kernels
-from harness.sequences.known import acting
 from harness.sequences.registered import RegisteredEntries
 from harness.sequences.result import RunResult, not_run
+from harness.sequences.runner_models import make_runner_model, release_rules
 from harness.sequences.verdicts import violation_of
 
 DRAFTERS_OF_ONE_LENGTH = ("mtp", "eagle", "draft_model", "dflash")
@@ -67,13 +62,17 @@ class SequenceRun:
     ) -> None:
         self.case, self.config = case, case.config
         asked = controls or Controls()
-        self.controls = msgspec.structs.replace(asked, fixes=acting(asked.fixes, case))
+        self.controls = msgspec.structs.replace(asked, fixes=applicable(asked.fixes, case))
         self.counters: Counter[str] = Counter()
         self.engine = Engine(case.config)
-        self._host_code_lacks: str | None = None
-        self.worker = self._make_worker(host)
-        self.controls.apply(self.engine, self.worker)
+        self.controls.change_engine(self.engine)
         config = case.config
+        rules = self.controls.rules(release_rules(config.runner))
+        self.worker, self._paired, self._host_code_lacks = make_runner_model(self.engine, rules, host)
+        if self._paired:
+            self.counters[f"sequences of {config.runner} host code"] += 1
+        if self._host_code_lacks is not None:
+            self.counters[not_run(config.runner, self._host_code_lacks)] += 1
         sizes = tuple(
             self.engine.kv_cache_config.kv_cache_groups[group].kv_cache_spec.block_size
             for group in self.engine.attention_groups
@@ -84,7 +83,7 @@ class SequenceRun:
         )
         self.meaning.check_entries = self.controls.check_entries
         self.meaning.counters = self.counters
-        self.meaning.fresh_rows_start_empty = "fresh-rows" in self.controls.fixes
+        self.meaning.fresh_rows_start_empty = rules.fresh_rows_start_empty
         self._story = Story(self.engine.mamba_groups)
         self._bytes: ByteDevice | None = None
         if kernels is not None:
@@ -99,22 +98,10 @@ class SequenceRun:
         self._registered = RegisteredEntries(self.engine, self.meaning)
         self._stops: set[str] = set()
         self._proposed: dict[str, int] = {}
-        self._queue: deque[tuple[Any, Any, dict[str, tuple[int, list[int]]]]] = deque()
+        self._queue = self.engine.in_flight
         self._scheduled: dict[str, list[int]] = {}
         self._arrival = 0.0
         self._may_deliver_early = config.asynchronous and self.engine.delivers_early()
-
-    def _make_worker(self, host: bool) -> WorkerV1 | WorkerV2 | PairedWorkers:
-        runner = self.config.runner
-        first = runner == "V1"
-        if host:
-            refusal = v1_host_code_refusal() if first else host_code_refusal()
-            if refusal is None:
-                self.counters[f"sequences of {runner} host code"] += 1
-                return PairedWorkerV1(self.engine) if first else PairedWorkerV2(self.engine)
-            self._host_code_lacks = refusal
-            self.counters[not_run(runner, refusal)] += 1
-        return WorkerV1(self.engine) if first else WorkerV2(self.engine)
 
     def run(self) -> RunResult:
         """Run all events, up to the first violation. Raises UnknownTarget if the release cannot be driven."""
@@ -185,8 +172,6 @@ class SequenceRun:
         elif isinstance(event, Reset):
             if self.engine.reset(event.running):
                 self.counters["cache resets"] += 1
-            if "discard-frames" in self.controls.fixes:
-                self._discard_frames()
         elif isinstance(event, Pause):
             self.engine.pause(event.mode)
             self.counters["pauses"] += 1
@@ -204,13 +189,6 @@ class SequenceRun:
         )
         self._registered.learn(name, self._requests[name], text)
         self.counters["requests"] += 1
-
-    def _discard_frames(self) -> None:
-        """A fix: what a release drops after a forced reset are outputs, so it is outputs that are counted."""
-        for name, request in self.engine.scheduler.requests.items():
-            if getattr(request, "async_tokens_to_discard", 0):
-                in_flight = sum(1 for _, _, outcome in self._queue if name in outcome and outcome[name][1])
-                request.async_tokens_to_discard = in_flight
 
     # Steps.
 
@@ -234,20 +212,17 @@ class SequenceRun:
 
     def _execute(self, event: Step) -> bool:
         """Schedule and run one step; whether there was anything to run."""
-        if not self._queue and "drained-queue" in self.controls.fixes:
-            self.worker.forget_optimism()
+        timing = StepTiming(not self.config.asynchronous or event.early, all_delivered=not self._queue)
         output = self.engine.scheduler.schedule()
         self._count(output)
         self._require_tokens(output.num_scheduled_tokens)
-        self.worker.counts_land_early = not self.config.asynchronous or event.early
-        plan = self.worker.begin(output)
-        if isinstance(self.worker, WorkerV1 | PairedWorkerV1):
-            run_as_mamba2(plan, self.worker)
+        plan = self.worker.begin(output, timing)
+        self.worker.as_layers_run(plan)
         self._story.begin(self.meaning.step + 1, plan)
-        if isinstance(self.worker, PairedWorkers):
+        if self._paired:
             self.counters[f"steps of {self.config.runner} host code"] += 1
         self._scheduled = output.scheduled_spec_decode_tokens
-        outcome: dict[str, tuple[int, list[int]]] = {}
+        outcome: Outcome = {}
         if output.total_num_scheduled_tokens:
             outcome = self.meaning.forward(plan, self._right_drafts)
             if self._bytes is not None:
@@ -281,7 +256,7 @@ class SequenceRun:
             prompt_logprobs_dict={},
             pooler_output=[],
         )
-        self._queue.append((output, made, outcome))
+        self._queue.append(Frame(output, made, outcome))
         return bool(output.total_num_scheduled_tokens)
 
     def _require_tokens(self, scheduled: dict[str, int]) -> None:
@@ -332,7 +307,7 @@ class SequenceRun:
 
     # Drafts.
 
-    def _propose(self, event: Step, rows: list[ForwardRow], outcome: dict[str, tuple[int, list[int]]]) -> None:
+    def _propose(self, event: Step, rows: list[ForwardRow], outcome: Outcome) -> None:
         """What the drafter proposes after a step: how many of the drafts of each request will be right."""
         longest = max(row.computed + row.scheduled for row in rows)
         fits = self.config.runner == "V2" or longest + self.config.num_spec <= self.config.length_limit

@@ -12,6 +12,8 @@ from harness import __version__
 from harness.case import InvalidCase
 from harness.case.sequence import SequenceCase, decode_sequence, encode_sequence
 from harness.generators.sequences.events import SEQUENCE_GENERATOR_VERSION
+from harness.issues.known_issue import KnownIssue
+from harness.issues.registry import SEQUENCE_ISSUES, TOGETHER, current_name, issues_of
 from harness.kernels.executors.registry import default_executor_name, executor_class
 from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.download_size import announce_downloads
@@ -26,7 +28,6 @@ from harness.sequences.classifying import SequencePlan, classify, classify_again
 from harness.sequences.controls import Controls
 from harness.sequences.counters import below_threshold
 from harness.sequences.kernels import Beside, KernelChoice
-from harness.sequences.known import KNOWN, TOGETHER, described
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RESULTS, RunResult
 from harness.sequences.summary import SequenceFinding, SequenceSummary
@@ -97,6 +98,12 @@ class StepSequences(Subject[SequenceCase, RunResult]):
             "generator": SEQUENCE_GENERATOR_VERSION,
         }
 
+    def current_identity(self, identity: dict[str, object]) -> dict[str, object]:
+        controls = identity.get("controls")
+        if not isinstance(controls, dict) or not isinstance(controls.get("fixes"), list):
+            return identity
+        return {**identity, "controls": {**controls, "fixes": [current_name(str(fix)) for fix in controls["fixes"]]}}
+
     def assignment(self) -> Assignment:
         return assignment(self.target, self.beside)
 
@@ -152,7 +159,9 @@ class StepSequences(Subject[SequenceCase, RunResult]):
         signature = str(signature_of(result.violation))
         if self.controls.faults or self.is_loss(result):
             return Key(signature)
-        off = [issue.name for issue in KNOWN if issue.fix not in self.controls.fixes and issue.reaches(case)]
+        off = [
+            issue.name for issue in SEQUENCE_ISSUES if issue.name not in self.controls.fixes and issue.reached_by(case)
+        ]
         return Key(signature, TOGETHER.join(off) or None)
 
     def is_loss(self, result: RunResult) -> bool:
@@ -194,8 +203,8 @@ class StepSequences(Subject[SequenceCase, RunResult]):
     def classify(self, worker: WorkerProcess, case: SequenceCase, signature: str) -> str | None:
         return classify(worker, case, self.controls, signature)
 
-    def described(self, issue: str | None) -> list[str]:
-        return described(issue)
+    def known_issues(self, key: Key, repro: SequenceRepro) -> list[KnownIssue]:
+        return list(issues_of(key.issue))
 
     def plan(self, worker: WorkerProcess, key: Key, result: RunResult) -> SequencePlan:
         return SequencePlan(worker, key.signature, key.issue, self.controls)

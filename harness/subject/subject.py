@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 import msgspec
 
 from harness.case import Check
+from harness.issues.known_issue import KnownIssue
 from harness.repro.format import AnyRepro, ShrinkRecord
 from harness.shrink.driver import Plan, Shrunk
 from harness.subject.entry import Entry, Tally
@@ -152,6 +153,10 @@ class Subject(abc.ABC, Generic[Case, Result]):
     def identity(self) -> dict[str, object]:
         """What must be equal for a campaign to resume another."""
 
+    def current_identity(self, identity: dict[str, object]) -> dict[str, object]:
+        """An identity that an earlier version wrote, with the names that things have today."""
+        return identity
+
     @abc.abstractmethod
     def assignment(self) -> Assignment:
         """What its workers are started with."""
@@ -245,8 +250,8 @@ class Subject(abc.ABC, Generic[Case, Result]):
         """The known issue behind a finding."""
         return None
 
-    def described(self, issue: str | None) -> list[str]:
-        """Lines about known issues, whose names `issue` joins."""
+    def known_issues(self, key: Key, repro: Any) -> list[KnownIssue]:
+        """The known issues that a finding is, or looks like."""
         return []
 
     @abc.abstractmethod

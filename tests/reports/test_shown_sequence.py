@@ -19,6 +19,7 @@ from harness.case.sequence import (
     Segment,
     Step,
 )
+from harness.issues.registry import current_name
 from harness.reports.shown_sequence import event_in_words, print_sequence
 from harness.repro import SequenceRepro, read_any
 
@@ -61,7 +62,14 @@ def test_everything_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     print_sequence(file, repro)
     out = capsys.readouterr().out
     assert "\n  left-out-row: a V1 decode that is left out of a step loses its accepted count (docs/reports/" in out
-    for text in (str(repro.signature), "[left-out-row]", repro.evidence.summary, *repro.evidence.details, *repro.fixes):
+    fixes = map(current_name, repro.fixes)
+    for text in (
+        str(repro.signature),
+        "[left-out-row]",
+        repro.evidence.summary,
+        *repro.evidence.details,
+        *fixes,
+    ):
         assert text in out
     for name in repro.sequence.config.__struct_fields__:
         assert f"\n  {name} " in out

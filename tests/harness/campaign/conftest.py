@@ -21,11 +21,11 @@ from harness.campaign.events import CampaignFinished, CaseJudged, Event, Notice
 from harness.campaign.settings import Settings
 from harness.case import Precopy
 from harness.engines.random import Recipe
+from harness.issues.registry import DEFAULT_FIXES
 from harness.kernel_cases.subject import KernelCases
 from harness.repro import AnyRepro, read_any
 from harness.repro.format import REPRO_TYPES
 from harness.sequences.controls import Controls
-from harness.sequences.known import DEFAULT_FIXES
 from harness.sequences.recipe import SequenceRecipe
 from harness.sequences.subject import StepSequences
 from harness.subject import registry

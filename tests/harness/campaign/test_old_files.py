@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from harness.campaign.settings import Settings
+from harness.issues.registry import DEFAULT_FIXES
 from harness.repro import read_any
 from harness.sequences.controls import Controls
-from harness.sequences.known import DEFAULT_FIXES
 from harness.sequences.recipe import SequenceRecipe
 from harness.sequences.subject import StepSequences
 from harness.subject.registry import read_file

@@ -118,8 +118,8 @@ def test_the_version(command: Command) -> None:
         (["run", "--require", "padded-pages"], "did you mean 'padded-page'?"),
         (["run", "--relations", "repetitions"], "did you mean 'repetition'?"),
         (["run", "--relations", "smaple"], "did you mean 'sample'?"),
-        (["run", "--ops", "sequences", "--fixes", "fresh-row"], "did you mean 'fresh-rows'?"),
-        (["run", "--ops", "sequences", "--fixes", "all,fresh-rows"], "'all' stands alone"),
+        (["run", "--ops", "sequences", "--fixes", "padded-fresh-rows"], "did you mean 'padded-fresh-row'?"),
+        (["run", "--ops", "sequences", "--fixes", "all,padded-fresh-row"], "'all' stands alone"),
         (["run", "--ops", "sequences", "--fixes", "none", "--include-known"], "--include-known and --fixes exclude"),
         (["run", "--fixes", "none"], "only with --ops sequences"),
         (["run", "-t", "builtin+wrong-groups"], "did you mean 'wrong-group'?"),
@@ -357,17 +357,16 @@ def test_shrinking_refuses_a_place_for_the_result_before_it_works(
 def test_names_are_listed(command: Command, kind: str) -> None:
     from harness.cli.case_options import OPERATIONS
     from harness.generators.sequences.configurations import Pins
+    from harness.issues.registry import KNOWN_ISSUES, SEQUENCE_ISSUES
     from harness.oracles.relations.registry import relations
     from harness.regimes import REGIMES
-    from harness.sequences.controls import FIXES
-    from harness.sequences.known import KNOWN
 
     wanted = {
         "operations": {*OPERATIONS, "sequences"},
         "regimes": set(REGIMES),
         "relations": set(relations()),
-        "fixes": set(FIXES),
-        "issues": {issue.name for issue in KNOWN},
+        "fixes": {issue.name for issue in SEQUENCE_ISSUES},
+        "issues": {issue.name for issue in KNOWN_ISSUES},
         "pins": set(Pins.__struct_fields__),
     }[kind]
     status, out, err = command("names", kind, "--json")

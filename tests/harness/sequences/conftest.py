@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from harness.case import Case, decode_case
+from harness.issues.registry import DEFAULT_FIXES
 from harness.kernels.targets.vllm.scheduling.sources import require_packages, whole_tree
 from harness.refusal import UnknownTarget
 from harness.sequences.controls import Controls
 from harness.sequences.kernels import Beside, KernelChoice
-from harness.sequences.known import DEFAULT_FIXES
 from harness.sequences.recipe import SequenceRecipe
 from harness.sequences.result import RESULTS, RunResult
 from harness.sequences.worker import SequenceWorker, recipe_text

@@ -16,11 +16,11 @@ from harness.case import Case, decode_case
 from harness.case.sequence import Abort, Event, Finish, Step
 from harness.files import NotSaved
 from harness.generators.sequences.configurations import Pins
+from harness.issues.registry import DEFAULT_FIXES
 from harness.kernels.executors.base import DeviceFault
 from harness.sequences import judge
 from harness.sequences.controls import Controls
 from harness.sequences.kernels import Beside, KernelChoice, Kernels
-from harness.sequences.known import DEFAULT_FIXES
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.subject import StepSequences
 from harness.sequences.worker import SequenceWorker
@@ -67,8 +67,8 @@ def test_events_that_leave_nothing_to_do_are_no_pass(scheduler: SequenceWorker, 
             "pins runner none, not V1",
         ),
         (
-            StepSequences(target="vllm==0.33.0", recipe=RECIPE, controls=Controls(fixes=("fresh-rows",))),
-            "fixes none, not fresh-rows",
+            StepSequences(target="vllm==0.33.0", recipe=RECIPE, controls=Controls(fixes=("padded-fresh-row",))),
+            "fixes none, not padded-fresh-row",
         ),
         (
             StepSequences(target="vllm==0.33.0", recipe=RECIPE, beside=Beside(KernelChoice("builtin", "native"))),
@@ -102,7 +102,7 @@ def test_a_journal_of_before_is_read() -> None:
     """What it was written for is the stand-in's seed 5: tests/harness/campaign resumes it."""
     controls = Controls(fixes=DEFAULT_FIXES)
     subject = StepSequences(target="vllm==0.33.0", recipe=SequenceRecipe(5), controls=controls)
-    entries = Journal(OLD_JOURNAL, subject.identity(), subject.noun).read()
+    entries = Journal(OLD_JOURNAL, subject.identity(), subject.noun, subject.current_identity).read()
     assert [entry.index for entry in entries] == list(range(14))
     assert sum(entry.steps for entry in entries) == 720
     assert (entries[2].seconds, entries[2].counters) == (0.03, {"steps": 30, "odd": 3538237851})

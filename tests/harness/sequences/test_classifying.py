@@ -12,11 +12,11 @@ from harness.campaign.events import Event, FindingKept, Notice
 from harness.campaign.findings import Findings
 from harness.campaign.settings import Settings
 from harness.case.sequence import SequenceCase, decode_sequence
+from harness.issues.registry import SEQUENCE_ISSUES
 from harness.oracles.meaning.device import NOBODY
 from harness.oracles.meaning.violation import Violation
 from harness.repro import SequenceRepro
 from harness.sequences.controls import Controls
-from harness.sequences.known import KNOWN
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RESULTS, RunResult
 from harness.sequences.subject import StepSequences
@@ -68,7 +68,7 @@ def is_long(case: SequenceCase) -> bool:
 
 def meets(case: SequenceCase, fixes: tuple[str, ...], *names: str) -> bool:
     """Whether a case runs into any of the issues `names`, which it can reach and no fix takes out."""
-    return any(issue.name in names and issue.reaches(case) and issue.fix not in fixes for issue in KNOWN)
+    return any(issue.name in names and issue.reached_by(case) and issue.name not in fixes for issue in SEQUENCE_ISSUES)
 
 
 def two_issues(case: SequenceCase, fixes: tuple[str, ...]) -> bool:

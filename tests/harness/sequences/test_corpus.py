@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from harness.issues.registry import SEQUENCE_ISSUES, issues_of
 from harness.repro import SequenceRepro, read_any
 from harness.sequences.controls import Controls
-from harness.sequences.known import KNOWN, fixes_of
 from harness.sequences.verdicts import signature_of
 from harness.sequences.worker import SequenceWorker
 
@@ -30,14 +30,14 @@ def read(file: Path) -> SequenceRepro:
 def test_files_are_small_and_name_a_known_issue(file: Path) -> None:
     repro = read(file)
     assert 0 < len(repro.sequence.events) <= MOST_EVENTS
-    assert repro.issue is None or repro.issue in {issue.name for issue in KNOWN}
+    assert repro.issue is None or repro.issue in {issue.name for issue in SEQUENCE_ISSUES}
     assert repro.faults == ()
 
 
 def test_every_issue_of_the_page_has_a_file() -> None:
     rows = {line.split(":")[0].removeprefix("| ") for line in PAGE.splitlines() if line.startswith("| ")}
-    documented = {issue.name for issue in KNOWN} & {row.split(" ")[0] for row in rows}
-    assert len(documented) == len(KNOWN)
+    documented = {issue.name for issue in SEQUENCE_ISSUES} & {row.split(" ")[0] for row in rows}
+    assert len(documented) == len(SEQUENCE_ISSUES)
     assert documented - {file.stem for file in CORPUS} == set()
 
 
@@ -48,7 +48,7 @@ def assert_fails_without_its_fix_alone(child: SequenceWorker, file: Path) -> Non
     assert violation is not None
     assert signature_of(violation) == repro.signature
     assert violation.summary == repro.evidence.summary
-    fixed = msgspec.structs.replace(controls, fixes=(*repro.fixes, *fixes_of(repro.issue)))
+    fixed = msgspec.structs.replace(controls, fixes=(*repro.fixes, *(issue.name for issue in issues_of(repro.issue))))
     assert fixed != controls
     assert child.check(repro.sequence, fixed).violation is None
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from harness.sequences.controls import FIXES
+from harness.issues.registry import DEFAULT_FIXES
 from harness.sequences.worker import SequenceWorker
 
 
 def test_rules_that_the_newest_release_has_already_are_no_change(scheduler: SequenceWorker) -> None:
-    told = scheduler.without_effect(tuple(FIXES))
-    assert told == [name for name in FIXES if name in told]
-    of_older = {"zero-draft-rows", "relocate-at-checkpoints", "whole-padding", "padding-below-limit", "discard-frames"}
+    told = scheduler.without_effect(DEFAULT_FIXES)
+    assert told == [name for name in DEFAULT_FIXES if name in told]
+    of_older = {"zero-draft-row", "unrelocated-block", "cut-padding", "padded-to-limit", "tokens-lost-async"}
     assert of_older <= set(told)
-    has_effect = {"fresh-rows", "split-block-size", "realign-chunks", "settled-counts", "forget-unscheduled"}
-    has_effect |= {"defer-fresh-sources", "export-with-block", "keep-accepted", "drained-queue"}
+    has_effect = {"padded-fresh-row", "split-block-size", "checkpoint-mid-block", "async-accepted-counts"}
+    has_effect |= {"copy-of-fresh-block", "checkpoint-into-running-block", "left-out-row", "drained-queue"}
+    has_effect |= {"preempted-while-scheduled"}
     assert not has_effect & set(told)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from harness.sequences.controls import FAULTS, Controls
-from harness.sequences.known import DEFAULT_FIXES
+from harness.issues.registry import DEFAULT_FIXES
+from harness.sequences.controls import Controls
+from harness.sequences.faults import FAULTS
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.worker import SequenceWorker
 

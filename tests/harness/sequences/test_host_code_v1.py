@@ -19,11 +19,12 @@ from harness.kernels.targets.vllm.scheduling.loading import load, module
 load(sys.argv[1])
 import msgspec
 from harness.sequences import judge
-import harness.sequences.run as runs
+import harness.sequences.runner_models as runs
 from harness.kernels.targets.vllm.scheduling.engine import ReleaseLacks
 from harness.kernels.targets.vllm.scheduling.rewriting import rewritten
-from harness.sequences.controls import FAULTS, Controls
-from harness.sequences.known import DEFAULT_FIXES
+from harness.sequences.controls import Controls
+from harness.sequences.faults import FAULTS
+from harness.issues.registry import DEFAULT_FIXES
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.run import SequenceRun
 
@@ -34,7 +35,7 @@ def attempt(case, controls, fault=None, edit=()):
     except ReleaseLacks:
         return None
     if fault is not None:
-        run.worker.model.fault = fault
+        run.worker.model.rules = FAULTS[fault].change.rules(run.worker.model.rules)
     kept = {name: getattr(runner, name) for name, _ in edit}
     for name, edited in edit:
         setattr(runner, name, edited)
@@ -53,7 +54,7 @@ def first(pins, fixes, **wrong):
                 return found
 
 # One fix says in the place of the host code what accepted counts are.
-UNSETTLED = tuple(name for name in DEFAULT_FIXES if name != "settled-counts")
+UNSETTLED = tuple(name for name in DEFAULT_FIXES if name != "async-accepted-counts")
 runner = module("vllm.v1.worker.gpu_model_runner").GPUModelRunner
 counters, violations, found, edits = Counter(), [], {}, {}
 lacked = json.loads(sys.argv[2])

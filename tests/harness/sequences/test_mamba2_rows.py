@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from harness.case.step_plan import ForwardRow, StepPlan
 from harness.kernels.targets.vllm.scheduling.mamba2_rows import run_as_mamba2
+from harness.kernels.targets.vllm.scheduling.rules import RunnerRules
 
 DRAFTS = 3
 PROMPT = 20
@@ -29,33 +31,26 @@ def planned(*rows: tuple[int, int, int]) -> StepPlan:
     )
 
 
-def worker(plan: StepPlan, **switches: bool) -> Any:
-    switches = {
-        "runs_zero_drafts_as_decodes": False,
-        "runs_one_token_as_decode": True,
-        "runs_recomputed_as_decodes": True,
-        "cuts_off_tails": True,
-        **switches,
-    }
-    return SimpleNamespace(
-        config=SimpleNamespace(num_spec=DRAFTS),
-        prefilling=lambda count: [row.computed < PROMPT for row in plan.rows[:count]],
-        checkpoints=SimpleNamespace(of=lambda request, end, scheduled: (1, 7)),
-        **switches,
-    )
+RULES = RunnerRules(zero_drafts=False, padded_tails=True, recomputed_as_decodes=True, cuts_off_tails=True)
 
 
-def speculative(*rows: tuple[int, int, int], **switches: bool) -> list[bool]:
+def run(plan: StepPlan, rules: RunnerRules = RULES) -> None:
+    prefilling = [row.computed < PROMPT for row in plan.rows]
+    checkpoints: Any = SimpleNamespace(of=lambda request, end, scheduled: (1, 7))
+    run_as_mamba2(plan, rules, DRAFTS + 1, prefilling, checkpoints)
+
+
+def speculative(*rows: tuple[int, int, int], **rules: bool) -> list[bool]:
     plan = planned(*rows)
-    run_as_mamba2(plan, worker(plan, **switches))
+    run(plan, replace(RULES, **rules))
     return [row.speculative for row in plan.rows]
 
 
 @pytest.mark.parametrize("drafted", [True, False])
 def test_a_few_recomputed_outputs_are_a_decode_where_the_layers_are_told_of_drafts(drafted: bool) -> None:
     assert speculative(*[DECODE] * drafted, RECOMPUTED)[-1] is drafted
-    assert speculative(RECOMPUTED, runs_zero_drafts_as_decodes=True) == [True]
-    assert speculative(DECODE, RECOMPUTED, runs_recomputed_as_decodes=False) == [True, False]
+    assert speculative(RECOMPUTED, zero_drafts=True) == [True]
+    assert speculative(DECODE, RECOMPUTED, recomputed_as_decodes=False) == [True, False]
 
 
 def test_more_outputs_than_a_decode_has_and_chunks_of_a_prompt_are_prefills() -> None:
@@ -67,7 +62,7 @@ def test_a_padded_last_token_of_a_prompt_is_a_decode_in_front_of_all_prefills_al
     assert speculative(DECODE, SHORT_CHUNK, TAIL) == [True, False, False]
     assert speculative(DECODE, TAIL, TAIL) == [True, True, True]
     assert speculative(DECODE, SHORT_CHUNK, TAIL, cuts_off_tails=False) == [True, False, True]
-    assert speculative(DECODE, TAIL, runs_one_token_as_decode=False) == [True, False]
+    assert speculative(DECODE, TAIL, padded_tails=False) == [True, False]
 
 
 def test_single_tokens_and_fresh_requests_stay_as_planned() -> None:
@@ -78,5 +73,5 @@ def test_single_tokens_and_fresh_requests_stay_as_planned() -> None:
 def test_a_row_that_becomes_a_prefill_exports_checkpoints_and_one_that_becomes_a_decode_does_not() -> None:
     plan = planned(DECODE, RECOMPUTED, SHORT_CHUNK, TAIL)
     plan.rows[1] = plan.rows[1]._replace(checkpoint_offset=1, checkpoint_column=3)
-    run_as_mamba2(plan, worker(plan))
+    run(plan)
     assert [(row.checkpoint_offset, row.checkpoint_column) for row in plan.rows] == [(0, -1), (0, -1), (0, -1), (1, 7)]

@@ -13,11 +13,12 @@ from harness.case.sequence import Add, Segment, SequenceCase, SequenceConfig, St
 from harness.generators.draw import RandomDraw
 from harness.generators.sequences.configurations import Pins
 from harness.generators.sequences.events import draw_sequence
+from harness.issues.registry import DEFAULT_FIXES, applicable
 from harness.kernels.targets.vllm.scheduling import sources
 from harness.refusal import UnknownTarget
-from harness.sequences.controls import FAULTS, FIXES, Controls
+from harness.sequences.controls import Controls
 from harness.sequences.counters import THRESHOLDS, below_threshold
-from harness.sequences.known import DEFAULT_FIXES, KNOWN, acting
+from harness.sequences.faults import FAULTS
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.shrink import driver
 from harness.shrink.driver import Judged, Shrunk
@@ -142,10 +143,9 @@ def test_requests_that_can_be_one_are_merged() -> None:
 
 
 def test_controls_know_their_names() -> None:
-    Controls(faults=tuple(FAULTS), fixes=tuple(FIXES))
+    Controls(faults=tuple(FAULTS), fixes=DEFAULT_FIXES)
     with pytest.raises(InvalidCase, match="unknown fix"):
         Controls(fixes=("nothing",))
-    assert {issue.fix for issue in KNOWN} == set(FIXES)
 
 
 def test_counters_that_met_nothing_are_named() -> None:
@@ -170,10 +170,9 @@ def test_a_release_that_is_too_old_is_refused_before_anything_is_downloaded(monk
         sources.whole_tree("vllm==0.24.0")
 
 
-def test_fixes_act_only_on_sequences_that_can_reach_their_issue() -> None:
-    assert {issue.fix for issue in KNOWN} == set(FIXES)
+def test_fixes_are_applied_only_to_sequences_that_can_reach_their_issue() -> None:
     plainest = SequenceCase(config=plain(), events=(Step(),))
-    assert acting(DEFAULT_FIXES, plainest) == ()
+    assert applicable(DEFAULT_FIXES, plainest) == ()
     partial = SequenceCase(config=plain(match_unit=2), events=(Step(),))
-    assert acting(DEFAULT_FIXES, partial) == ("defer-fresh-sources",)
-    assert acting(("realign-chunks",), partial) == ()
+    assert applicable(DEFAULT_FIXES, partial) == ("copy-of-fresh-block",)
+    assert applicable(("checkpoint-mid-block",), partial) == ()

@@ -14,9 +14,9 @@ import pytest
 
 from harness.campaign.events import CampaignFinished, FindingKept
 from harness.check.outcome import Evidence, Signature
+from harness.issues.registry import lines_about
 from harness.reports.registry import reporter
 from harness.repro import Origin, SequenceRepro
-from harness.sequences.known import described
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.summary import SequenceFinding, SequenceSummary
 from harness.subject.subject import Key
@@ -141,7 +141,7 @@ def test_a_known_issue_is_described_where_it_is_found(capsys: pytest.CaptureFixt
         sequence=sequence_at(SequenceRecipe(0), 0),
     )
     key = Key(SIGNATURE, "drained-queue")
-    kept = FindingKept("sequence", key, repro, Path("f.json"), 2, tuple(described(key.issue)))
+    kept = FindingKept("sequence", key, repro, Path("f.json"), 2, tuple(lines_about(key.issue)))
     assert [line.strip() for line in printed(kept, capsys)] == [
         f"kept {SIGNATURE} [drained-queue]",
         "drained-queue: after a pause an asynchronous V1 engine corrects counts that are exact already "

@@ -10,6 +10,7 @@ import pytest
 
 from harness.case.step_plan import ForwardRow, PostprocessInput, StartRow, StepPlan
 from harness.kernels.targets.vllm.scheduling.pairing import Difference, HostCodeDiffers, PairedWorkers
+from harness.kernels.targets.vllm.scheduling.runner_model import StepTiming
 from harness.kernels.targets.vllm.scheduling.terms import term_of
 from harness.kernels.targets.vllm.scheduling.worker_v1_pair import PairedWorkerV1
 
@@ -30,7 +31,7 @@ def pair(kind: type[PairedWorkers] = PairedWorkers, **differences: Any) -> Paire
     """A pair of which the host code plans something else."""
     sides = []
     for plan in (PLAN, replace(PLAN, **differences)):
-        one = SimpleNamespace(begin=lambda _, plan=plan: plan, fuses=True, checkpoints=None)
+        one = SimpleNamespace(begin=lambda *_, plan=plan: plan, fuses=True, rules=None)
         one.end = lambda outcome: [PostprocessInput("request 2", 9, 1, 8, 0, int(outcome[0]), 1, ([4],))]
         sides.append(one)
     return kind(*sides)
@@ -38,7 +39,7 @@ def pair(kind: type[PairedWorkers] = PairedWorkers, **differences: Any) -> Paire
 
 def found(workers: PairedWorkers) -> Difference:
     with pytest.raises(HostCodeDiffers) as raised:
-        workers.begin(None)
+        workers.begin(None, StepTiming())
     return raised.value.difference
 
 
@@ -63,7 +64,7 @@ def test_what_concerns_the_batch_has_no_row() -> None:
 
 def test_after_the_forward_pass_rows_are_still_known() -> None:
     workers = pair()
-    workers.begin(None)
+    workers.begin(None, StepTiming())
     workers.host.end = lambda _: [PostprocessInput("request 2", 9, 1, 8, 0, 5, 1, ([4],))]
     with pytest.raises(HostCodeDiffers) as raised:
         workers.end([1])  # type: ignore[arg-type]

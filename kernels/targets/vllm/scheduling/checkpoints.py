@@ -11,11 +11,10 @@ from harness.refusal import UnknownTarget
 class Checkpoints:
     """Where the release's own rule puts the checkpoint of a prefill row, if the configuration has any."""
 
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    def __init__(self, engine: Engine, need_blocks: bool) -> None:
+        """With `need_blocks` no checkpoint leaves a chunk for which the block manager keeps no block."""
+        self._engine, self._need_blocks = engine, need_blocks
         self._compute = None
-        self.only_with_block = False
-        """A fix: no checkpoint leaves a chunk for which the block manager keeps no block."""
         if engine.config.checkpoint_alignment is None:
             return
         try:
@@ -41,7 +40,7 @@ class Checkpoints:
         """Offset into the row and column of its checkpoint; (0, -1) if it has none."""
         if self._compute is None:
             return 0, -1
-        if self.only_with_block:
+        if self._need_blocks:
             managers = self._engine.manager.coordinator.single_type_managers
             if name not in managers[self._engine.mamba_groups[0]]._checkpoints:
                 return 0, -1

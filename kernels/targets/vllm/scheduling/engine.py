@@ -11,12 +11,14 @@ import functools
 import os
 import re
 import traceback
+from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.case.sequence import SequenceConfig
 from harness.kernels.targets.vllm.bare import accepted, bare, parameter_names, source_of
 from harness.kernels.targets.vllm.scheduling.loading import module
+from harness.kernels.targets.vllm.scheduling.runner_model import Outcome
 
 V2_VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
 
@@ -40,8 +42,21 @@ class ReleaseLacks(Exception):
     """The release has no such feature; the message says which. A skip, not a failure."""
 
 
+class Frame(NamedTuple):
+    """One step that was run and whose outputs are not delivered yet: what was scheduled, the runner's output as the
+    scheduler takes it, and what the sampler gave."""
+
+    scheduled: Any
+    output: Any
+    outcome: Outcome
+
+    def has_tokens_of(self, name: str) -> bool:
+        """Whether a request gets tokens by it."""
+        return name in self.outcome and bool(self.outcome[name][1])
+
+
 class Engine:
-    """One engine of the loaded release.
+    """One engine of the loaded release. `in_flight` are its steps that are not delivered yet, the oldest first.
 
     Raises ReleaseLacks if the configuration asks for what the release lacks, or refuses by an assertion, a ValueError
     or an exit of its own when an engine starts.
@@ -49,6 +64,7 @@ class Engine:
 
     def __init__(self, config: SequenceConfig) -> None:
         self.config = config
+        self.in_flight: deque[Frame] = deque()
         self.interface = module("vllm.v1.kv_cache_interface")
         self.utils = module("vllm.v1.core.kv_cache_utils")
         self._configs = module("vllm.config")

@@ -6,11 +6,15 @@ which faster runs rest, or the host code. A difference names the value as vLLM d
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
 from harness.case.step_plan import ForwardRow, PostprocessInput, StepPlan
+from harness.kernels.targets.vllm.scheduling.runner_model import Outcome, RunnerModel, StepTiming
 from harness.kernels.targets.vllm.scheduling.terms import term_of
 from harness.refusal import UnknownTarget
+
+Model = TypeVar("Model", bound=RunnerModel)
+Host = TypeVar("Host", bound=RunnerModel)
 
 
 class HostCodeLacks(UnknownTarget):
@@ -40,41 +44,23 @@ class HostCodeDiffers(Exception):
         self.difference = difference
 
 
-def of_both(name: str) -> Any:
-    """A switch that either worker has, set for both."""
-
-    def get(pair: PairedWorkers) -> Any:
-        return getattr(pair.host, name)
-
-    def put(pair: PairedWorkers, value: Any) -> None:
-        setattr(pair.host, name, value)
-        setattr(pair.model, name, value)
-
-    return property(get, put)
-
-
-class PairedWorkers:
-    """See module docstring. `begin`, `end` and `settle` as for either worker. All raise HostCodeDiffers."""
+class PairedWorkers(Generic[Model, Host]):
+    """A runner model of two, which have the same rules. `begin`, `end` and `settle` raise HostCodeDiffers."""
 
     has_slots = False
     """Whether requests have slots beside their rows in the batch."""
 
-    def __init__(self, model: Any, host: Any) -> None:
+    def __init__(self, model: Model, host: Host) -> None:
         self.model, self.host = model, host
-        self.fuses = host.fuses
-        self.model.checkpoints = self.checkpoints = self.host.checkpoints
+        self.rules, self.fuses = host.rules, host.fuses
         self._step = 0
         self._rows: list[ForwardRow] = []
 
-    fault = of_both("fault")
-    counts_land_early = of_both("counts_land_early")
-    runs_zero_drafts_as_decodes = of_both("runs_zero_drafts_as_decodes")
-
-    def begin(self, output: Any) -> StepPlan:
+    def begin(self, output: Any, timing: StepTiming) -> StepPlan:
         """From the scheduler's output to what the device runs."""
         self._step += 1
-        wanted: StepPlan = self.model.begin(output)
-        plan: StepPlan = self.host.begin(output)
+        wanted = self.model.begin(output, timing)
+        plan = self.host.begin(output, timing)
         self._rows = plan.rows
         for name in ("zeroed", "copies"):
             self._same(name, "the batch", getattr(plan, name), getattr(wanted, name))
@@ -83,28 +69,27 @@ class PairedWorkers:
         self._compare("precopy", plan.precopy, wanted.precopy)
         return plan
 
-    def end(self, outcome: dict[str, tuple[int, list[int]]]) -> list[PostprocessInput]:
+    def as_layers_run(self, plan: StepPlan) -> None:
+        """As the model says: the layers were given the same."""
+        self.model.as_layers_run(plan)
+
+    def end(self, outcome: Outcome) -> list[PostprocessInput]:
         """Take what the sampler accepted; what the postprocess kernel gets."""
-        wanted: list[PostprocessInput] = self.model.end(outcome)
-        inputs: list[PostprocessInput] = self.host.end(outcome)
+        wanted = self.model.end(outcome)
+        inputs = self.host.end(outcome)
         self._compare("postprocess", inputs, wanted)
         return inputs
 
-    def settle(self, outcome: dict[str, tuple[int, list[int]]], counts: dict[str, int]) -> None:
+    def settle(self, outcome: Outcome, counts: dict[str, int]) -> None:
         """Keep the accepted counts that postprocess left."""
         self.model.settle(outcome, counts)
         self.host.settle(outcome, counts)
-
-    def forget_optimism(self) -> None:
-        """A fix: see either worker."""
-        self.model.forget_optimism()
-        self.host.forget_optimism()
 
     def has_drafts_of(self, name: str) -> bool:
         """Whether the device has drafts of a request for its next step."""
         wanted, found = self.model.has_drafts_of(name), self.host.has_drafts_of(name)
         self._same("drafts", name, found, wanted)
-        return bool(found)
+        return found
 
     def _compare(self, how: str, found: list[Any], wanted: list[Any]) -> None:
         """Rows of one launch; the first field that differs is the evidence."""

@@ -12,11 +12,13 @@ import types
 from typing import Any
 
 from harness.case.step_plan import ForwardRow, MoveRow, PostprocessInput, StartRow, StepPlan
-from harness.kernels.targets.vllm.bare import accepted, parameter_names, source_of
+from harness.kernels.targets.vllm.bare import accepted, parameter_names
 from harness.kernels.targets.vllm.scheduling.checkpoints import Checkpoints
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.loading import module
-from harness.kernels.targets.vllm.scheduling.rules_v1 import ends_prefills_at_prompts, sees_padded_tails
+from harness.kernels.targets.vllm.scheduling.mamba2_rows import run_as_mamba2
+from harness.kernels.targets.vllm.scheduling.rules import ColumnUnit, RunnerRules
+from harness.kernels.targets.vllm.scheduling.runner_model import Outcome, StepTiming
 from harness.kernels.targets.vllm.scheduling.standins_v1 import (
     NOTHING,
     Buffer,
@@ -41,16 +43,17 @@ def _parameters_of(function: Any) -> list[str]:
 class WorkerV1:
     """See module docstring. `begin` takes a scheduler's output to the forward pass, `end` from its outcome on."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, rules: RunnerRules) -> None:
         import torch
 
-        self.engine, self.config = engine, engine.config
+        self.engine, self.config, self.rules = engine, engine.config, rules
         config = engine.config
         self._runner_module = module("vllm.v1.worker.gpu_model_runner")
         self._utils = module("vllm.v1.worker.mamba_utils")
         batch_module = module("vllm.v1.worker.gpu_input_batch")
         self._kind = self._runner_module.GPUModelRunner
-        self.checkpoints = Checkpoints(engine)
+        self.checkpoints = Checkpoints(engine, rules.checkpoints_need_blocks)
+        self.smallest_block = int(engine.vllm_config.cache_config.block_size)
         sizes = [group.kv_cache_spec.block_size for group in engine.kv_cache_config.kv_cache_groups]
         widths = [self._width(group.kv_cache_spec) for group in engine.kv_cache_config.kv_cache_groups]
         self._widths = widths
@@ -85,26 +88,8 @@ class WorkerV1:
         self._runner = self._make_runner(rows)
         self._previous_counts: list[int] = []
         self._previous_computed: list[int] = []
-        source = source_of(self._kind._prepare_inputs)
-        self.runs_zero_drafts_as_decodes = "zero_draft_decode_mask" in source
-        """Whether a decode row without drafts is a speculative row with none; a fix sets it."""
-        self.runs_one_token_as_decode = sees_padded_tails()
-        """Whether layers of Mamba2 run the last token of a prompt, padded with drafts, as a decode; a fix sets it."""
-        self.runs_recomputed_as_decodes = ends_prefills_at_prompts()
-        """Whether they run a few outputs that are computed again as a decode; a fix clears it."""
-        self.cuts_off_tails = True
-        """Whether such a last token runs as a prefill behind the first prefill of the batch; a fix clears it."""
-        self._by_previous_row = "prev_positions" in source
-        self.fault: str | None = None
-        self.counts_land_early = True
-        """Whether the copy of the last step's accepted counts to the host ends before the host updates the batch for
-        this one. A synchronous engine waits for it; in an asynchronous one it may end later."""
         self._landing: list[int] = []
         self._accepted_last: dict[str, int] = {}
-        self.settles_counts = False
-        """A fix: an asynchronous engine looks accepted counts up by request."""
-        self.keeps_accepted = False
-        """A fix: rows that were left out of a step find their accepted count again."""
         self._accepted_of: dict[str, int] = {}
         self._plan = StepPlan()
         self.fuses = self._context is not None and "align_ctx" in parameter_names(self._utils.preprocess_mamba)
@@ -190,14 +175,17 @@ class WorkerV1:
         utils.do_mamba_copy_block = lambda *_, **__: None
 
         def clean(output: Any, columns: dict[str, int]) -> None:
-            if worker.fault == "kept-columns":
+            rules = worker.rules
+            if rules.forgets_columns:
+                worker._cleanup(output, columns)
+            else:
                 for name in output.finished_req_ids:
                     columns.pop(name, None)
-            else:
-                worker._cleanup(output, columns)
-            if worker.fault == "other-block-size":
+            if rules.column_unit is not ColumnUnit.MAMBA:  # in which the release's own function counts
                 for new in output.scheduled_new_reqs:
-                    columns[new.req_id] = (new.num_computed_tokens - 1) // max(worker.config.block_size // 2, 1)
+                    columns[new.req_id] = rules.column_unit.column(
+                        new.num_computed_tokens, worker.config.block_size, worker.smallest_block
+                    )
 
         if self._cleanup is not None:
             clean.original = self._cleanup  # type: ignore[attr-defined]
@@ -205,20 +193,22 @@ class WorkerV1:
 
     # One step.
 
-    def begin(self, output: Any) -> StepPlan:
+    def begin(self, output: Any, timing: StepTiming) -> StepPlan:
         """From the scheduler's output to what the device runs."""
         config, batch, runner = self.config, self.batch, self._runner
+        if timing.all_delivered and self.rules.trusts_delivered_counts:
+            self._trust_counts()
         self._copies.clear()
         self._scalar.clear()
         self.zeroed.clear()
         landing, self._landing = self._landing, []
-        if self.counts_land_early:
+        if timing.counts_landed:
             batch.num_accepted_tokens_cpu[: len(landing)] = landing
         before = set(batch.req_id_to_index)
         corrections = self._kind._update_states(runner, output)
-        if not self.counts_land_early:
+        if not timing.counts_landed:
             batch.num_accepted_tokens_cpu[: len(landing)] = landing
-        if self.keeps_accepted:
+        if self.rules.keeps_accepted:
             self._restore_accepted(before, output)
         for name in (*output.finished_req_ids, *output.scheduled_cached_reqs.resumed_req_ids):
             self._accepted_of.pop(name, None)
@@ -252,7 +242,7 @@ class WorkerV1:
             draft = len(drafts.get(name, ()))
             speculative = bool(self.config.num_spec) and (
                 (draft > 0 and scheduled[i] == draft + 1)
-                or (self._zero_drafts(output) and optimistic[i] >= prompts[i] and scheduled[i] == 1)
+                or (self.rules.zero_drafts and optimistic[i] >= prompts[i] and scheduled[i] == 1)
             )
             end = computed[i] + scheduled[i]
             offset, column = (0, -1) if speculative else self.checkpoints.of(name, end, scheduled[i])
@@ -276,6 +266,11 @@ class WorkerV1:
         self._names, self._samples, self._computed = names, samples, computed
         return plan
 
+    def as_layers_run(self, plan: StepPlan) -> None:
+        """Run rows as layers of Mamba2 do."""
+        longest, prefilling = self.config.num_spec + 1, self.prefilling(len(plan.rows))
+        run_as_mamba2(plan, self.rules, longest, prefilling, self.checkpoints)
+
     def prefilling(self, count: int) -> list[bool]:
         """Which of the `count` rows of the batch are not past their prompt, as the host counts."""
         batch = self.batch
@@ -288,10 +283,6 @@ class WorkerV1:
             if name not in before and name not in resumed and name in self._accepted_of:
                 self.batch.num_accepted_tokens_cpu[row] = self._accepted_of[name]
 
-    def _zero_drafts(self, output: Any) -> bool:
-        """Whether a decode row without drafts is a speculative row with none."""
-        return self.runs_zero_drafts_as_decodes and self.fault != "plain-decode-row"
-
     def _table(self, group: int, row: int) -> list[int]:
         table = self.batch.block_table[group]
         cells: list[int] = table.block_table.np[row, : table.num_blocks_per_row[row]].tolist()
@@ -302,14 +293,14 @@ class WorkerV1:
         if not self.config.num_spec:
             return
         batch = self.batch
-        if self.settles_counts and self.config.asynchronous:
+        if self.rules.counts_by_request and self.config.asynchronous:
             known = self._accepted_last
             batch.num_accepted_tokens_cpu[: len(names)] = [
-                known.get(name, self._accepted_of.get(name, 1) if self.keeps_accepted else 1) for name in names
+                known.get(name, self._accepted_of.get(name, 1) if self.rules.keeps_accepted else 1) for name in names
             ]
             return
         previous = batch.prev_req_id_to_index
-        if not (self.config.asynchronous and previous and self._by_previous_row):
+        if not (self.config.asynchronous and previous and self.rules.counts_by_previous_row):
             return
         counts = batch.num_accepted_tokens_cpu.tolist()
         batch.num_accepted_tokens_cpu[: len(names)] = [
@@ -384,7 +375,7 @@ class WorkerV1:
         }
         stage(**accepted(stage, offered))
 
-    def end(self, outcome: dict[str, tuple[int, list[int]]]) -> list[PostprocessInput]:
+    def end(self, outcome: Outcome) -> list[PostprocessInput]:
         """Take what the sampler accepted; what the postprocess kernel gets. `settle` follows."""
         names = self._names
         counts = [outcome[name][0] if keep else 1 for name, keep in zip(names, self._samples, strict=True)]
@@ -406,11 +397,11 @@ class WorkerV1:
                 )
         return inputs
 
-    def settle(self, outcome: dict[str, tuple[int, list[int]]], counts: dict[str, int]) -> None:
+    def settle(self, outcome: Outcome, counts: dict[str, int]) -> None:
         """Keep the accepted counts that postprocess left, and the tokens that were sampled."""
         batch, names = self.batch, self._names
         if self._context is not None:
-            reset = self.fault != "accepted-not-reset"
+            reset = self.rules.resets_accepted
             self._landing = [counts[name] if reset else outcome[name][0] for name in names]
             self._accepted_last = dict(zip(names, self._landing, strict=True))
             self._accepted_of.update(self._accepted_last)
@@ -431,8 +422,8 @@ class WorkerV1:
             batch.num_tokens_no_spec[i] = end
             self._runner.requests[name].output_token_ids.extend(tokens)
 
-    def forget_optimism(self) -> None:
-        """A fix: all outputs are delivered, so the scheduler's counts are exact and need no correction."""
+    def _trust_counts(self) -> None:
+        """All outputs are delivered, so the scheduler's counts are exact and need no correction."""
         for state in self._runner.requests.values():
             state.prev_num_draft_len = 0
 

@@ -16,6 +16,9 @@ from harness.case.step_plan import ForwardRow, PostprocessInput, StepPlan
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.modelless_runner_v1 import Quiet, make_runner
 from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks
+from harness.kernels.targets.vllm.scheduling.rules import RunnerRules
+from harness.kernels.targets.vllm.scheduling.rules_v1 import rules_v1
+from harness.kernels.targets.vllm.scheduling.runner_model import Outcome, StepTiming
 from harness.kernels.targets.vllm.scheduling.standins_v1 import Buffer, Precopy
 from harness.kernels.targets.vllm.scheduling.worker_v1 import WorkerV1
 
@@ -39,17 +42,17 @@ class Told(NamedTuple):
 class HostWorkerV1(WorkerV1):
     """See module docstring. `begin`, `end` and `settle` as for the V1 worker."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, rules: RunnerRules) -> None:
         self.received: dict[int, tuple[Any, dict[str, Any]]] = {}
         self.told: list[Told] = []
         self.inputs: list[PostprocessInput] = []
         self.proposed: dict[str, list[int]] = {}
         """Draft tokens that the runner keeps for the next step, of requests that sampled."""
-        self._outcome: dict[str, tuple[int, list[int]]] = {}
+        self._outcome: Outcome = {}
         self._pending: dict[int, int] = {}
         self._count = _DRAFT
-        super().__init__(engine)
-        self._told_zero_drafts = self.runs_zero_drafts_as_decodes
+        super().__init__(engine, rules)
+        self._release = rules_v1()
 
     def _make_runner(self, rows: int) -> Any:
         if self._context is not None:
@@ -64,16 +67,18 @@ class HostWorkerV1(WorkerV1):
 
     # One step.
 
-    def begin(self, output: Any) -> StepPlan:
+    def begin(self, output: Any, timing: StepTiming) -> StepPlan:
         """From the scheduler's output to what the device runs."""
         batch = self.batch
+        if timing.all_delivered and self.rules.trusts_delivered_counts:
+            self._trust_counts()
         self._patch()
         self._copies.clear()
         self._scalar.clear()
         self.zeroed.clear()
         self.received.clear()
         self.told = []
-        if self.counts_land_early:
+        if timing.counts_landed:
             self._land()
         self._call(self._runner.execute_model, _own(output))
         self._land()  # also of a step without rows, which waits for nothing
@@ -122,9 +127,9 @@ class HostWorkerV1(WorkerV1):
         for i, name in enumerate(names):
             begin, stop, end = starts[i], starts[i + 1], ends[i]
             scheduled = stop - begin
-            speculative = told[i] >= 0 or (drafts[i] == 0 and self._mended(i, scheduled))
-            if self.fault == "plain-decode-row" and drafts[i] == 0:
-                speculative = False
+            speculative = told[i] >= 0
+            if drafts[i] == 0 and self.rules.zero_drafts != self._release.zero_drafts:
+                speculative = self.rules.zero_drafts and self._decodes(i, scheduled)
             offset, column = (0, -1) if speculative else self.checkpoints.of(name, end, scheduled)
             plan.rows.append(
                 ForwardRow(
@@ -152,13 +157,12 @@ class HostWorkerV1(WorkerV1):
                 )
             )
 
-    def _mended(self, row: int, scheduled: int) -> bool:
-        """A fix: a decode row without drafts is a speculative row with none."""
-        if not self.config.num_spec or self._told_zero_drafts or not self.runs_zero_drafts_as_decodes:
-            return False
-        return scheduled == 1 and self._optimistic[row] >= int(self.batch.num_prompt_tokens[row])
+    def _decodes(self, row: int, scheduled: int) -> bool:
+        """Whether a row without drafts is a decode that could have had some."""
+        past_prompt: bool = self._optimistic[row] >= int(self.batch.num_prompt_tokens[row])
+        return self.config.num_spec > 0 and scheduled == 1 and past_prompt
 
-    def end(self, outcome: dict[str, tuple[int, list[int]]]) -> list[PostprocessInput]:
+    def end(self, outcome: Outcome) -> list[PostprocessInput]:
         """Take what the sampler accepted; what the postprocess kernel gets. `settle` follows."""
         self._outcome = outcome
         self.inputs = []
@@ -184,11 +188,11 @@ class HostWorkerV1(WorkerV1):
         kept = zip(self._names, drafts.tolist(), self._samples, strict=True)
         self.proposed = {name: row for name, row, samples in kept if samples}
 
-    def settle(self, outcome: dict[str, tuple[int, list[int]]], counts: dict[str, int]) -> None:
+    def settle(self, outcome: Outcome, counts: dict[str, int]) -> None:
         """Keep the accepted counts that postprocess left."""
         if self._context is None:
             return
-        reset = self.fault != "accepted-not-reset"
+        reset = self.rules.resets_accepted
         left = [counts[name] if reset else outcome[name][0] for name in self._names]
         self._pending = {cell: left[row] for cell, row in self._pending.items()}
         self._accepted_last = dict(zip(self._names, left, strict=True))
@@ -255,7 +259,7 @@ class HostWorkerV1(WorkerV1):
             self._accepted_last.pop(name, None)
 
     def _restore(self) -> None:
-        if self.keeps_accepted:
+        if self.rules.keeps_accepted:
             self._restore_accepted(self._rows_before, self._scheduled_output)
 
     def preparing(self) -> None:
@@ -265,8 +269,8 @@ class HostWorkerV1(WorkerV1):
         self._before = self.proposed
 
     def prepared(self, _: Any) -> None:
-        """After it did: a fix."""
-        if self.settles_counts and self.config.asynchronous and self.config.num_spec:
+        """After it did."""
+        if self.rules.counts_by_request and self.config.asynchronous and self.config.num_spec:
             self._gather_accepted(list(self.batch.req_ids))
 
     def sampled(self, metadata: Any) -> Any:

@@ -10,49 +10,40 @@ from typing import Any
 
 from harness.case.step_plan import ForwardRow, PostprocessInput, StepPlan
 from harness.kernels.targets.vllm.scheduling.engine import Engine
-from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks, PairedWorkers, of_both
+from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks, PairedWorkers
+from harness.kernels.targets.vllm.scheduling.rules import RunnerRules
+from harness.kernels.targets.vllm.scheduling.runner_model import Outcome, StepTiming
 from harness.kernels.targets.vllm.scheduling.worker_v1 import WorkerV1
 from harness.kernels.targets.vllm.scheduling.worker_v1_host import HostWorkerV1, Told
 
 
-class PairedWorkerV1(PairedWorkers):
+class PairedWorkerV1(PairedWorkers[WorkerV1, HostWorkerV1]):
     """See module docstring."""
 
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(WorkerV1(engine), HostWorkerV1(engine))
+    def __init__(self, engine: Engine, rules: RunnerRules) -> None:
+        super().__init__(WorkerV1(engine, rules), HostWorkerV1(engine, rules))
         self.config = engine.config
         groups = engine.kv_cache_config.kv_cache_groups
         self._sizes = [int(groups[group].kv_cache_spec.block_size) for group in engine.attention_groups]
         self._known: dict[str, dict[int, int]] = {}
         self._output: Any = None
 
-    settles_counts = of_both("settles_counts")
-    keeps_accepted = of_both("keeps_accepted")
-    runs_one_token_as_decode = of_both("runs_one_token_as_decode")
-    runs_recomputed_as_decodes = of_both("runs_recomputed_as_decodes")
-    cuts_off_tails = of_both("cuts_off_tails")
-
-    def begin(self, output: Any) -> StepPlan:
+    def begin(self, output: Any, timing: StepTiming) -> StepPlan:
         """From the scheduler's output to what the device runs."""
         self.model._patch()  # the host worker has put its own in the place
         for new in output.scheduled_new_reqs:
             self._known[new.req_id] = dict(enumerate(new.prompt_token_ids))
-        plan = super().begin(output)
+        plan = super().begin(output, timing)
         if any(row.drafts >= row.scheduled for row in plan.rows):  # such rows were scheduled up to 0.28
             raise HostCodeLacks("a row has more drafts than tokens, and nothing that could be sampled")
         self._output = output
         self._compare_hosts("before the forward pass")
         if plan.rows:
             count = len(plan.rows)
-            for row, told, prefilling in zip(plan.rows, self.host.told, self.prefilling(count), strict=True):
+            for row, told, prefilling in zip(plan.rows, self.host.told, self.model.prefilling(count), strict=True):
                 self._same("prefilling", row.request, told.prefilling, prefilling)
                 self._compare_places(row, told)
         return plan
-
-    def prefilling(self, count: int) -> list[bool]:
-        """Which rows are not past their prompt: see the model; the layers were told the same."""
-        flags: list[bool] = self.model.prefilling(count)
-        return flags
 
     def _compare_places(self, row: ForwardRow, told: Told) -> None:
         positions = list(range(row.computed, row.computed + row.scheduled))
@@ -80,7 +71,7 @@ class PairedWorkerV1(PairedWorkers):
                 self._same(what, request, held.get(request, "nothing"), should.get(request, "nothing"))
         self._same(what, "the batch", held, should)
 
-    def end(self, outcome: dict[str, tuple[int, list[int]]]) -> list[PostprocessInput]:
+    def end(self, outcome: Outcome) -> list[PostprocessInput]:
         """Take what the sampler accepted; what the postprocess kernel gets."""
         self._compare_tokens()
         inputs = super().end(outcome)
@@ -100,7 +91,7 @@ class PairedWorkerV1(PairedWorkers):
                 wanted += drafts
             self._same("tokens", row.request, told.tokens[: len(wanted)], wanted)
 
-    def settle(self, outcome: dict[str, tuple[int, list[int]]], counts: dict[str, int]) -> None:
+    def settle(self, outcome: Outcome, counts: dict[str, int]) -> None:
         """Keep the accepted counts that postprocess left."""
         super().settle(outcome, counts)
         self._compare_hosts("after the sampler")

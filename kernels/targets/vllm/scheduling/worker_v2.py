@@ -16,18 +16,19 @@ from harness.kernels.targets.vllm.bare import accepted
 from harness.kernels.targets.vllm.scheduling.checkpoints import Checkpoints
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.loading import module
-from harness.kernels.targets.vllm.scheduling.rules_v2 import rules_v2
+from harness.kernels.targets.vllm.scheduling.rules import RunnerRules
+from harness.kernels.targets.vllm.scheduling.runner_model import Outcome, StepTiming
 from harness.refusal import UnknownTarget
 
 
 class WorkerV2:
     """See module docstring. `begin`, `end` and `settle` as for the V1 worker."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine, self.config = engine, engine.config
+    def __init__(self, engine: Engine, rules: RunnerRules) -> None:
+        self.engine, self.config, self.rules = engine, engine.config, rules
         slots = engine.config.requests
         groups = len(engine.kv_cache_config.kv_cache_groups)
-        self.checkpoints = Checkpoints(engine)
+        self.checkpoints = Checkpoints(engine, rules.checkpoints_need_blocks)
         self._slot_of: dict[str, int] = {}
         self._free = list(range(slots))
         self._computed = [0] * slots
@@ -37,33 +38,20 @@ class WorkerV2:
         self.state_column = [-1] * slots
         self._tables: list[list[list[int]]] = [[[] for _ in range(slots)] for _ in range(groups)]
         self._drafted: set[str] = set()
-        self.counts_land_early = True
-        """Nothing hangs on it: this runner's counts never leave the device."""
         self.fuses = True
-        """As for the V1 worker: states always move by a kernel."""
         self._seen: set[str] = set()
-        self.pads_fresh_rows = True
-        """A fix sets it to False: a fresh row with placeholder drafts runs as a decode, from an empty state."""
-        self.fault: str | None = None
         self._sort = _batch_order(engine)
-        rules = rules_v2()
-        self._sorts_removed = rules.sorts_removed
-        self.runs_one_token_as_decode = rules.padded_tails
-        """Whether a row of one token, and padding, runs as a decode once something is computed; a fix sets it."""
-        self.runs_zero_drafts_as_decodes = rules.zero_drafts
-        """Whether a decode without drafts is speculative; a fix sets it."""
-        self.seeds_mamba_columns = rules.mamba_columns
-        """Whether columns are seeded in Mamba blocks; a fix sets it."""
         self._rows: list[ForwardRow] = []
         self._skip_drafts = False
 
-    def begin(self, output: Any) -> StepPlan:
-        """From the scheduler's output to what the device runs."""
+    def begin(self, output: Any, timing: StepTiming) -> StepPlan:
+        """From the scheduler's output to what the device runs. `timing` is nothing to this runner: its counts never
+        leave the device, where they are exact."""
         plan = StepPlan()
         gone, preempted = output.finished_req_ids, getattr(output, "preempted_req_ids", None)
         if preempted:
             gone = gone.union(preempted)
-        for name in sorted(gone) if self._sorts_removed else gone:
+        for name in sorted(gone) if self.rules.removes_in_order else gone:
             self._remove(name)
         for new in output.scheduled_new_reqs:
             self._add(new)
@@ -94,10 +82,10 @@ class WorkerV2:
         prefilled = min(self._optimistic[slot], self._prefill[slot])
         prefilling = prefilled < self._prefill[slot]
         if prefilling and scheduled - drafts == 1:
-            padded = drafts > 0 and not self.runs_one_token_as_decode
-            prefilling = self.pads_fresh_rows if prefilled == 0 else padded
+            padded = drafts > 0 and not self.rules.padded_tails
+            prefilling = not self.rules.fresh_rows_start_empty if prefilled == 0 else padded
         decodes = not prefilling and 0 < scheduled <= self.config.num_spec + 1
-        told = drafts > 0 or (self.runs_zero_drafts_as_decodes and self.fault != "plain-decode-row")
+        told = drafts > 0 or self.rules.zero_drafts
         speculative = self.config.num_spec > 0 and decodes and told
         mamba = tuple(list(self._tables[group][slot]) for group in self.engine.mamba_groups)
         end = computed + scheduled
@@ -137,13 +125,11 @@ class WorkerV2:
         self._prefill[slot] = len(tokens)
         self._computed[slot] = self._optimistic[slot] = new.num_computed_tokens
         self.accepted[slot] = 1
-        size = self.config.block_size
-        if not self.seeds_mamba_columns:
-            size = self.engine.vllm_config.cache_config.block_size
-        if self.fault == "other-block-size":
-            size = max(size // 2, 1)
-        if self.fault != "kept-columns" or new.req_id not in self._seen:
-            self.state_column[slot] = (new.num_computed_tokens - 1) // size
+        if self.rules.forgets_columns or new.req_id not in self._seen:
+            smallest = int(self.engine.vllm_config.cache_config.block_size)
+            self.state_column[slot] = self.rules.column_unit.column(
+                new.num_computed_tokens, self.config.block_size, smallest
+            )
         self._seen.add(new.req_id)
         for table, blocks in zip(self._tables, new.block_ids, strict=True):
             table[slot] = list(blocks)
@@ -154,7 +140,10 @@ class WorkerV2:
         if slot is not None:
             self._free.append(slot)
 
-    def end(self, outcome: dict[str, tuple[int, list[int]]]) -> list[PostprocessInput]:
+    def as_layers_run(self, plan: StepPlan) -> None:
+        """Nothing: a row is planned as layers of both families run it."""
+
+    def end(self, outcome: Outcome) -> list[PostprocessInput]:
         """Take what the sampler accepted; what the postprocess kernel gets."""
         inputs = []
         for row in self._rows:
@@ -177,18 +166,15 @@ class WorkerV2:
             )
         return inputs
 
-    def settle(self, outcome: dict[str, tuple[int, list[int]]], counts: dict[str, int]) -> None:
+    def settle(self, outcome: Outcome, counts: dict[str, int]) -> None:
         """Keep the accepted counts that postprocess left."""
         for row in self._rows:
             kept = outcome[row.request][0] if row.samples else 1
-            self.accepted[row.slot] = kept if self.fault == "accepted-not-reset" else counts[row.request]
+            self.accepted[row.slot] = counts[row.request] if self.rules.resets_accepted else kept
             if row.samples and not self._skip_drafts:
                 self._drafted.add(row.request)
             else:
                 self._drafted.discard(row.request)
-
-    def forget_optimism(self) -> None:
-        """Nothing: this runner corrects its counts on the device, where they are exact."""
 
     def has_drafts_of(self, name: str) -> bool:
         """Whether the device has drafts of a request for its next step."""

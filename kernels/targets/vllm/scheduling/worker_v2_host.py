@@ -15,7 +15,9 @@ from harness.kernels.targets.vllm.scheduling.checkpoints import Checkpoints
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.loading import module
 from harness.kernels.targets.vllm.scheduling.modelless_runner_v2 import make_runner
+from harness.kernels.targets.vllm.scheduling.rules import RunnerRules
 from harness.kernels.targets.vllm.scheduling.rules_v2 import GPU, rules_v2
+from harness.kernels.targets.vllm.scheduling.runner_model import Outcome, StepTiming
 
 _PROPOSED = 1
 """Stands for a draft token that the drafter proposed after a sampled one; 0 for any other."""
@@ -24,21 +26,14 @@ _PROPOSED = 1
 class HostWorkerV2:
     """See module docstring. `begin`, `end` and `settle` as for the V1 worker."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine, self.config = engine, engine.config
-        self.checkpoints = Checkpoints(engine)
-        self.counts_land_early = True
-        """Nothing hangs on it: this runner's counts never leave the device."""
+    def __init__(self, engine: Engine, rules: RunnerRules) -> None:
+        self.engine, self.config, self.rules = engine, engine.config, rules
+        self.checkpoints = Checkpoints(engine, rules.checkpoints_need_blocks)
         self.fuses = True
-        """As for the V1 worker: states always move by a kernel."""
-        self.pads_fresh_rows = True
-        """A fix sets it to False: a fresh row with placeholder drafts runs as a decode, from an empty state."""
-        self.rules = rules_v2()
-        self.runs_one_token_as_decode = self.runs_zero_drafts_as_decodes = self.seeds_mamba_columns = False
-        """Fixes set them, as for the model: where the release has the rule itself, they change nothing here."""
-        self.fault: str | None = None
+        self._release = rules_v2()
+        """Where the release has a rule itself, it changes nothing here."""
         self.seen: set[str] = set()
-        self.outcome: dict[str, tuple[int, list[int]]] = {}
+        self.outcome: Outcome = {}
         self.zeroed: list[int] = []
         self.copies: list[tuple[int, int]] = []
         self.layers = _Layers(engine)
@@ -54,8 +49,8 @@ class HostWorkerV2:
 
     # One step.
 
-    def begin(self, output: Any) -> StepPlan:
-        """From the scheduler's output to what the device runs."""
+    def begin(self, output: Any, timing: StepTiming) -> StepPlan:
+        """From the scheduler's output to what the device runs. `timing` is nothing to this runner."""
         self.zeroed.clear()
         self.copies.clear()
         self._plan = plan = StepPlan()
@@ -90,8 +85,6 @@ class HostWorkerV2:
             speculative = draft_counts is not None and self._speculative(
                 batch, row, scheduled, drafts, draft_counts[row] >= 0, prefilling[row]
             )
-            if self.fault == "plain-decode-row" and drafts == 0:
-                speculative = False
             offset, where = (0, -1) if speculative else self.checkpoints.of(name, end, scheduled)
             plan.rows.append(
                 ForwardRow(
@@ -112,19 +105,18 @@ class HostWorkerV2:
             )
 
     def _speculative(self, batch: Any, row: int, scheduled: int, drafts: int, told: bool, prefilling: bool) -> bool:
-        """Whether layers of both families run a row as speculative, by what they are told, and by fixes."""
+        """Whether layers of both families run a row as speculative, by what they are told and by the rules."""
+        rules, release = self.rules, self._release
         started = int(batch.num_computed_prefill_tokens_np[row]) > 0
         one = scheduled - drafts == 1
-        if prefilling and started and one and (drafts == 0 or (told and self.rules.padded_tails)):
+        if prefilling and started and one and (drafts == 0 or (told and release.padded_tails)):
             prefilling = False
         if one and bool(batch.is_prefilling_np[row]):
-            mended = (
-                self.runs_one_token_as_decode and not self.rules.padded_tails if started else not self.pads_fresh_rows
-            )
-            if mended:
-                prefilling, told = False, drafts > 0 or self.rules.zero_drafts
-        if drafts == 0 and self.runs_zero_drafts_as_decodes and not self.rules.zero_drafts:
-            told = True
+            other = rules.padded_tails and not release.padded_tails if started else rules.fresh_rows_start_empty
+            if other:
+                prefilling, told = False, drafts > 0 or release.zero_drafts
+        if drafts == 0 and rules.zero_drafts != release.zero_drafts:
+            told = rules.zero_drafts
         return told and not prefilling and 0 < scheduled <= self.config.num_spec + 1
 
     def precopy(self, before: list[int], count: int, columns: Any, sources: Any, biases: Any, mapping: Any) -> None:
@@ -145,7 +137,10 @@ class HostWorkerV2:
                 )
                 self._plan.precopy.append(MoveRow(batch.req_ids[row], slot, source, column, biases[slot], tables))
 
-    def end(self, outcome: dict[str, tuple[int, list[int]]]) -> list[PostprocessInput]:
+    def as_layers_run(self, plan: StepPlan) -> None:
+        """Nothing: a row is planned as layers of both families run it."""
+
+    def end(self, outcome: Outcome) -> list[PostprocessInput]:
         """Take what the sampler accepted; what the postprocess kernel gets."""
         self.outcome = outcome
         self._inputs = []
@@ -171,15 +166,12 @@ class HostWorkerV2:
                 )
             )
 
-    def settle(self, outcome: dict[str, tuple[int, list[int]]], counts: dict[str, int]) -> None:
+    def settle(self, outcome: Outcome, counts: dict[str, int]) -> None:
         """Keep the accepted counts that postprocess left."""
         held = self.model_state.num_accepted_tokens_gpu.numpy()
         for row in self._rows:
             kept = outcome[row.request][0] if row.samples else 1
-            held[row.slot] = kept if self.fault == "accepted-not-reset" else counts[row.request]
-
-    def forget_optimism(self) -> None:
-        """Nothing: this runner corrects its counts on the device, where they are exact."""
+            held[row.slot] = counts[row.request] if self.rules.resets_accepted else kept
 
     def has_drafts_of(self, name: str) -> bool:
         """Whether the device has drafts of a request for its next step."""
@@ -209,14 +201,13 @@ class HostWorkerV2:
         return torch.tensor(drafts, dtype=torch.int64)
 
     def seed(self, slot: int, new: Any, before: int) -> None:
-        """After the release seeded a slot: planted faults and a fix. `before` is the state column that the slot had."""
-        columns = self.model_state._mamba_state_idx_gpu
-        if self.fault == "other-block-size":
-            columns[slot] = (new.num_computed_tokens - 1) // max(self.config.block_size // 2, 1)
-        elif self.fault == "kept-columns" and new.req_id in self.seen:
+        """After the release seeded a slot: what the rules say instead. `before` is the state column the slot had."""
+        rules, columns = self.rules, self.model_state._mamba_state_idx_gpu
+        if not rules.forgets_columns and new.req_id in self.seen:
             columns[slot] = before
-        elif self.seeds_mamba_columns and not self.rules.mamba_columns:
-            columns[slot] = (new.num_computed_tokens - 1) // self.config.block_size
+        elif rules.column_unit is not self._release.column_unit:
+            smallest = int(self.engine.vllm_config.cache_config.block_size)
+            columns[slot] = rules.column_unit.column(new.num_computed_tokens, self.config.block_size, smallest)
         self.seen.add(new.req_id)
 
 

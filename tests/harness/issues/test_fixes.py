@@ -1,4 +1,4 @@
-"""Rewriting functions, and engine fixes on stand-ins of the parts of an engine that they change."""
+"""Fixes of known issues, on stubs of the parts of an engine that they change, in the words of releases."""
 
 from __future__ import annotations
 
@@ -8,40 +8,13 @@ from typing import Any
 
 import pytest
 
-from harness.case.problem import InvalidCase
-from harness.kernels.targets.vllm.scheduling.rewriting import rewritten
-from harness.sequences.controls import FIXES, Controls
-from harness.sequences.fixes import CHANGES
-
-WORD = "a global of this module"
+from harness.issues.registry import issues_of
 
 
-class Holder:
-    def told(self, count: int = 2) -> str:
-        more = count + 1
-        return f"{more} of {WORD}"
-
-
-def test_a_rewritten_function_differs_in_the_words_exchanged_alone() -> None:
-    made = rewritten(Holder.told, (("count + 1", "count + 10"), ("{more} of", "{more} times")))
-    assert made is not None
-    assert made(Holder()) == "12 times a global of this module"
-    assert made(Holder(), count=5) == "15 times a global of this module"
-    assert Holder().told() == "3 of a global of this module", "production's own stays as it is"
-
-
-@pytest.mark.parametrize("exchange", [("count + 2", "0"), ("more", "less")], ids=["absent", "twice"])
-def test_words_that_are_not_there_just_once_rewrite_nothing(exchange: tuple[str, str]) -> None:
-    assert rewritten(Holder.told, (exchange,)) is None
-    assert rewritten(Holder.told, (("count + 1", "0"), exchange)) is None
-
-
-def test_what_was_rewritten_can_be_rewritten_again() -> None:
-    once = rewritten(Holder.told, (("count + 1", "count + 10"),))
-    twice = rewritten(once, (("count + 10", "count + 20"),))
-    assert twice is not None
-    assert twice(Holder()) == "22 of a global of this module"
-    assert rewritten(once, (("count + 1 ", ""),)) is None
+def change(name: str, engine: Any) -> None:
+    """Fix one issue in an engine."""
+    (issue,) = issues_of(name)
+    issue.change.engine(engine)
 
 
 class Scheduler:
@@ -77,33 +50,26 @@ class Scheduler:
         return 0, False
 
 
-def test_switches_of_a_worker_are_those_asked_for() -> None:
-    worker = SimpleNamespace(pads_fresh_rows=True, keeps_accepted=False, checkpoints=SimpleNamespace())
-    Controls(fixes=("fresh-rows", "export-with-block")).apply(None, worker)
-    assert vars(worker.checkpoints) == {"only_with_block": True}
-    assert (worker.pads_fresh_rows, worker.keeps_accepted) == (False, False)
-
-
 def engine(*fixes: str) -> SimpleNamespace:
     made = SimpleNamespace(scheduler=Scheduler())
     for fix in fixes:
-        CHANGES[fix](made, None)
+        change(fix, made)
     return made
 
 
 def test_padding_is_whole_or_none_with_its_fix() -> None:
     assert engine().scheduler.schedule(3, 2) == (2, True)
-    fixed = engine("whole-padding").scheduler
+    fixed = engine("cut-padding").scheduler
     assert (fixed.schedule(3, 2), fixed.schedule(3, 9), fixed.schedule(3, 0)) == ((1, False), (3, True), (0, False))
 
 
 def test_padding_stays_below_the_limit_with_its_fix() -> None:
     assert engine().scheduler.schedule(13, 9) == (3, True)
-    fixed = engine("padding-below-limit").scheduler
+    fixed = engine("padded-to-limit").scheduler
     assert (fixed.schedule(13, 9), fixed.schedule(12, 9)) == ((1, False), (3, True))
 
 
-@pytest.mark.parametrize("order", [("whole-padding", "padding-below-limit"), ("padding-below-limit", "whole-padding")])
+@pytest.mark.parametrize("order", [("cut-padding", "padded-to-limit"), ("padded-to-limit", "cut-padding")])
 def test_fixes_of_one_function_add_up(order: tuple[str, str]) -> None:
     fixed = engine(*order).scheduler
     assert (fixed.schedule(13, 9), fixed.schedule(12, 2), fixed.schedule(12, 9)) == ((1, False), (1, False), (3, True))
@@ -133,8 +99,8 @@ class Manager:
 def test_a_partial_hit_in_a_fresh_block_waits_for_the_next_step() -> None:
     manager = Manager()
     coordinator = SimpleNamespace(single_type_managers=[manager])
-    CHANGES["defer-fresh-sources"](
-        SimpleNamespace(manager=SimpleNamespace(coordinator=coordinator), attention_groups=(0,)), None
+    change(
+        "copy-of-fresh-block", SimpleNamespace(manager=SimpleNamespace(coordinator=coordinator), attention_groups=(0,))
     )
     old, fresh = manager.req_to_blocks["a"]
     manager.cache_blocks(SimpleNamespace(request_id="a"), 8)
@@ -152,9 +118,7 @@ def test_partial_tails_are_those_of_prompts() -> None:
         _cache_partial_tail_block=lambda request: told.append(request.request_id), _checkpoints={"c": 1}
     )
     coordinator = SimpleNamespace(single_type_managers=[manager])
-    CHANGES["tails-of-prompts"](
-        SimpleNamespace(manager=SimpleNamespace(coordinator=coordinator), mamba_groups=(0,)), None
-    )
+    change("partial-entry-async", SimpleNamespace(manager=SimpleNamespace(coordinator=coordinator), mamba_groups=(0,)))
     for name, computed in (("a", 7), ("b", 8), ("c", 8)):
         manager._cache_partial_tail_block(
             SimpleNamespace(request_id=name, num_computed_tokens=computed, num_prompt_tokens=8)
@@ -167,8 +131,8 @@ def test_hits_of_every_attention_group_end_together() -> None:
     coordinator = SimpleNamespace(
         single_type_managers=managers, find_longest_cache_hit=lambda *_: ([["a", "b"], ["c"], ["d", "e", "f"]], 6, 0)
     )
-    CHANGES["truncated-hits"](
-        SimpleNamespace(manager=SimpleNamespace(coordinator=coordinator), attention_groups=(0, 2)), None
+    change(
+        "untruncated-hit", SimpleNamespace(manager=SimpleNamespace(coordinator=coordinator), attention_groups=(0, 2))
     )
     assert coordinator.find_longest_cache_hit() == ([["a"], ["c"], ["d", "e"]], 6, 0)
 
@@ -203,13 +167,13 @@ def _state_manager(kind: type, *fixes: str) -> Any:
         manager=SimpleNamespace(coordinator=SimpleNamespace(single_type_managers=[None, manager])), mamba_groups=(1,)
     )
     for fix in fixes:
-        CHANGES[fix](made, None)
+        change(fix, made)
     return manager
 
 
 def test_speculative_blocks_move_on_at_checkpoints_with_its_fix() -> None:
     columns = [1, 2, 3]
-    plain, fixed = _state_manager(StateManager), _state_manager(StateManager, "relocate-at-checkpoints")
+    plain, fixed = _state_manager(StateManager), _state_manager(StateManager, "unrelocated-block")
     for allocated, checkpoint, before, after in (
         (True, 1, ([], 3), ([1], 2)),  # the column of the checkpoint itself stays, and nothing fresh takes its place
         (True, 0, ([1, 2], 1), ([1, 2], 1)),
@@ -230,7 +194,7 @@ class LaterStateManager(StateManager):
 
 
 def test_a_block_manager_of_other_words_stays_as_it_is() -> None:
-    fixed = _state_manager(LaterStateManager, "relocate-at-checkpoints")
+    fixed = _state_manager(LaterStateManager, "unrelocated-block")
     assert vars(fixed) == {}
     assert fixed.allocate_new_blocks([1, 2, 3], True, 1) == ([1], 2)
     assert fixed.get_num_blocks_to_allocate(True, 1) == 3, "neither of the two changes without the other"
@@ -260,14 +224,8 @@ def test_chunks_inside_a_block_end_with_it_in_old_releases_alone() -> None:
     request = SimpleNamespace(num_computed_tokens=0, num_prompt_tokens=30, num_tokens=30)
     for scheduler, cut in ((OldScheduler(), 3), (NewScheduler(), 9)):
         engine_of = SimpleNamespace(scheduler=scheduler, config=SimpleNamespace(block_size=8))
-        CHANGES["aligned-eagle-chunks"](engine_of, None)
+        change("unaligned-eagle-chunk", engine_of)
         assert scheduler._mamba_block_aligned_split(request, 9, 5) == cut
         assert scheduler._mamba_block_aligned_split(request, 9, num_new_local_computed_tokens=8) == 9
         assert scheduler._mamba_block_aligned_split(request, 9, 30) == 9, "past the prefill"
     assert OldScheduler()._mamba_block_aligned_split(request, 9, 5, 0, 7) == 9
-
-
-def test_every_fix_changes_something() -> None:
-    assert set(CHANGES) | {"drained-queue", "discard-frames"} == set(FIXES), "these two are rules of a run"
-    with pytest.raises(InvalidCase, match="unknown fix"):
-        Controls(fixes=("whole-paddings",))

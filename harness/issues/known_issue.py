@@ -1,0 +1,31 @@
+"""A known issue is a fault of released code that somebody can read about already, under one name.
+
+One known issue hides the next, and a campaign that stops at the same place every time tests nothing. So each has a file
+here, and a finding says which of them it is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KnownIssue:
+    """`since` is the first release in which a run showed the issue, `until` the first one without it (None: no release
+    is known to be without it). `report` is where to read about it: a public report, or a file of the project."""
+
+    name: str
+    summary: str
+    report: str
+    since: str
+    until: str | None
+
+    @property
+    def releases(self) -> str:
+        """The releases that have it, as an expression of versions: `>=0.25.0,<0.28.0`."""
+        return f">={self.since}" + (f",<{self.until}" if self.until else "")
+
+    @property
+    def line(self) -> str:
+        """What a finding says of it."""
+        return f"{self.name}: {self.summary} ({self.report})"

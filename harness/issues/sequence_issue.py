@@ -1,0 +1,55 @@
+"""A known issue of step sequences has a fix: a change that takes it out, and nothing else.
+
+Default runs take all known issues out and so avoid what is known; a violation is classified by the fix that makes it go
+away.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+
+from harness.case.sequence import SequenceCase, SequenceConfig
+from harness.issues.change import Change
+from harness.issues.known_issue import KnownIssue
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SequenceIssue(KnownIssue):
+    """`fix` says what the change does, `reaches` whether a configuration can meet the issue at all. `old_name` is what
+    the fix was called when it had a name of its own: files, `--fixes` and journals take it as well."""
+
+    fix: str
+    change: Change
+    reaches: Callable[[SequenceConfig], bool]
+    old_name: str | None = None
+
+    def reached_by(self, case: SequenceCase) -> bool:
+        """Whether a case can meet the issue."""
+        return self.reaches(case.config)
+
+
+def speculates(config: SequenceConfig) -> bool:
+    return config.num_spec > 0
+
+
+def speculates_on_v1(config: SequenceConfig) -> bool:
+    return speculates(config) and config.runner == "V1"
+
+
+def speculates_asynchronously(config: SequenceConfig) -> bool:
+    return speculates(config) and config.asynchronous
+
+
+def has_checkpoints(config: SequenceConfig) -> bool:
+    """Whether layers export states from inside a prefill."""
+    return config.checkpoint_alignment is not None
+
+
+def has_partial_hits(config: SequenceConfig) -> bool:
+    return config.match_unit is not None
+
+
+def has_other_drafter_blocks(config: SequenceConfig) -> bool:
+    """Whether the drafter's attention group has blocks of another size."""
+    return config.drafter_block_size not in (None, config.block_size)

@@ -1,0 +1,49 @@
+"""Planted faults are mistakes that production code could make, made on purpose, so that a dead check is noticed."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from harness.generators.sequences.configurations import Pins
+from harness.issues.change import Change
+from harness.issues.engine_changes import wrap_split
+from harness.kernels.targets.vllm.scheduling.rules import ColumnUnit
+
+
+class Fault(NamedTuple):
+    """What it is, the axes to run it on, and the change that plants it."""
+
+    summary: str
+    pins: Pins
+    change: Change
+
+
+FAULTS: Mapping[str, Fault] = {
+    "chunk-off-grid": Fault(
+        "a prefill chunk ends off the block grid",
+        Pins(retention="dense", chunks=True, partial=False, checkpoints=False),
+        Change(engine=lambda engine: wrap_split(engine, lambda split, request, tokens, *hits: tokens)),
+    ),
+    "kept-columns": Fault(
+        "state columns of preempted requests are kept",
+        Pins(tight=True, block_size=4),
+        Change(rules=lambda rules: dataclasses.replace(rules, forgets_columns=False)),
+    ),
+    "accepted-not-reset": Fault(
+        "the accepted count is not reset when a state moves within its block",
+        Pins(block_size=4, spec_method="mtp"),
+        Change(rules=lambda rules: dataclasses.replace(rules, resets_accepted=False)),
+    ),
+    "plain-decode-row": Fault(
+        "a decode row without drafts is treated as a plain one",
+        Pins(spec_method="ngram", asynchronous=False),
+        Change(rules=lambda rules: dataclasses.replace(rules, zero_drafts=False)),
+    ),
+    "other-block-size": Fault(
+        "a state column is seeded in another block size",
+        Pins(retention="dense"),
+        Change(rules=lambda rules: dataclasses.replace(rules, column_unit=ColumnUnit.HALF)),
+    ),
+}

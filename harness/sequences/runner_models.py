@@ -1,0 +1,42 @@
+"""Runner models by configuration: our model of a runner alone, or paired with the release's host code."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from harness.case.operations import Runner
+from harness.kernels.targets.vllm.scheduling.engine import Engine
+from harness.kernels.targets.vllm.scheduling.modelless_runner_v1 import v1_host_code_refusal
+from harness.kernels.targets.vllm.scheduling.modelless_runner_v2 import host_code_refusal
+from harness.kernels.targets.vllm.scheduling.rules import RunnerRules
+from harness.kernels.targets.vllm.scheduling.rules_v1 import rules_v1
+from harness.kernels.targets.vllm.scheduling.rules_v2 import rules_v2
+from harness.kernels.targets.vllm.scheduling.runner_model import RunnerModel
+from harness.kernels.targets.vllm.scheduling.worker_v1 import WorkerV1
+from harness.kernels.targets.vllm.scheduling.worker_v1_pair import PairedWorkerV1
+from harness.kernels.targets.vllm.scheduling.worker_v2 import WorkerV2
+from harness.kernels.targets.vllm.scheduling.worker_v2_pair import PairedWorkerV2
+
+
+class Made(NamedTuple):
+    """`paired`: the release's host code runs as well. `refusal` is why it does not although it was asked for."""
+
+    model: RunnerModel
+    paired: bool
+    refusal: str | None = None
+
+
+def release_rules(runner: Runner) -> RunnerRules:
+    """What a runner does in the loaded release. Raises UnknownTarget if it has none."""
+    return rules_v1() if runner == "V1" else rules_v2()
+
+
+def make_runner_model(engine: Engine, rules: RunnerRules, host_code: bool) -> Made:
+    """The model for an engine, with `host_code` paired where the loaded release's code can be driven."""
+    first = engine.config.runner == "V1"
+    refusal = None
+    if host_code:
+        refusal = v1_host_code_refusal() if first else host_code_refusal()
+        if refusal is None:
+            return Made(PairedWorkerV1(engine, rules) if first else PairedWorkerV2(engine, rules), True)
+    return Made(WorkerV1(engine, rules) if first else WorkerV2(engine, rules), False, refusal)

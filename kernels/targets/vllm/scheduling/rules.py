@@ -1,0 +1,70 @@
+"""Rules are what a runner does that other releases, known issues or planted mistakes do otherwise.
+
+They are one frozen record, made from the loaded release (`rules_v1`, `rules_v2`) and given to a model of the runner.
+Whoever wants another behaviour gives it other rules; a model knows nothing of why they differ.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+
+
+class ColumnUnit(enum.Enum):
+    """The blocks in which the state column of a request with computed tokens is counted when the request is added."""
+
+    MAMBA = "Mamba blocks"
+    SMALLEST = "the smallest blocks of all groups"
+    HALF = "half a Mamba block"
+
+    def column(self, computed: int, mamba: int, smallest: int) -> int:
+        """The column of the state after `computed` tokens, with Mamba and smallest blocks of so many tokens."""
+        sizes = {ColumnUnit.MAMBA: mamba, ColumnUnit.SMALLEST: smallest, ColumnUnit.HALF: max(mamba // 2, 1)}
+        return (computed - 1) // sizes[self]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RunnerRules:
+    """Rules that hold for one runner only say so; the other does not read them."""
+
+    zero_drafts: bool
+    """A decode without drafts runs as a speculative row with none (0.32), from the column that such rows use."""
+
+    padded_tails: bool
+    """The last token of a prompt, padded with drafts, runs as a decode (0.30)."""
+
+    column_unit: ColumnUnit = ColumnUnit.MAMBA
+    """V1: the release's own function counts in Mamba blocks."""
+
+    forgets_columns: bool = True
+    """A preempted request leaves no state column behind."""
+
+    resets_accepted: bool = True
+    """The runner keeps the accepted counts that postprocess leaves, not those that the sampler gave."""
+
+    fresh_rows_start_empty: bool = False
+    """A row of placeholder drafts of a request of which nothing is computed runs as a decode, from an empty state."""
+
+    checkpoints_need_blocks: bool = False
+    """Layers export a checkpoint only where the block manager keeps a block for it."""
+
+    removes_in_order: bool = True
+    """V2: requests leave in the order of their names, not in that of a set (0.29)."""
+
+    cuts_off_tails: bool = True
+    """V1: a padded last token of a prompt runs as a prefill behind the first prefill of a batch."""
+
+    recomputed_as_decodes: bool = False
+    """V1: a few outputs that are computed again run as a decode: a prefill ends at the prompt's end."""
+
+    counts_by_previous_row: bool = False
+    """V1, asynchronous: accepted counts are looked up in the rows of the step before (0.27)."""
+
+    counts_by_request: bool = False
+    """V1, asynchronous: accepted counts are looked up by request."""
+
+    keeps_accepted: bool = False
+    """V1: a row that was left out of a step finds its accepted count again."""
+
+    trusts_delivered_counts: bool = False
+    """V1: once all outputs are delivered, the scheduler's counts are taken as they are."""

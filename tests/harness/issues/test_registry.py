@@ -1,0 +1,154 @@
+"""The registry of known issues: one file and one name for each, and the old names of fixes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace as replace_struct
+
+from harness.case.problem import InvalidCase
+from harness.check.outcome import Signature
+from harness.issues.change import Change
+from harness.issues.known_issue import KnownIssue
+from harness.issues.registry import (
+    DEFAULT_FIXES,
+    KERNEL_ISSUES,
+    KNOWN_ISSUES,
+    SEQUENCE_ISSUES,
+    current_name,
+    issues_of,
+    kernel_issue,
+    lines_about,
+)
+from harness.issues.sequence_issue import SequenceIssue
+from harness.kernels.targets.vllm.family import RELEASES
+from harness.kernels.targets.vllm.scheduling.rules import ColumnUnit, RunnerRules
+from harness.repro import Repro, read_repro
+from harness.sequences.controls import Controls
+from harness.sequences.faults import FAULTS
+
+ROOT = Path(__file__).resolve().parents[3]
+FILES = ROOT / "harness" / "issues"
+RULES = RunnerRules(zero_drafts=False, padded_tails=False, recomputed_as_decodes=True, column_unit=ColumnUnit.SMALLEST)
+"""Those of a release that has every issue of rules."""
+
+
+def file_names(folder: str) -> set[str]:
+    return {path.stem.replace("_", "-") for path in (FILES / folder).glob("*.py") if path.stem != "__init__"}
+
+
+def test_every_file_is_registered_under_its_name() -> None:
+    assert [issue.name for issue in SEQUENCE_ISSUES] == sorted(set(DEFAULT_FIXES), key=DEFAULT_FIXES.index)
+    assert set(DEFAULT_FIXES) == file_names("sequences")
+    assert {issue.name for issue in KERNEL_ISSUES} == file_names("kernels")
+    assert len({issue.name for issue in KNOWN_ISSUES}) == len(KNOWN_ISSUES)
+
+
+@pytest.mark.parametrize("issue", KNOWN_ISSUES, ids=lambda issue: str(issue.name))
+def test_releases_are_known_ones_and_in_order(issue: KnownIssue) -> None:
+    assert issue.since in RELEASES
+    assert issue.until is None or RELEASES.index(issue.since) < RELEASES.index(issue.until)
+
+
+def test_the_releases_of_an_issue_are_an_expression_of_versions() -> None:
+    one, other = issues_of("zero-draft-row+left-out-row")
+    assert (one.releases, other.releases) == (">=0.25.0,<0.32.0", ">=0.25.0")
+
+
+@pytest.mark.parametrize("issue", SEQUENCE_ISSUES, ids=lambda issue: str(issue.name))
+def test_every_fix_changes_rules_or_an_engine(issue: SequenceIssue) -> None:
+    changes_rules = issue.change.rules(RULES) != RULES
+    assert changes_rules != (issue.change.engine is not Change().engine)
+
+
+def test_old_names_of_fixes_are_taken_and_the_issues_names_kept() -> None:
+    old = [issue.old_name for issue in SEQUENCE_ISSUES if issue.old_name is not None]
+    assert len(old) == len(set(old)) == len(SEQUENCE_ISSUES) - 2
+    assert not set(old) & set(DEFAULT_FIXES)
+    assert Controls(fixes=("keep-accepted", "left-out-row", "drained-queue")).fixes == (
+        "left-out-row",
+        "left-out-row",
+        "drained-queue",
+    )
+    assert current_name("whole-paddings") == "whole-paddings"
+    with pytest.raises(InvalidCase, match="unknown fix 'whole-paddings'"):
+        Controls(fixes=("whole-paddings",))
+
+
+def test_rules_are_changed_by_the_fixes_asked_for_alone() -> None:
+    controls = Controls(fixes=("padded-fresh-row", "checkpoint-into-running-block"))
+    assert controls.rules(RULES) == replace(RULES, fresh_rows_start_empty=True, checkpoints_need_blocks=True)
+    assert Controls().rules(RULES) == RULES
+
+
+def test_a_planted_fault_stands_although_a_fix_changes_the_same_rule() -> None:
+    rules = Controls(faults=("plain-decode-row",), fixes=DEFAULT_FIXES).rules(replace(RULES, zero_drafts=True))
+    assert not rules.zero_drafts
+    assert Controls(fixes=DEFAULT_FIXES).rules(RULES).zero_drafts
+    for fault in FAULTS.values():
+        changes_rules = fault.change.rules(replace(RULES, zero_drafts=True)) != replace(RULES, zero_drafts=True)
+        assert changes_rules != (fault.change.engine is not Change().engine)
+
+
+def test_issues_are_described_in_a_line_each() -> None:
+    assert lines_about(None) == lines_about("no-such-issue") == []
+    first, second = lines_about("drained-queue+left-out-row")
+    assert first.startswith("drained-queue: ")
+    assert second.endswith("(docs/reports/left-out-row.md)")
+
+
+KERNEL_FILES = {
+    "accepted-count-race": "v2-accepted-race-*.json",
+    "address-past-2-63": "address-past-2-63.json",
+    "shift-within-block": "shift-within-block-*.json",
+}
+"""Files of the corpus, by the known issue that they show."""
+SHOWN = [(name, path) for name, pattern in KERNEL_FILES.items() for path in sorted((ROOT / "corpus").glob(pattern))]
+
+
+@pytest.mark.parametrize(("name", "path"), SHOWN, ids=[path.stem for _, path in SHOWN])
+def test_a_finding_of_kernels_looks_like_its_issue_in_releases_that_have_it(name: str, path: Path) -> None:
+    repro = read_repro(path)
+    assert isinstance(repro, Repro)
+    (issue,) = (one for one in KERNEL_ISSUES if one.name == name)
+
+    def found(target: str) -> KnownIssue | None:
+        return kernel_issue(target, repro.signature, repro.case)
+
+    assert issue.until is not None
+    for release in RELEASES:
+        affected = RELEASES.index(issue.since) <= RELEASES.index(release) < RELEASES.index(issue.until)
+        assert found(f"vllm=={release}") is (issue if affected else None)
+    assert found("path:../vllm") is found("vllm") is issue, "its version is not known"
+    assert found("builtin") is found(f"vllm=={issue.since}+stale-accept") is found("path:../vllm+stale-accept") is None
+
+
+def test_a_finding_that_only_resembles_a_known_issue_is_none() -> None:
+    repro = read_repro(ROOT / "corpus" / "v2-accepted-race-temporal.json")
+    (operation,) = repro.case.program
+    first = replace_struct(operation, runner="V1")
+    other_form = replace_struct(repro.case, program=(first,))
+    assert kernel_issue("vllm==0.25.0", repro.signature, other_form) is None
+    stray = replace_struct(repro.signature, violation="stray-write")
+    assert kernel_issue("vllm==0.25.0", stray, repro.case) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "operation", "oracle", "violation"),
+    [
+        ("ds-window-as-sd", "postprocess", "memory", "wrong-bytes"),
+        ("ds-bias-refused", "preprocess", "exception", "AssertionError"),
+        ("shift-within-block-ds", "postprocess", "race", "between-warps"),
+    ],
+)
+def test_faults_in_windows_of_ds_layout_have_names(name: str, operation: str, oracle: str, violation: str) -> None:
+    repro = read_repro(ROOT / "corpus" / "v2-accepted-race-conv-ds.json")
+    (launch,) = repro.case.program
+    case = replace_struct(repro.case, program=(replace_struct(launch, runner="V1"),))
+    signature = Signature(operation, oracle, violation, "conv", "DS")
+    (issue,) = (one for one in KERNEL_ISSUES if one.name == name)
+    assert kernel_issue(f"vllm=={issue.since}", signature, case) is issue
+    assert issue.until is not None
+    assert kernel_issue(f"vllm=={issue.until}", signature, case) is None
