@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from harness.case.step_plan import ForwardRow, PostprocessInput, StepPlan
+from harness.kernels.targets.vllm.scheduling.batch_v1 import BatchV1
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.modelless_runner_v1 import Quiet, make_runner
 from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks
@@ -20,7 +21,6 @@ from harness.kernels.targets.vllm.scheduling.rules import RunnerRules
 from harness.kernels.targets.vllm.scheduling.rules_v1 import rules_v1
 from harness.kernels.targets.vllm.scheduling.runner_model import Outcome, StepTiming
 from harness.kernels.targets.vllm.scheduling.standins_v1 import Buffer, Precopy
-from harness.kernels.targets.vllm.scheduling.worker_v1 import WorkerV1
 
 _UNKNOWN = -1000
 """Stands, minus a row, for an accepted count that a kernel will have left once the step is over."""
@@ -39,7 +39,7 @@ class Told(NamedTuple):
     prefilling: bool
 
 
-class HostWorkerV1(WorkerV1):
+class HostWorkerV1(BatchV1):
     """See module docstring. `begin`, `end` and `settle` as for the V1 worker."""
 
     def __init__(self, engine: Engine, rules: RunnerRules) -> None:
@@ -54,7 +54,7 @@ class HostWorkerV1(WorkerV1):
         super().__init__(engine, rules)
         self._release = rules_v1()
 
-    def _make_runner(self, rows: int) -> Any:
+    def make_runner(self, rows: int) -> Any:
         if self._context is not None:
             self._context = _Context(self)
         self.context, self.copy_buffers = self._context, self._copy_buffers

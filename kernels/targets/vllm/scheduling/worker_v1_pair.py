@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.case.step_plan import ForwardRow, PostprocessInput, StepPlan
+from harness.kernels.targets.vllm.scheduling.batch_v1 import BatchV1
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks, PairedWorkers
 from harness.kernels.targets.vllm.scheduling.rules import RunnerRules
@@ -115,7 +116,7 @@ class PairedWorkerV1(PairedWorkers[WorkerV1, HostWorkerV1]):
         return {row.request: self.config.num_spec for row in self._rows if row.samples}
 
 
-def _host_state(worker: WorkerV1) -> dict[str, dict[str, Any]]:
+def _host_state(worker: BatchV1) -> dict[str, dict[str, Any]]:
     """Counts that the host keeps, by request."""
     batch, states = worker.batch, worker._runner.requests
     rows = dict(batch.req_id_to_index)
