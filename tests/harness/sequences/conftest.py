@@ -1,64 +1,42 @@
 """Fixtures of tests that drive a release's own scheduler: one child process of it serves them all.
 
-They need the optional packages and the release's sources. Where either is missing they are skipped with the reason,
-and fail where HARNESS_REQUIRE_RELEASE is set, as in CI.
+They need the optional packages and the release's sources (tests/releases.py).
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from harness.case import Case, decode_case
 from harness.issues.registry import DEFAULT_FIXES
-from harness.kernels.targets.vllm.scheduling.sources import require_packages, whole_tree
-from harness.refusal import UnknownTarget
 from harness.sequences.controls import Controls
 from harness.sequences.kernels import Beside, KernelChoice
 from harness.sequences.recipe import SequenceRecipe
 from harness.sequences.result import RESULTS, RunResult
 from harness.sequences.worker import SequenceWorker, recipe_text
 from harness.worker.messages import CaseResult
+from tests.releases import with_scheduler
 
 NEWEST = "vllm==0.33.0"
 OLDER = "vllm==0.27.1"
-REQUIRE_VARIABLE = "HARNESS_REQUIRE_RELEASE"
 
 STREAM = SequenceRecipe(seed=21)
 STREAM_SEQUENCES = 24
 
 
-def driven(release: str) -> str:
-    """A release whose scheduler can be driven here."""
-    try:
-        require_packages()
-        whole_tree(release)
-    except UnknownTarget as error:
-        if os.environ.get(REQUIRE_VARIABLE) == "1":
-            pytest.fail(f"{REQUIRE_VARIABLE} is set, but {error}")
-        pytest.skip(str(error))
-    return release
-
-
 @pytest.fixture(scope="session")
 def newest() -> str:
     """The newest release."""
-    return driven(NEWEST)
+    return with_scheduler(NEWEST)
 
 
 @pytest.fixture(scope="session")
 def older() -> str:
     """One with issues that the newest has not."""
-    return driven(OLDER)
-
-
-@pytest.fixture(scope="session")
-def require_release() -> Callable[[str], str]:
-    """A function that returns the name of a release once its scheduler can be driven here, and skips otherwise."""
-    return driven
+    return with_scheduler(OLDER)
 
 
 @pytest.fixture(scope="session")

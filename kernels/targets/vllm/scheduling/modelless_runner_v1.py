@@ -13,11 +13,13 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, Protocol
 
 from harness.case.sequence import SequenceConfig
+from harness.kernels.targets.vllm.scheduling import stubs
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.launches_v1 import replace_launches, require_launches
 from harness.kernels.targets.vllm.scheduling.loading import module
 from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks
 from harness.kernels.targets.vllm.scheduling.standins_v1 import without_pinned_memory
+from harness.kernels.targets.vllm.scheduling.stubs import Quiet, nothing
 from harness.refusal import UnknownTarget
 
 _RUNNER = "vllm.v1.worker.gpu_model_runner"
@@ -53,19 +55,6 @@ class Caller(Protocol):
 
     def propose(self, values: tuple[Any, ...]) -> Any:
         """The drafter, called with `values`."""
-
-
-class Quiet:
-    """A stream, an event or another part that has nothing to do here: every call answers None."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return _nothing
-
-
-def _nothing(*_: Any, **__: Any) -> None:
-    return None
 
 
 @functools.cache
@@ -245,7 +234,7 @@ def _drafter(worker: Caller) -> Any:
     own = {
         "__init__": lambda self: None,
         "propose": lambda self, *values, **named: worker.propose(values),
-        "take_last_draft_probs": _nothing,
+        "take_last_draft_probs": nothing,
     }
     drafter = type("Drafter", (kind,), own)()
     drafter.kv_cache_gid = worker.engine.attention_groups[-1]
@@ -278,26 +267,19 @@ def make_runner(worker: Caller) -> Any:
     for name, value in (("enable_prompt_embeds", False), ("is_mm_prefix_lm", False), ("model_arch_config", _MODEL)):
         object.__setattr__(vllm_config.model_config, name, value)
     return _runner_kind()(
+        **stubs.V1,
+        **stubs.config_parts(vllm_config),
         **_buffers(rows, tokens),
         worker=worker,
         hidden=torch.zeros(tokens, 1),
-        vllm_config=vllm_config,
-        model_config=vllm_config.model_config,
-        cache_config=vllm_config.cache_config,
-        scheduler_config=vllm_config.scheduler_config,
-        parallel_config=vllm_config.parallel_config,
         compilation_config=SimpleNamespace(
             static_forward_context={}, pass_config=SimpleNamespace(enable_sp=False), fast_moe_cold_start=False
         ),
-        speculative_config=vllm_config.speculative_config,
-        observability_config=SimpleNamespace(cudagraph_metrics=False),
-        lora_config=None,
         device=device,
         max_num_reqs=rows,
         max_model_len=config.length_limit,
         effective_drafter_max_model_len=config.length_limit,
         max_num_tokens=tokens,
-        max_encoder_len=0,
         num_spec_tokens=config.num_spec,
         prev_num_spec_tokens=config.num_spec,
         uniform_decode_query_len=1 + config.num_spec,
@@ -315,7 +297,7 @@ def make_runner(worker: Caller) -> Any:
         mamba_state_idx=worker.mamba_state_idx,
         _mamba_bufs=SimpleNamespace(preprocess=worker.copy_buffers, postprocess_align=worker.context),
         _mamba_state_copy_funcs={},
-        model=SimpleNamespace(compute_logits=_nothing, get_mamba_state_copy_func=_nothing),
+        model=SimpleNamespace(compute_logits=nothing, get_mamba_state_copy_func=nothing),
         drafter=_drafter(worker) if speculative else None,
         cudagraph_dispatcher=SimpleNamespace(dispatch=dispatch),
         positions=torch.zeros(tokens, dtype=torch.int64),
@@ -335,30 +317,6 @@ def make_runner(worker: Caller) -> Any:
         draft_token_ids_copy_stream=Quiet(),
         valid_sampled_token_count_event=Quiet() if speculative and asynchronous else None,
         valid_sampled_token_count_copy_stream=Quiet(),
-        dcp_world_size=1,
-        dcp_rank=0,
-        uses_xdrope_dim=0,
-        **dict.fromkeys(
-            (
-                *("execute_model_state", "kv_connector_output", "eplb_state", "_pp_recv_work", "lookback_token_ids"),
-                *("_draft_token_ids", "_draft_token_req_ids", "_draft_probs", "_draft_prob_req_ids"),
-                *("valid_sampled_token_count_gpu", "mamba_prev_last_scheduled_idx", "routed_experts_capturer"),
-                *("intermediate_tensors", "_ngram_pinned_idx_buf", "_ngram_pinned_val_buf"),
-            )
-        ),
-        **dict.fromkeys(
-            (
-                *("enable_prompt_embeds", "uses_mrope", "is_pooling_model", "supports_mm_inputs", "is_mm_prefix_lm"),
-                *("broadcast_pp_output", "use_aux_hidden_state_outputs", "cascade_attn_enabled", "calculate_kv_scales"),
-                *(
-                    "routed_experts_initialized",
-                    "check_ep_fault",
-                    "eep_eplb_suppressed",
-                    "is_multimodal_raw_input_only",
-                ),
-            ),
-            False,
-        ),
     )
 
 

@@ -13,12 +13,14 @@ from typing import Any, Protocol
 
 from harness.case.sequence import SequenceConfig
 from harness.kernels.targets.vllm.bare import accepted
+from harness.kernels.targets.vllm.scheduling import stubs
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.launches_v2 import replace_launches, require_launches
 from harness.kernels.targets.vllm.scheduling.loading import module
 from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks
 from harness.kernels.targets.vllm.scheduling.rules_v2 import GPU, rules_v2
 from harness.kernels.targets.vllm.scheduling.standins_v1 import without_pinned_memory
+from harness.kernels.targets.vllm.scheduling.stubs import Quiet, nothing
 from harness.refusal import UnknownTarget
 
 
@@ -50,19 +52,6 @@ class _NoModel:
 
     def compute_logits(self, *_: Any) -> None:
         """Nothing: whoever is handed this function asks for log probabilities, which no request does."""
-
-
-class _Quiet:
-    """A part of the runner that has nothing to do here: every call answers None."""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return _nothing
-
-
-def _nothing(*_: Any, **__: Any) -> None:
-    return None
 
 
 _NEEDED = ("execute_model", "sample_tokens", "prepare_inputs", "sample")
@@ -226,17 +215,11 @@ def make_runner(worker: Caller) -> Any:
         speculator = SimpleNamespace(supports_mm_inputs=False, draft_logits=None)
         speculator.propose = lambda *_, **__: worker.propose()
     return runner_kind(
+        **stubs.V2,
+        **stubs.config_parts(vllm_config),
         worker=worker,
         batch=None,
-        vllm_config=vllm_config,
-        model_config=vllm_config.model_config,
-        cache_config=vllm_config.cache_config,
-        scheduler_config=vllm_config.scheduler_config,
-        parallel_config=vllm_config.parallel_config,
         compilation_config=vllm_config.compilation_config,
-        speculative_config=vllm_config.speculative_config,
-        observability_config=SimpleNamespace(cudagraph_metrics=False),
-        lora_config=None,
         device=device,
         max_num_reqs=rows,
         max_model_len=length,
@@ -258,43 +241,16 @@ def make_runner(worker: Caller) -> Any:
         speculator=speculator,
         draft_tokens_handler=handler,
         sampler=SimpleNamespace(
-            add_request=_nothing,
-            apply_staged_writes=_nothing,
+            add_request=nothing,
+            apply_staged_writes=nothing,
             penalties_state=SimpleNamespace(output_bin_counts=None),
             sampling_states=SimpleNamespace(temperature=SimpleNamespace(gpu=None), seeds=SimpleNamespace(gpu=None)),
         ),
-        rejection_sampler=None,
-        prompt_logprobs_worker=_Quiet(),
-        structured_outputs_worker=None,
+        prompt_logprobs_worker=Quiet(),
         cudagraph_manager=SimpleNamespace(dispatch=dispatch),
         lora_state=runner_module.LoraState(max_num_reqs=rows),
         kv_connector=runner_module.NO_OP_KV_CONNECTOR,
         ec_connector=_encoder_connector(),
-        eplb=_Quiet(),
-        step_timing=getattr(runner_module, "StepTimingCollector", _Quiet)(),
-        execute_model_state=None,
-        is_first_pp_rank=True,
-        is_last_pp_rank=True,
-        use_pp=False,
-        use_dcp=False,
-        is_encoder_decoder=False,
-        is_encoder_only=False,
-        supports_mm_inputs=False,
-        uses_inputs_embeds=False,
-        use_aux_hidden_state_outputs=False,
-        check_ep_fault=False,
-        dcp_size=1,
-        dcp_rank=0,
-        dp_size=1,
-        dp_rank=0,
-        cp_interleave=1,
-        main_stream=None,
-        output_copy_stream=None,
-        _draft_workspace_lane=0,
-        **dict.fromkeys(
-            (
-                *("adaptive_verification", "aux_output_connector", "batch_sharder", "encoder_cache", "fast_prefill"),
-                *("pcp_manager", "pooling_runner", "pp_handler", "ubatch_runner", "routed_experts_capturer"),
-            )
-        ),
+        eplb=Quiet(),
+        step_timing=getattr(runner_module, "StepTimingCollector", Quiet)(),
     )

@@ -15,12 +15,13 @@ from typing import Any, NamedTuple
 from harness.case.step_plan import ForwardRow, PostprocessInput, StepPlan
 from harness.kernels.targets.vllm.scheduling.batch_v1 import BatchV1
 from harness.kernels.targets.vllm.scheduling.engine import Engine
-from harness.kernels.targets.vllm.scheduling.modelless_runner_v1 import Quiet, make_runner
+from harness.kernels.targets.vllm.scheduling.modelless_runner_v1 import make_runner
 from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks
 from harness.kernels.targets.vllm.scheduling.rules import RunnerRules
 from harness.kernels.targets.vllm.scheduling.rules_v1 import rules_v1
 from harness.kernels.targets.vllm.scheduling.runner_model import Outcome, StepTiming
 from harness.kernels.targets.vllm.scheduling.standins_v1 import Buffer, Precopy
+from harness.kernels.targets.vllm.scheduling.stubs import Quiet
 
 _UNKNOWN = -1000
 """Stands, minus a row, for an accepted count that a kernel will have left once the step is over."""

@@ -6,10 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
+
+from tests.releases import with_scheduler
 
 PROGRAM = """
 import json, sys
@@ -103,9 +104,9 @@ class Compared(NamedTuple):
         *(pytest.param(name, marks=pytest.mark.slow) for name in LATER_FEATURES if name not in USUAL),
     ],
 )
-def compared(request: pytest.FixtureRequest, require_release: Callable[[str], str]) -> Compared:
+def compared(request: pytest.FixtureRequest) -> Compared:
     """Some sequences of a release, with known issues and without, and what shows when the model alone has a fault."""
-    name = require_release(request.param)
+    name = with_scheduler(request.param)
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     lacked = json.dumps(LATER_FEATURES.get(name, {}))
     done = subprocess.run(
