@@ -102,7 +102,8 @@ def test_issues_are_described_in_a_line_each() -> None:
 KERNEL_FILES = {
     "accepted-count-race": "v2-accepted-race-*.json",
     "address-past-2-63": "address-past-2-63.json",
-    "shift-within-block": "shift-within-block-*.json",
+    "shift-within-block": "shift-within-block-[sp]*.json",
+    "shift-within-block-ds": "shift-within-block-ds.json",
 }
 """Files of the corpus, by the known issue that they show."""
 SHOWN = [(name, path) for name, pattern in KERNEL_FILES.items() for path in sorted((ROOT / "corpus").glob(pattern))]
