@@ -7,6 +7,10 @@ from typing import Any
 from harness.issues.change import Change
 from harness.issues.engine_changes import managers_of
 from harness.issues.sequence_issue import SequenceIssue
+from harness.kernels.targets.vllm.bare import source_of
+
+_FIRST_GROUP_ALONE = "first_group = self.attention_groups[0]"
+"""In a release that truncates the blocks of one group."""
 
 
 def _truncate_every_hit(engine: Any) -> None:
@@ -16,6 +20,8 @@ def _truncate_every_hit(engine: Any) -> None:
         return
     coordinator = engine.manager.coordinator
     find = coordinator.find_longest_cache_hit
+    if _FIRST_GROUP_ALONE not in source_of(find):
+        return
     sizes = [manager.block_size for manager in managers_of(engine, groups)]
 
     def find_longest_cache_hit(*arguments: Any, **named: Any) -> Any:
