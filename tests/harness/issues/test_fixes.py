@@ -126,19 +126,35 @@ def test_partial_tails_are_those_of_prompts() -> None:
     assert told == ["a", "c"], "b is past its prompt; c has a checkpoint in this step"
 
 
-def test_hits_of_every_attention_group_end_together() -> None:
-    managers = [SimpleNamespace(block_size=size) for size in (8, 8, 4)]
-    coordinator = SimpleNamespace(
-        single_type_managers=managers, find_longest_cache_hit=lambda *_: ([["a", "b"], ["c"], ["d", "e", "f"]], 6, 0)
-    )
-    change(
-        "untruncated-hit", SimpleNamespace(manager=SimpleNamespace(coordinator=coordinator), attention_groups=(0, 2))
-    )
-    assert coordinator.find_longest_cache_hit() == ([["a"], ["c"], ["d", "e"]], 6, 0)
+BLOCKS = [["a", "b"], ["c"], ["d", "e", "f"]]
+
+
+class OldCoordinator:
+    """Finds a hit of 6 tokens in groups of blocks of 8, 8 and 4 tokens, in the words of 0.28 where they matter."""
+
+    def __init__(self) -> None:
+        self.attention_groups = [None]
+        self.single_type_managers = [SimpleNamespace(block_size=size) for size in (8, 8, 4)]
+
+    def find_longest_cache_hit(self) -> tuple[list[list[str]], int, int]:
+        first_group = self.attention_groups[0]
+        return [list(group) for group in BLOCKS], 6, 0 if first_group is None else 1
+
+
+class NewCoordinator(OldCoordinator):
+    def find_longest_cache_hit(self) -> tuple[list[list[str]], int, int]:
+        return [list(group) for group in BLOCKS], 6, 0
+
+
+def test_hits_of_every_attention_group_end_together_in_the_release_that_truncates_one() -> None:
+    for coordinator, hit in ((OldCoordinator(), [["a"], ["c"], ["d", "e"]]), (NewCoordinator(), BLOCKS)):
+        engine = SimpleNamespace(manager=SimpleNamespace(coordinator=coordinator), attention_groups=(0, 2))
+        change("untruncated-hit", engine)
+        assert coordinator.find_longest_cache_hit() == (hit, 6, 0)
 
 
 class StateManager:
-    """The places of a Mamba block manager that relocate-at-checkpoints knows, in the words of 0.31, on plain numbers:
+    """The places of a Mamba block manager that the fix of unrelocated-block knows, in the words of 0.31, on plain numbers:
     one speculative block, and a checkpoint in the column before the running block."""
 
     def allocate_new_blocks(self, columns: list[int], allocated: bool, checkpoint_block: int) -> tuple[list[int], int]:
