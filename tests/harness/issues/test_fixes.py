@@ -154,8 +154,8 @@ def test_hits_of_every_attention_group_end_together_in_the_release_that_truncate
 
 
 class StateManager:
-    """The places of a Mamba block manager that the fix of unrelocated-block knows, in the words of 0.31, on plain numbers:
-    one speculative block, and a checkpoint in the column before the running block."""
+    """The places of a Mamba block manager that the fix of unrelocated-block knows, in the words of 0.31, on plain
+    numbers: one speculative block, and a checkpoint in the column before the running block."""
 
     def allocate_new_blocks(self, columns: list[int], allocated: bool, checkpoint_block: int) -> tuple[list[int], int]:
         blocks_allocated, num_skipped_blocks, moved = allocated, 3, []
