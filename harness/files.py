@@ -20,21 +20,28 @@ class NotSaved(Exception):
 
 
 def write_whole(path: Path, text: bytes) -> None:
-    """Write atomically: a killed process leaves the old file or the new one. Raises OSError that names `path`."""
+    """Write a text and a line break, as `replace_file` does, to last. Raises OSError that names `path`."""
+    replace_file(path, text + b"\n", to_last=True)
+
+
+def replace_file(path: Path, data: bytes, *, to_last: bool = False) -> None:
+    """Write atomically: a killed process leaves the old file or the new one; with `to_last` a machine that loses its
+    power does, too. Raises OSError that names `path`."""
     try:
-        _replace(path, text)
+        _replace(path, data, to_last)
     except OSError as error:  # of a full disk the error itself names no file, of others the temporary one
         raise OSError(error.errno, os.strerror(error.errno or errno.EIO), str(path)) from error
 
 
-def _replace(path: Path, text: bytes) -> None:
+def _replace(path: Path, data: bytes, to_last: bool) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".", suffix=".partial")
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(text + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
+            file.write(data)
+            if to_last:
+                file.flush()
+                os.fsync(file.fileno())
         os.chmod(name, 0o644)
         os.replace(name, path)
     except BaseException:

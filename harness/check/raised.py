@@ -13,6 +13,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from harness.text import one_line
+
 Owns = Callable[[str], bool]
 """Whether a file, named as tracebacks name it, is source of the code under test."""
 
@@ -48,7 +50,7 @@ def trail(error: BaseException, owns: Owns) -> tuple[str, ...]:
 
 def said(error: BaseException) -> str:
     """Type and message in one line of bounded length."""
-    message = " ".join(str(error).split())[:500]
+    message = one_line(error)[:500]
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
 
 

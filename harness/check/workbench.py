@@ -27,6 +27,7 @@ from harness.kernels.targets.base import Bound, Target
 from harness.memory import ArraySpan, Image, LayoutPlan, MemoryPlan, initial_image, plan_memory, write_arrays
 from harness.oracles.expected import Expected
 from harness.oracles.relations.base import Run, Variant
+from harness.text import one_line
 
 if TYPE_CHECKING:
     import torch
@@ -243,4 +244,4 @@ class Workbench:
     def end_with_the_device(self, error: Exception) -> None:
         """Raise DeviceFault if an exception says that the device is gone: nothing can be judged here any more."""
         if self.executor.is_device_fault(error):
-            raise DeviceFault(" ".join(str(error).split())) from error
+            raise DeviceFault(one_line(error)) from error

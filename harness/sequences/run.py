@@ -41,6 +41,7 @@ from harness.sequences.registered import RegisteredEntries
 from harness.sequences.result import RunResult, not_run
 from harness.sequences.runner_models import make_runner_model, release_rules
 from harness.sequences.verdicts import violation_of
+from harness.text import one_line
 
 DRAFTERS_OF_ONE_LENGTH = ("mtp", "eagle", "draft_model", "dflash")
 
@@ -148,7 +149,7 @@ class SequenceRun:
         if not frames or not frames[-1].filename.startswith(release):
             raise error
         where = frames[-1]
-        said = " ".join(str(error).split())[:160] or where.line or ""
+        said = one_line(error)[:160] or where.line or ""
         kind = f"{EXCEPTION}{type(error).__name__}"
         violation = Violation(kind, where.name, self.meaning.step, "the engine", -1, -1, -1, NOBODY, said, "")
         # Files go into bug reports: paths begin at the release, and tell nothing of whose machine this is.

@@ -48,8 +48,19 @@ if TYPE_CHECKING:
 _PACKAGE = "harness.kernels.fused"
 _FOLDER = Path(__file__).parent.parent / "fused"
 _MODULES = (
-    *("record", "copy", "moves", "postprocess", "precopy", "advance", "accepted", "context"),
-    *("indices", "lookup", "batch_copy", "columns", "host"),
+    "record",
+    "copy",
+    "moves",
+    "postprocess",
+    "precopy",
+    "advance",
+    "accepted",
+    "context",
+    "indices",
+    "lookup",
+    "batch_copy",
+    "columns",
+    "host",
 )
 """The modules of the package, each after those it imports."""
 _METADATA = ("records", "tiles", "table addresses", "batch-order table ", "copy ")

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import os
 import sys
-import tempfile
 from pathlib import Path
 from types import ModuleType
 
+from harness.files import replace_file
 from harness.kernels.cache_directory import cache_directory
 from harness.kernels.executors.base import Executor, dispatching
 
@@ -58,20 +57,12 @@ def is_loaded_text(file: str) -> bool:
 def source_file(name: str, source: str) -> Path:
     """A file that holds `source`, named after module `name`: the same text is always the same file.
 
-    Written under another name and moved into place, so that no other process ever reads half a file.
+    No other process ever reads half a file.
     """
     data = source.encode()
     directory = cache_directory() / "sources" / hashlib.sha256(data).hexdigest()[:24]
     file = directory / f"{name.rpartition('.')[2]}.py"
     if file.is_file() and file.read_bytes() == data:
         return file
-    directory.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=directory, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-        os.replace(temporary, file)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    replace_file(file, data)
     return file

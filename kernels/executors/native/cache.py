@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import msgspec
 
+from harness.files import replace_file
 from harness.kernels.executors.native.accesses import AccessSite
 from harness.kernels.executors.native.source_lines import SourceLine
 
@@ -86,14 +86,7 @@ class VariantCache:
             path.parent.mkdir(parents=True, exist_ok=True)
             if self._written == 0:
                 self._prune(path.parent)
-            descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
-            try:
-                with os.fdopen(descriptor, "wb") as file:
-                    file.write(hashlib.sha256(payload).digest() + payload)
-                os.replace(temporary, path)
-            except BaseException:
-                Path(temporary).unlink(missing_ok=True)
-                raise
+            replace_file(path, hashlib.sha256(payload).digest() + payload)
             self._written += 1
         except OSError as error:
             self._give_up(error)

@@ -26,8 +26,21 @@ if TYPE_CHECKING:
     from harness.kernels.mutations.mutation import Mutation
 
 RELEASES = (
-    *("0.22.0", "0.22.1", "0.23.0", "0.24.0", "0.25.0", "0.25.1", "0.26.0", "0.27.0", "0.27.1", "0.28.0"),
-    *("0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0"),
+    "0.22.0",
+    "0.22.1",
+    "0.23.0",
+    "0.24.0",
+    "0.25.0",
+    "0.25.1",
+    "0.26.0",
+    "0.27.0",
+    "0.27.1",
+    "0.28.0",
+    "0.29.0",
+    "0.30.0",
+    "0.31.0",
+    "0.32.0",
+    "0.33.0",
 )
 """Releases with fused kernels that the harness was tried on. Others are tried when they are asked for."""
 

@@ -104,20 +104,45 @@ def features(tree: SourceTree) -> Features:
 # What the V1 runner's host code takes, by position.
 _HOST_FORMS: Mapping[str, list[str]] = {
     "stage_postprocess_inputs_to_gpu": [
-        *("ctx", "scheduler_output", "req_ids", "num_reqs", "requests", "mamba_state_idx"),
+        "ctx",
+        "scheduler_output",
+        "req_ids",
+        "num_reqs",
+        "requests",
+        "mamba_state_idx",
     ],
     "postprocess_mamba_align_gpu": [
-        *("bufs", "num_reqs", "num_accepted_tokens_gpu", "num_accepted_tokens_cpu_tensor", "input_batch"),
-        *("kv_cache_config", "forward_context", "mamba_state_copy_funcs"),
+        "bufs",
+        "num_reqs",
+        "num_accepted_tokens_gpu",
+        "num_accepted_tokens_cpu_tensor",
+        "input_batch",
+        "kv_cache_config",
+        "forward_context",
+        "mamba_state_copy_funcs",
     ],
     "collect_mamba_copy_meta": [
-        *("copy_bufs", "kv_cache_config", "mamba_state_copy_funcs", "mamba_group_ids", "src_block_idx"),
-        *("dest_block_idx", "accept_token_bias", "req_state", "forward_context"),
+        "copy_bufs",
+        "kv_cache_config",
+        "mamba_state_copy_funcs",
+        "mamba_group_ids",
+        "src_block_idx",
+        "dest_block_idx",
+        "accept_token_bias",
+        "req_state",
+        "forward_context",
     ],
     "do_mamba_copy_block": ["copy_bufs"],
     "preprocess_mamba": [
-        *("scheduler_output", "kv_cache_config", "cache_config", "mamba_state_idx", "input_batch", "requests"),
-        *("forward_context", "mamba_state_copy_funcs", "copy_bufs"),
+        "scheduler_output",
+        "kv_cache_config",
+        "cache_config",
+        "mamba_state_idx",
+        "input_batch",
+        "requests",
+        "forward_context",
+        "mamba_state_copy_funcs",
+        "copy_bufs",
     ],
 }
 _BUFFERS_FORM = ["max_num_reqs", "kv_cache_config", "copy_funcs", "make_buffer", "device", "with_postprocess_align"]
@@ -127,11 +152,20 @@ _VALIDATION_FORMS: Mapping[str, list[str]] = {
 }
 _ALL_MODE_FORMS: Mapping[str, list[str]] = {
     "preprocess_mamba_all_specdec": [
-        *("scheduler_output", "input_batch", "mamba_state_idx", "num_reqs", "prev_last_scheduled_idx_buf"),
+        "scheduler_output",
+        "input_batch",
+        "mamba_state_idx",
+        "num_reqs",
+        "prev_last_scheduled_idx_buf",
     ],
     "postprocess_mamba_all": [
-        *("scheduler_output", "kv_cache_config", "input_batch", "requests", "mamba_state_idx"),
-        *("num_spec_tokens", "num_reqs"),
+        "scheduler_output",
+        "kv_cache_config",
+        "input_batch",
+        "requests",
+        "mamba_state_idx",
+        "num_spec_tokens",
+        "num_reqs",
     ],
 }
 _ADVANCE_FORM = ["input_batch", "block_tables", "kv_cache_config", "num_computed_tokens"]
@@ -190,14 +224,21 @@ _KNOWN_FORMS: Mapping[str, Sequence[Sequence[str]]] = {
     "initialize_from_forward_context": [
         ["kv_cache_config", "forward_context", "mamba_state_copy_funcs", "block_tables"],
         [
-            *("kv_cache_config", "forward_context", "mamba_state_copy_funcs", "block_tables"),
+            "kv_cache_config",
+            "forward_context",
+            "mamba_state_copy_funcs",
+            "block_tables",
             "aligned_index_block_tables",
         ],
     ],
     "run_fused_postprocess": [
         [
-            *("num_reqs", "num_accepted_tokens_gpu", "mamba_state_idx_gpu"),
-            *("num_scheduled_tokens_gpu", "num_computed_tokens_gpu", "num_draft_tokens_gpu"),
+            "num_reqs",
+            "num_accepted_tokens_gpu",
+            "mamba_state_idx_gpu",
+            "num_scheduled_tokens_gpu",
+            "num_computed_tokens_gpu",
+            "num_draft_tokens_gpu",
         ]
     ],
     "run_fused_postprocess_align": [

@@ -21,6 +21,7 @@ from harness.kernels.executors.base import Executor
 from harness.kernels.targets.loading import load_module
 from harness.kernels.targets.vllm.placeholders import NotReplaced, PlaceholderModule
 from harness.refusal import UnknownTarget
+from harness.text import one_line
 
 
 def module_name(file: str) -> str:
@@ -108,5 +109,5 @@ def import_under_test(origin: str, file: str) -> ModuleType:
     try:
         return importlib.import_module(module_name(file))
     except (NotReplaced, ImportError, SyntaxError, AttributeError, NameError, TypeError) as error:
-        reason = " ".join(str(error).split())
+        reason = one_line(error)
         raise UnknownTarget(f"{origin}: {file} does not load: {reason}") from error

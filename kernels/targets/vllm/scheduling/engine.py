@@ -19,6 +19,7 @@ from harness.case.sequence import SequenceConfig
 from harness.kernels.targets.vllm.bare import accepted, bare, parameter_names, source_of
 from harness.kernels.targets.vllm.scheduling.loading import module
 from harness.kernels.targets.vllm.scheduling.runner_model import Outcome
+from harness.text import one_line
 
 V2_VARIABLE = "VLLM_USE_V2_MODEL_RUNNER"
 
@@ -365,7 +366,7 @@ def _is_production(error: BaseException) -> bool:
 
 def _without_numbers(error: BaseException) -> str:
     """What an error says. Sizes are left out: equal reasons count as one."""
-    said = " ".join(str(error).split())
+    said = one_line(error)
     if not said or isinstance(error, SystemExit):  # an exit says no more than its status
         said = f"{type(error).__name__} in {_place(error)}"
     return re.sub(r"\d+(, \d+)*", "N", said)[:200]

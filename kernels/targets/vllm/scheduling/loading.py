@@ -16,6 +16,7 @@ from typing import Any
 
 from harness.kernels.targets.vllm.scheduling.sources import WholeTree, require_packages, whole_tree
 from harness.refusal import UnknownTarget
+from harness.text import one_line
 
 HASH_SEED = "0"
 """PYTHONHASHSEED of every process that drives a scheduler."""
@@ -57,5 +58,5 @@ def module(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except (Exception, SystemExit) as error:  # whatever an import runs into: this does not load here
-        reason = " ".join(str(error).split())[:200]
+        reason = one_line(error)[:200]
         raise UnknownTarget(f"{name} does not import here: {type(error).__name__}: {reason}") from error

@@ -21,12 +21,23 @@ from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks
 from harness.kernels.targets.vllm.scheduling.standins_v1 import without_pinned_memory
 from harness.kernels.targets.vllm.scheduling.stubs import Quiet, nothing
 from harness.refusal import UnknownTarget
+from harness.text import one_line
 
 _RUNNER = "vllm.v1.worker.gpu_model_runner"
 _NEEDED = (
-    *("execute_model", "sample_tokens", "propose_draft_token_ids", "take_draft_token_ids"),
-    *("_update_states", "_prepare_inputs", "_build_attention_metadata", "_model_forward", "_sample", "_make_buffer"),
-    *("_bookkeeping_sync", "_update_states_after_model_execute", "_get_valid_sampled_token_count"),
+    "execute_model",
+    "sample_tokens",
+    "propose_draft_token_ids",
+    "take_draft_token_ids",
+    "_update_states",
+    "_prepare_inputs",
+    "_build_attention_metadata",
+    "_model_forward",
+    "_sample",
+    "_make_buffer",
+    "_bookkeeping_sync",
+    "_update_states_after_model_execute",
+    "_get_valid_sampled_token_count",
 )
 _PARTS = ("set_forward_context", "AsyncGPUModelRunnerOutput", "Mamba2AttentionMetadataBuilder", "torch")
 _DRAFTERS = {
@@ -73,7 +84,7 @@ def v1_host_code_refusal() -> str | None:
         for method in _DRAFTERS:
             _drafter_kind(method)
     except (UnknownTarget, AttributeError) as error:
-        return " ".join(str(error).split())
+        return one_line(error)
     return None
 
 
@@ -210,7 +221,10 @@ def _buffers(rows: int, tokens: int) -> dict[str, Any]:
     import torch
 
     of_rows = (
-        *("prev_num_draft_tokens", "num_accepted_tokens", "num_decode_draft_tokens", "num_scheduled_tokens"),
+        "prev_num_draft_tokens",
+        "num_accepted_tokens",
+        "num_decode_draft_tokens",
+        "num_scheduled_tokens",
         "encoder_seq_lens",
     )
     made = {name: _buffer(rows, torch.int32) for name in of_rows}

@@ -22,6 +22,7 @@ from harness.kernels.targets.vllm.scheduling.rules_v2 import GPU, rules_v2
 from harness.kernels.targets.vllm.scheduling.standins_v1 import without_pinned_memory
 from harness.kernels.targets.vllm.scheduling.stubs import Quiet, nothing
 from harness.refusal import UnknownTarget
+from harness.text import one_line
 
 
 class Caller(Protocol):
@@ -72,7 +73,7 @@ def host_code_refusal() -> str | None:
                 if not hasattr(holder, name):
                     return f"its V2 runner has no {name}"
     except (UnknownTarget, AttributeError) as error:
-        return " ".join(str(error).split())
+        return one_line(error)
     return None
 
 

@@ -305,8 +305,11 @@ class HostWorkerV1(BatchV1):
         columns, scheduled, computed, drafts, counts = (
             given[name].tolist()
             for name in (
-                *("mamba_state_idx_gpu", "num_scheduled_tokens_gpu", "num_computed_tokens_gpu"),
-                *("num_draft_tokens_gpu", "num_accepted_tokens_gpu"),
+                "mamba_state_idx_gpu",
+                "num_scheduled_tokens_gpu",
+                "num_computed_tokens_gpu",
+                "num_draft_tokens_gpu",
+                "num_accepted_tokens_gpu",
             )
         )
         for i in range(given["num_reqs"]):
