@@ -31,6 +31,7 @@ from harness.case import (
     ScatterAcceptedRow,
     StageRow,
     State,
+    landing,
     operation_name,
     rows_of,
 )
@@ -160,11 +161,10 @@ def _broken_postprocess(case: Case, row: PostprocessRow) -> str | None:
         return f"accepted {row.accepted} of {row.draft} drafts and the sampled token"
     if row.state_column != -(-(row.computed + row.scheduled) // size) - 1:
         return "the running state is not in the column of the last scheduled token"
-    aligned = row.new_computed // size * size
-    if aligned < row.running:
+    landed = landing(row.running, row.accepted, size)
+    if landed is None:
         return None
-    destination = aligned // size - 1
-    used = [destination, *range(row.state_column, row.state_column + row.draft + 1)]
+    used = [landed.column, *range(row.state_column, row.state_column + row.draft + 1)]
     return _missing_blocks(case, row.slot, used)
 
 

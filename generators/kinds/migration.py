@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.case import FRESH, SKIP_ROW, Operation, Postprocess, PostprocessRow, Precopy, PrecopyRow
+from harness.case import FRESH, SKIP_ROW, Operation, Postprocess, PostprocessRow, Precopy, PrecopyRow, landing
 from harness.generators.kinds.kind import Kind, ReachableBatch, TotalBatch
 from harness.generators.simulator import Scheduled
 
@@ -23,11 +23,8 @@ def postprocess_moves(row: Scheduled, block_size: int, decoding: bool) -> bool:
     """Whether the step reached a block boundary, and left its state somewhere else."""
     if row.draft == 0:
         return False
-    running = row.computed + row.scheduled - row.draft
-    aligned = (running + row.accepted - 1) // block_size * block_size
-    if aligned == running:
-        return not decoding and aligned // block_size - 1 != row.column
-    return aligned > running
+    landed = landing(row.running, row.accepted, block_size)
+    return landed is not None and (landed.bias > 0 or (not decoding and landed.column != row.column))
 
 
 def precopy_moves(row: Scheduled, block_size: int, decoding: bool) -> bool:

@@ -5,6 +5,7 @@ The floor that every room stands on: it imports nothing from the other rooms, an
 
 from harness.case.case import CASE_VERSION, Case, Contents, Domain, decode_case, encode_case
 from harness.case.execution import CHECKS, DEFAULT_CHECKS, Check, Execution, ProgramOrder, Warps
+from harness.case.landing import Landing, landing
 from harness.case.layout import (
     Buffer,
     ConvLayout,
@@ -83,6 +84,7 @@ __all__ = [
     "ForwardRow",
     "Group",
     "InvalidCase",
+    "Landing",
     "Layer",
     "Layout",
     "MovePath",
@@ -108,6 +110,7 @@ __all__ = [
     "Warps",
     "decode_case",
     "encode_case",
+    "landing",
     "operation_name",
     "rows_of",
     "state_extent",
