@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 import numpy as np
 
-from harness.case import Operation
+from harness.case import Op
 from harness.case.operations.results import ACCEPTED_OUT
 from harness.memory import ArraySpan, Image
 from harness.oracles.before import Before
 from harness.oracles.conflicts import refuse_conflicts
 from harness.oracles.copies import StateCopy, copy_of_state
 from harness.oracles.decisions import Move
-
-Op = TypeVar("Op", bound=Operation)
 
 
 @dataclass(frozen=True)

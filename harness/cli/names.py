@@ -46,7 +46,7 @@ def names(
 
 
 def _all() -> dict[Kind, dict[str, str]]:
-    from harness.generators.operations import SUMMARIES
+    from harness.generators.kinds.registry import KINDS
     from harness.generators.sequences.configurations import PINS
     from harness.oracles.relations.registry import relations
     from harness.regimes import REGIMES
@@ -54,7 +54,7 @@ def _all() -> dict[Kind, dict[str, str]]:
     from harness.sequences.known import KNOWN
 
     operations: dict[str, str] = {
-        name: f"{text}{' (default)' * (name in DEFAULT_OPERATIONS)}" for name, text in SUMMARIES.items()
+        name: f"{kind.summary}{' (default)' * (name in DEFAULT_OPERATIONS)}" for name, kind in KINDS.items()
     }
     operations[SEQUENCES] = "step sequences driven by a release's own scheduler"
     return {

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from harness.case import (
     FRESH,
@@ -16,6 +16,7 @@ from harness.case import (
     Case,
     ConvState,
     Layout,
+    Op,
     Operation,
     Postprocess,
     PostprocessEntry,
@@ -28,8 +29,6 @@ from harness.case import (
     landing,
     state_extent,
 )
-
-Op = TypeVar("Op", bound=Operation)
 
 
 class Move(NamedTuple):

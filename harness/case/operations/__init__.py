@@ -13,7 +13,7 @@ One file per kind of operation. Each kind is a tagged struct with `runner`, `row
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import TypeVar, get_args
 
 from harness.case.operations.accepted import FillAccepted, FillAcceptedRow, ScatterAccepted, ScatterAcceptedRow
 from harness.case.operations.advance import Advance, AdvanceRow
@@ -44,6 +44,8 @@ Operation = (
     | EditTables
 )
 
+Op = TypeVar("Op", bound=Operation)
+
 OPERATIONS: tuple[type[Operation], ...] = get_args(Operation)
 
 
@@ -52,6 +54,6 @@ def rows_of(operation: Operation) -> tuple[Row, ...]:
     return operation.rows
 
 
-def operation_name(operation: Operation | type[Operation]) -> str:
+def operation_name(operation: Op | type[Op]) -> str:
     """The name by which users and files know the kind of an operation."""
     return str(operation.__struct_config__.tag)

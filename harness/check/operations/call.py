@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.case import Op
 from harness.kernels.targets.base import Bound
 from harness.oracles.before import Before
-from harness.oracles.expected import Op
 
 if TYPE_CHECKING:
     import torch

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from harness.case import Op
 from harness.check.operations.call import DeviceCall, Tensors
 from harness.kernels.targets.base import Bound
-from harness.oracles.expected import Op
 
 
 class HarnessCall(DeviceCall[Op]):

@@ -17,6 +17,7 @@ from harness.case import (
     EditTables,
     FillAccepted,
     Forward,
+    Op,
     Operation,
     Postprocess,
     PostprocessEntry,
@@ -40,7 +41,7 @@ from harness.check.operations.stage import StageCall
 from harness.kernels.targets.base import Bound
 from harness.memory import Image, MemoryPlan
 from harness.oracles.before import Before
-from harness.oracles.expected import Expectation, Expected, Op
+from harness.oracles.expected import Expectation, Expected
 from harness.oracles.operations.accepted import expect_fill, expect_scatter
 from harness.oracles.operations.advance import expect_advance
 from harness.oracles.operations.aligned_indices import expect_aligned_indices
