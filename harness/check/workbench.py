@@ -59,7 +59,7 @@ class Workbench:
     ) -> tuple[MemoryPlan, Image]:
         """Write the memory of a case, prepared as a variant wants it, into the arena. Raises ExecutorCannot."""
         order = case.execution.program_order
-        self.executor.program_order = ("random", case.execution.seed) if order == "shuffled" else order
+        self.executor.program_order = (order, case.execution.seed) if order == "shuffled" else order
         self.executor.interleave, self.executor.schedule_seed = case.execution.interleave, case.execution.seed
         self.executor.warps_apart = case.execution.warps == "apart"
         self._watch(case, variant)

@@ -143,7 +143,7 @@ class Arena(abc.ABC):
         """Say that these bytes are not needed any more; what they hold afterwards is undefined."""
 
 
-ProgramOrder = Literal["natural", "reversed"] | tuple[Literal["random"], int]
+ProgramOrder = Literal["natural", "reversed"] | tuple[Literal["shuffled"], int]
 
 
 class Executor(abc.ABC):
