@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.case import OPERATIONS, operation_name
+from harness.case import OPERATIONS, Domain, operation_name
 from harness.engines.random import Recipe, case_at
 from harness.generators.kinds.kind import Kind
 from harness.generators.kinds.registry import KINDS, by_operation, kind_of
@@ -18,8 +18,9 @@ def test_an_operation_without_a_kind_is_an_error() -> None:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_a_kind_draws_its_own_operation_alone_unless_it_is_one_of_programs(name: str) -> None:
-    for domain in ("reachable", "total"):
-        cases = [case_at(Recipe(2, (domain,), (name,), "small"), index) for index in range(16)]  # type: ignore[arg-type]
+    domains: tuple[Domain, ...] = ("reachable", "total")
+    for domain in domains:
+        cases = [case_at(Recipe(2, (domain,), (name,), "small"), index) for index in range(16)]
         drawn = {operation_name(operation) for case in cases for operation in case.program}
         assert name in drawn
         assert drawn == {name} or (name, domain) == ("forward", "reachable")
