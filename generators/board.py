@@ -8,7 +8,7 @@ left over is filled with stale ids.
 from __future__ import annotations
 
 from harness.generators.draw import Draw
-from harness.generators.operations import Tables
+from harness.generators.parts import Tables
 
 FREE = -1
 NULL = 0

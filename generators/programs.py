@@ -26,20 +26,21 @@ from harness.case import (
 from harness.generators.block_pool import Cell
 from harness.generators.draw import Draw
 from harness.generators.kinds.advance import advance_row
-from harness.generators.kinds.forward import forward_row
+from harness.generators.kinds.forward import forward_row, total_forward
+from harness.generators.kinds.kind import Deployment, ProgramKind
 from harness.generators.kinds.migration import postprocess_row
 from harness.generators.kinds.preprocess import preprocess_row, reachable_path
-from harness.generators.operations import Parts, Tables
-from harness.generators.simulator import Request, Scheduled, Simulator
+from harness.generators.parts import Parts, Tables
+from harness.generators.simulator import Scheduled
 
 MOST_SKIPPED = 6
 """Steps that may pass before the first one that is kept."""
 
 
-def draw_program(
-    draw: Draw, layout: Layout, runner: Runner, simulator: Simulator, arrivals: list[tuple[int, Request]]
-) -> Parts:
+def draw_program(deployment: Deployment) -> Parts:
     """Simulate some steps and keep the last few of them."""
+    draw, layout, runner = deployment.draw, deployment.layout, deployment.runner
+    simulator, arrivals = deployment.simulator, deployment.arrivals
     groups = len(layout.groups)
     skipped = draw.integer(0, MOST_SKIPPED)
     kept = draw.weighted(((3, 3), (2, 3), (5, 2), (8, 1)))
@@ -121,3 +122,13 @@ def tables_of(rows: Mapping[int, Sequence[Cell]], groups: int) -> Tables:
     return tuple(
         tuple(tuple(cell[group] for cell in rows.get(slot, ())) for slot in range(height)) for group in range(groups)
     )
+
+
+PROGRAMS = ProgramKind(
+    name="forward",
+    summary="programs of several steps, with new states in between",
+    runners=("V1", "V2"),
+    reachable=draw_program,
+    total_runners=("V2",),
+    total=total_forward,
+)

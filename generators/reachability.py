@@ -1,7 +1,7 @@
-"""Reachability is whether a scheduler could have asked for an operation: the relations that every step obeys.
+"""Reachability is whether a scheduler could have asked for an operation: the rules that every step obeys.
 
 The simulator produces reachable cases by construction; this is the check of it, and what keeps shrinking inside the
-domain. It states the relations of docs/domain.md, section 6: of the layout, then of one operation at a time. A layout
+domain. It states the rules of docs/domain.md, section 6, for layouts; each kind of operation brings its own. A layout
 may be smaller than that of any model, but is one that a model could have: what only the total domain has
 (`harness.regimes`) is never left by shrinking either.
 """
@@ -12,30 +12,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from harness.case import (
-    FRESH,
-    SKIP_ROW,
-    AdvanceRow,
-    AlignedIndicesRow,
-    Case,
-    ConvState,
-    EditTables,
-    InvalidCase,
-    Layout,
-    Operation,
-    PostprocessRow,
-    PrecopyRow,
-    PreprocessRow,
-    Row,
-    ScalarCopy,
-    ScatterAcceptedRow,
-    StageRow,
-    State,
-    operation_name,
-    rows_of,
-)
+from harness.case import Case, ConvState, EditTables, InvalidCase, Layout, State, operation_name
+from harness.generators.kinds.registry import kind_of
+from harness.generators.kinds.rules import NULL_BLOCK
 
-NULL_BLOCK = 0
 PAGE_ALIGNMENT = 8
 """Bytes that addresses, strides and sizes of real states are multiples of (in fact of more: pages are padded)."""
 MODEL_ITEM_SIZES = (2, 4)
@@ -45,7 +25,7 @@ LEAST_BLOCK_SIZE = 2
 
 
 def require_reachable(case: Case) -> None:
-    """Raise InvalidCase, saying which relation is broken, if no scheduler can have produced this case."""
+    """Raise InvalidCase, saying which rule is broken, if no scheduler can have produced this case."""
     for text in _broken(case):
         raise InvalidCase(f"not reachable: {text}")
 
@@ -56,15 +36,8 @@ def _broken(case: Case) -> Iterator[str]:
         if isinstance(operation, EditTables):
             case = _edited(case, operation)
             continue
-        for i, row in enumerate(rows_of(operation)):
-            if row.slot == SKIP_ROW:
-                continue
-            text = _broken_row(case, row)
-            if text is None and isinstance(operation, ScalarCopy) and isinstance(row, PrecopyRow) and row.bias:
-                text = "production goes this way without a bias"
-            if text:
-                yield f"{operation_name(operation)} row {i}: {text}"
-        yield from _shared_running_blocks(case, operation)
+        for text in kind_of(operation).broken(case, operation):
+            yield f"{operation_name(operation)} {text}"
 
 
 def _broken_layout(layout: Layout) -> Iterator[str]:
@@ -120,100 +93,3 @@ def _edited(case: Case, edit: EditTables) -> Case:
         owners=tuple(owners),
     )
     return msgspec.structs.replace(case, contents=contents, program=case.program[:1])
-
-
-def _broken_row(case: Case, row: Row) -> str | None:
-    spec = case.layout.num_spec
-    if isinstance(row, PostprocessRow):
-        return _broken_postprocess(case, row)
-    if isinstance(row, PrecopyRow):
-        return _broken_precopy(case, row)
-    if isinstance(row, AdvanceRow | PreprocessRow):
-        if not 1 <= row.accepted <= spec + 1:
-            return f"accepted {row.accepted} where the model makes {spec} drafts"
-        if isinstance(row, AdvanceRow) and row.state_column == FRESH and row.accepted > 1:
-            return "tokens were accepted before there was a state"
-        if isinstance(row, AdvanceRow) and row.query_length < 1:
-            return "nothing is scheduled"
-    if isinstance(row, PreprocessRow | StageRow) and row.scheduled < 1:
-        return "nothing is scheduled"
-    if isinstance(row, StageRow) and row.state_column is None:
-        return "preprocess gives every request a column"
-    if isinstance(row, ScatterAcceptedRow) and row.sampled > spec + 1:
-        return f"{row.sampled} sampled tokens where the model makes {spec} drafts"
-    if isinstance(row, AlignedIndicesRow) and row.length < 1:
-        return "a request without tokens"
-    return None
-
-
-def _broken_postprocess(case: Case, row: PostprocessRow) -> str | None:
-    """Drafts with nothing computed are reachable: since 0.33 a prompt of one token is padded with drafts."""
-    layout = case.layout
-    size = layout.block_size
-    if row.draft > layout.num_spec:
-        return f"{row.draft} drafts where the model makes {layout.num_spec}"
-    if row.draft and row.scheduled != row.draft + 1:
-        return "a step with drafts schedules one token more than drafts"
-    if row.scheduled < 1:
-        return "nothing is scheduled"
-    if not 1 <= row.accepted <= row.draft + 1:
-        return f"accepted {row.accepted} of {row.draft} drafts and the sampled token"
-    if row.state_column != -(-(row.computed + row.scheduled) // size) - 1:
-        return "the running state is not in the column of the last scheduled token"
-    aligned = row.new_computed // size * size
-    if aligned < row.running:
-        return None
-    destination = aligned // size - 1
-    used = [destination, *range(row.state_column, row.state_column + row.draft + 1)]
-    return _missing_blocks(case, row.slot, used)
-
-
-def _broken_precopy(case: Case, row: PrecopyRow) -> str | None:
-    if row.source_column in (FRESH, row.destination_column):
-        return None
-    if row.bias > case.layout.num_spec:
-        return f"bias {row.bias} where the model makes {case.layout.num_spec} drafts"
-    step = row.destination_column - row.source_column
-    if step < -1 or (step == -1 and not case.layout.num_spec):
-        return f"the running column moves back by {-step}"
-    if row.bias and abs(step) != 1:
-        return "tokens were accepted past the first, so this is decode: the running column moves by one at most"
-    return _missing_blocks(case, row.slot, [row.source_column, row.source_column + row.bias, row.destination_column])
-
-
-def _missing_blocks(case: Case, slot: int, columns: list[int]) -> str | None:
-    """Cells that a moving row uses are blocks of the row's own group, and distinct columns are distinct blocks."""
-    for group, table in enumerate(case.contents.tables):
-        cells = table[slot] if slot < len(table) else ()
-        blocks = []
-        for column in dict.fromkeys(columns):
-            if column >= len(cells):
-                return f"column {column} of group {group} was never allocated"
-            blocks.append(cells[column])
-            if cells[column] == NULL_BLOCK or case.contents.owners[cells[column]] != group:
-                return f"column {column} of group {group} holds no block of that group"
-        if len(set(blocks)) != len(blocks):
-            return f"two of the columns {columns} of group {group} hold one block"
-    return None
-
-
-def _shared_running_blocks(case: Case, operation: Operation) -> Iterator[str]:
-    """A block that is written belongs to one request: no two rows of a batch run in the same one."""
-    for group, table in enumerate(case.contents.tables):
-        owner: dict[int, int] = {}
-        for i, row in enumerate(rows_of(operation)):
-            if row.slot == SKIP_ROW or row.slot >= len(table):
-                continue
-            if isinstance(row, PreprocessRow):
-                column = row.destination_column(case.layout.block_size)
-            elif isinstance(row, PrecopyRow):
-                column = row.destination_column
-            elif isinstance(row, PostprocessRow):
-                column = row.state_column
-            else:
-                continue
-            if column >= len(table[row.slot]):
-                continue
-            block = table[row.slot][column]
-            if block != NULL_BLOCK and owner.setdefault(block, i) != i:
-                yield f"rows {owner[block]} and {i} both run in block {block} of group {group}"

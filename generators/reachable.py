@@ -1,4 +1,4 @@
-"""A reachable case is the last of a few simulated scheduler steps, as its kernels would see it."""
+"""A reachable case is the last of a few simulated scheduler steps, as its kernels would see it, or several of them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from harness.case import Operation, Runner
 from harness.generators.block_pool import BlockPool
 from harness.generators.draw import Draw
-from harness.generators.kinds.kind import ReachableBatch
-from harness.generators.kinds.registry import kind_of
+from harness.generators.kinds.kind import AnyDrawnKind, Deployment, KindName, ProgramKind, ReachableBatch
+from harness.generators.kinds.migration import POSTPROCESS, PRECOPY
+from harness.generators.kinds.registry import KINDS
 from harness.generators.layouts import LayoutPlan
-from harness.generators.operations import OperationName, Parts
-from harness.generators.programs import draw_program, tables_of
+from harness.generators.parts import Parts
+from harness.generators.programs import tables_of
 from harness.generators.simulator import Request, Scheduled, Simulator, Traffic
 
 MOST_STEPS = 14
@@ -19,33 +20,36 @@ PATIENCE = 10
 """Steps for which the more interesting moves are waited for."""
 
 
-def draw_reachable(draw: Draw, plan: LayoutPlan, operations: Sequence[OperationName]) -> Parts:
+def draw_reachable(draw: Draw, plan: LayoutPlan, operations: Sequence[KindName]) -> Parts:
     """Simulate until a step does something, and give that step's tables and operations; or several steps."""
-    names = _draw_names(draw, operations, plan.layout.num_spec)
-    runners = kind_of(names[0]).runners if names != ("forward",) else ("V1", "V2")
+    kinds = _draw_kinds(draw, operations, plan.layout.num_spec)
+    runners = kinds.runners if isinstance(kinds, ProgramKind) else kinds[0].runners
     traffic = _draw_traffic(draw, plan, draw.choice(runners))
     simulator = Simulator(draw, traffic, _draw_pool(draw, plan))
     arrivals = _draw_requests(draw, plan, traffic)
-    if names == ("forward",):
-        return draw_program(draw, plan.layout, traffic.runner, simulator, arrivals)
-    step = _run(draw, simulator, arrivals, names, traffic.block_size)
+    if isinstance(kinds, ProgramKind):
+        return kinds.reachable(Deployment(draw, plan.layout, traffic.runner, simulator, arrivals))
+    step = _run(draw, simulator, arrivals, kinds, traffic.block_size)
     batch = ReachableBatch(draw, plan.layout, traffic.runner, step)
-    program: tuple[Operation, ...] = tuple([kind_of(name).reachable(batch) for name in names])
+    program: tuple[Operation, ...] = tuple([kind.reachable(batch) for kind in kinds])
     return Parts(tables_of(simulator.rows, traffic.groups), tuple(simulator.pool.owners), program)
 
 
-def _draw_names(draw: Draw, operations: Sequence[OperationName], num_spec: int) -> tuple[OperationName, ...]:
-    """Operations of one step, in the order in which a step runs them.
+def _draw_kinds(draw: Draw, operations: Sequence[KindName], num_spec: int) -> ProgramKind | tuple[AnyDrawnKind, ...]:
+    """A kind of program, or operations of one step, in the order in which a step runs them.
 
     Without drafts postprocess moves nothing: it is drawn less often then.
     """
-    name = draw.choice(operations)
-    if name in ("postprocess", "precopy") and "precopy" in operations and "postprocess" in operations:
+    kind = KINDS[draw.choice(operations)]
+    if isinstance(kind, ProgramKind):
+        return kind
+    moving = (PRECOPY, POSTPROCESS)
+    if kind in moving and all(one.name in operations for one in moving):
         if draw.boolean(0.15):
-            return "precopy", "postprocess"
+            return moving
         if num_spec == 0 and draw.boolean(0.7):
-            return ("precopy",)
-    return (name,)
+            return (PRECOPY,)
+    return (kind,)
 
 
 def _draw_traffic(draw: Draw, plan: LayoutPlan, runner: Runner) -> Traffic:
@@ -111,7 +115,7 @@ def _run(
     draw: Draw,
     simulator: Simulator,
     arrivals: list[tuple[int, Request]],
-    names: Sequence[OperationName],
+    kinds: Sequence[AnyDrawnKind],
     block_size: int,
 ) -> list[Scheduled]:
     """Step until one of the operations has something to move (or, sometimes, regardless); that step.
@@ -131,13 +135,13 @@ def _run(
         if step:
             last = step
             decoding = number < patience
-            if number >= least and (indifferent or any(_moves(row, names, block_size, decoding) for row in step)):
+            if number >= least and (indifferent or any(_moves(row, kinds, block_size, decoding) for row in step)):
                 break
         elif not arrivals and not simulator.waiting and not simulator.running:
             break
     return last
 
 
-def _moves(row: Scheduled, names: Sequence[OperationName], block_size: int, decoding: bool) -> bool:
+def _moves(row: Scheduled, kinds: Sequence[AnyDrawnKind], block_size: int, decoding: bool) -> bool:
     """Whether one of the operations has something to do for the row; if `decoding`, what only decodes do."""
-    return any(kind_of(name).moves(row, block_size, decoding) for name in names)
+    return any(kind.moves(row, block_size, decoding) for kind in kinds)

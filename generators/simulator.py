@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import NamedTuple
 
-from harness.case import FRESH, Runner
+from harness.case import FRESH, Runner, landing
 from harness.generators.block_pool import BlockPool, Cell
 from harness.generators.draw import Draw
 
@@ -54,6 +54,11 @@ class Scheduled(NamedTuple):
     """Whether the request starts again after preemption."""
     samples: bool = True
     """Whether the step ends with sampled tokens: a chunk inside a prompt does not."""
+
+    @property
+    def running(self) -> int:
+        """Tokens up to and including the first, always-kept one (docs/domain.md, section 3)."""
+        return self.computed + self.scheduled - self.draft
 
     @property
     def precopies(self) -> bool:
@@ -320,10 +325,9 @@ class Simulator:
         request.preempted = False
         request.column = column
         request.accepted = accepted
-        running = computed + scheduled - draft
-        request.computed = running + accepted - 1
-        aligned = request.computed // size * size
-        if aligned >= running and aligned // size - 1 == column:
+        request.computed = step.running + accepted - 1
+        landed = landing(step.running, accepted, size)
+        if landed is not None and landed.column == column:
             request.accepted = 1  # the postprocess of this step leaves the state at the block's end
         if request.computed >= request.tokens:
             request.tokens = request.computed + 1

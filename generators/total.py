@@ -12,22 +12,22 @@ from collections.abc import Sequence
 from harness.case import SKIP_ROW, Runner
 from harness.generators.board import Board
 from harness.generators.draw import Draw
-from harness.generators.kinds.kind import TotalBatch
-from harness.generators.kinds.registry import kind_of
+from harness.generators.kinds.kind import KindName, TotalBatch
+from harness.generators.kinds.registry import KINDS
 from harness.generators.layouts import LayoutPlan
-from harness.generators.operations import OperationName, Parts
+from harness.generators.parts import Parts
 from harness.generators.total_rows import TotalRows
 
 
-def draw_total(draw: Draw, plan: LayoutPlan, operations: Sequence[OperationName]) -> Parts:
+def draw_total(draw: Draw, plan: LayoutPlan, operations: Sequence[KindName]) -> Parts:
     """A program of one or a few launches over the same tables; each is valid by itself."""
     board = Board(draw, plan.layout.num_blocks, len(plan.layout.groups))
     rows = TotalRows(draw, plan.layout, board)
     program = []
     for _ in range(draw.weighted(((1, 8), (2, 2), (3, 1)))):
         board.begin_launch()
-        kind = kind_of(draw.choice(operations))
-        runner = draw.choice(kind.runners)
+        kind = KINDS[draw.choice(operations)]
+        runner = draw.choice(kind.total_runners)
         slots = _draw_slots(draw, plan, runner)
         program.append(kind.total(TotalBatch(draw, plan.layout, runner, slots, rows)))
     return Parts(tables=board.finish(), owners=tuple(board.owners), program=tuple(program))

@@ -5,14 +5,15 @@ It also says how much work is expected, so that a target that did nothing is tol
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from harness.case import Case
+from harness.case import Op
 from harness.case.operations.results import ACCEPTED_OUT
-from harness.memory import ArraySpan, Image, MemoryPlan
+from harness.memory import ArraySpan, Image
+from harness.oracles.before import Before
 from harness.oracles.conflicts import refuse_conflicts
 from harness.oracles.copies import StateCopy, copy_of_state
 from harness.oracles.decisions import Move
@@ -52,29 +53,32 @@ class Expected:
         return bool(self.copies) or self.resets > 0 or self.launches
 
 
-def move_states(
-    case: Case, plan: MemoryPlan, before: Image, moves: Iterable[tuple[int, int, Move]]
-) -> tuple[Image, list[StateCopy]]:
+Expectation = Callable[[Op, Before], Expected]
+"""What one kind of operation must leave behind. Raises InvalidCase if that is outside the preconditions."""
+
+
+def move_states(before: Before, moves: Iterable[tuple[int, int, Move]]) -> tuple[Image, list[StateCopy]]:
     """Memory after every state of every group has moved for each (batch row, slot, move); and the copies made.
 
     Raises InvalidCase if a move is outside the preconditions.
     """
-    shape = (case.layout.table_rows, case.layout.table_columns)
-    tables = [before.view(start, plan.base.table_bytes).view(np.int32).reshape(shape) for start in plan.base.tables]
+    layout, plan, image = before.layout, before.plan.base, before.image
+    shape = (layout.table_rows, layout.table_columns)
+    tables = [image.view(start, plan.table_bytes).view(np.int32).reshape(shape) for start in plan.tables]
 
     def cell(group: int, slot: int, column: int) -> int:
         return int(tables[group][slot, column])
 
     copies = []
     for row, slot, move in moves:
-        for place in plan.base.states:
-            copy = copy_of_state(case.layout, place, row, slot, move, cell)
+        for place in plan.states:
+            copy = copy_of_state(layout, place, row, slot, move, cell)
             if copy is not None:
                 copies.append(copy)
     refuse_conflicts(copies)
-    after = before.copy()
+    after = image.copy()
     for copy in copies:
-        after.rows(copy.destination, *copy.shape)[:] = before.rows(copy.source, *copy.shape)
+        after.rows(copy.destination, *copy.shape)[:] = image.rows(copy.source, *copy.shape)
     return after, copies
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from harness.campaign.events import Event
+from harness.registry import found_at
 from harness.subject.subject import Replayed
 
 Handler = Callable[[Event], None]
@@ -41,14 +41,9 @@ class FileReport(NamedTuple):
 
 def reporter(name: str) -> AbstractContextManager[Handler]:
     """A report, to be entered for the length of a campaign."""
-    return cast(AbstractContextManager[Handler], _at(_REPORTS[name])())
+    return cast(AbstractContextManager[Handler], found_at(_REPORTS[name])())
 
 
 def file_report(subject: str) -> FileReport:
     """The report of files of a subject."""
-    return FileReport(*map(_at, _FILES.get(subject, _PLAIN)))
-
-
-def _at(place: str) -> Callable[..., Any]:
-    module, _, function = place.partition(":")
-    return cast(Callable[..., Any], getattr(importlib.import_module(module), function))
+    return FileReport(*map(found_at, _FILES.get(subject, _PLAIN)))

@@ -26,12 +26,12 @@ from harness.case import (
     rows_of,
     state_extent,
 )
+from harness.check.operations.registry import expect
 from harness.check.outcome import Difference, Evidence
 from harness.issues.registry import kernel_issue
 from harness.memory import initial_image, plan_memory
 from harness.oracles.copies import StateCopy
 from harness.oracles.decisions import decide
-from harness.oracles.memory import expect
 from harness.reports.console import ReportConsole
 from harness.reports.words import difference_in_words, violation_in_words
 from harness.repro import Repro

@@ -6,11 +6,10 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import msgspec
 import pytest
@@ -18,11 +17,13 @@ import pytest
 from harness.campaign.several import Comparison
 from harness.case.sequence import Event, SequenceConfig
 from harness.check.evidence import OBJECTS
+from harness.engines.random import Recipe, case_at
 from harness.generators.sequences.configurations import PINS
 from harness.issues.registry import DEFAULT_FIXES, SEQUENCE_ISSUES
 from harness.issues.sequence_issue import SequenceIssue
 from harness.kernel_cases.summary import CaseSummary, Finding, LineCoverage
 from harness.oracles.meaning.violation import KINDS
+from harness.regimes import REGIMES, Regime
 from harness.reports import words
 from harness.reports.shown_sequence import print_sequence
 from harness.repro import SequenceRepro, read_any
@@ -164,19 +165,9 @@ def test_the_example_of_a_relation_is_judged(harness: Command, package: Path, ex
 
 
 def test_the_example_of_a_regime_is_reached() -> None:
-    """In a process of its own: regimes stay once they are there."""
-    script = f"""
-from harness.engines.random import Recipe, case_at
-from harness.regimes import REGIMES, regimes_of
-from harness.regimes.registry import add
-
-before = set(REGIMES)
-{examples("python")["harness/regimes/blocks.py"]}
-(name,) = set(REGIMES) - before
-recipe = Recipe(seed=0, domains=("reachable",), operations=("precopy",), scale="small")
-assert any(name in regimes_of(case_at(recipe, index)) for index in range(64)), name
-assert not all(name in regimes_of(case_at(recipe, index)) for index in range(64)), name
-"""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    ran = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
-    assert (ran.returncode, ran.stderr) == (0, "")
+    found: dict[str, Any] = {"Regime": Regime}
+    exec(examples("python")["harness/regimes/blocks.py"], found)
+    (regime,) = (value for value in found.values() if isinstance(value, Regime))
+    assert regime.name not in REGIMES
+    recipe = Recipe(seed=0, domains=("reachable",), operations=("precopy",), scale="small")
+    assert {regime.holds(case_at(recipe, index)) for index in range(64)} == {True, False}

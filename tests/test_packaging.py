@@ -59,7 +59,7 @@ def test_rooms_are_importable_from_elsewhere(tmp_path: Path) -> None:
     code = f"""
 import sys
 sys.path.insert(0, {str(ROOT)!r})
-import harness.generators.cases, harness.oracles.memory, harness.kernels.targets.registry, harness.reports.registry
+import harness.generators.cases, harness.oracles.expected, harness.kernels.targets.registry, harness.reports.registry
 assert not {{"generators", "oracles", "kernels", "reports"}} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, check=True)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from harness.case import FRESH, Advance, AdvanceRow, Operation
-from harness.generators.kinds.kind import Kind, ReachableBatch, TotalBatch
+from collections.abc import Iterator
+
+import msgspec
+
+from harness.case import FRESH, Advance, AdvanceRow, Case
+from harness.generators.kinds.kind import DrawnKind, ReachableBatch, TotalBatch
+from harness.generators.kinds.rules import each_row, impossible_accepted
 from harness.generators.simulator import Scheduled
 
 LARGEST_COUNT = 2**30 - 1
@@ -20,7 +25,7 @@ def advance_row(row: Scheduled) -> AdvanceRow:
     )
 
 
-def _total(batch: TotalBatch) -> Operation:
+def _total(batch: TotalBatch) -> Advance:
     draw = batch.draw
     start = 0 if draw.boolean(0.8) else draw.boundary(1, 2**20)
     return Advance(rows=tuple([_row(batch, slot) for slot in batch.used_slots]), query_start=start)
@@ -45,7 +50,7 @@ def _row(batch: TotalBatch, slot: int) -> AdvanceRow:
     )
 
 
-def _reachable(batch: ReachableBatch) -> Operation:
+def _reachable(batch: ReachableBatch) -> Advance:
     return Advance(rows=tuple(advance_row(row) for row in batch.step))
 
 
@@ -53,4 +58,26 @@ def _moves(row: Scheduled, block_size: int, decoding: bool) -> bool:
     return row.precopies and (not decoding or row.bias > 0)
 
 
-ADVANCE = Kind("advance", ("V2",), _total, _reachable, _moves)
+def _broken(case: Case, row: AdvanceRow) -> str | None:
+    text = impossible_accepted(case, row.accepted)
+    if text:
+        return text
+    if row.state_column == FRESH and row.accepted > 1:
+        return "tokens were accepted before there was a state"
+    return "nothing is scheduled" if row.query_length < 1 else None
+
+
+def _simpler(operation: Advance) -> Iterator[Advance]:
+    if operation.query_start:
+        yield msgspec.structs.replace(operation, query_start=0)
+
+
+ADVANCE = DrawnKind(
+    operation=Advance,
+    runners=("V2",),
+    total=_total,
+    reachable=_reachable,
+    moves=_moves,
+    broken=each_row(_broken),
+    simpler=_simpler,
+)

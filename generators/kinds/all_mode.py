@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from harness.case import AllMode, Operation
-from harness.case.operations.all_mode import AllModeRow
+from collections.abc import Iterator
+
+import msgspec
+
+from harness.case import AllMode, AllModeRow
 from harness.generators.draw import Draw
-from harness.generators.kinds.kind import Kind, ReachableBatch, TotalBatch
-from harness.generators.kinds.preprocess import draw_absent, preprocess_row
+from harness.generators.kinds.kind import DrawnKind, ReachableBatch, TotalBatch
+from harness.generators.kinds.preprocess import draw_absent, fewer_absent, preprocess_row
+from harness.generators.kinds.rules import no_rule
 
 LARGEST = 2**29
 
 
-def _total(batch: TotalBatch) -> Operation:
+def _total(batch: TotalBatch) -> AllMode:
     draw, layout = batch.draw, batch.layout
     decode = 1 + layout.num_spec
     rows = [
@@ -27,7 +31,7 @@ def _total(batch: TotalBatch) -> Operation:
     return AllMode(rows=tuple(rows), absent=draw_absent(draw, layout.table_columns))
 
 
-def _reachable(batch: ReachableBatch) -> Operation:
+def _reachable(batch: ReachableBatch) -> AllMode:
     """A step as the simulator has it: what is remembered may be of a decode before."""
     draw: Draw = batch.draw
     columns = batch.layout.table_columns
@@ -47,4 +51,11 @@ def _reachable(batch: ReachableBatch) -> Operation:
     return AllMode(rows=tuple(rows), absent=draw_absent(draw, columns))
 
 
-ALL_MODE = Kind("all-mode", ("V1",), _total, _reachable)
+def _simpler(operation: AllMode) -> Iterator[AllMode]:
+    for absent in fewer_absent(operation.absent):
+        yield msgspec.structs.replace(operation, absent=absent)
+
+
+ALL_MODE = DrawnKind(
+    operation=AllMode, runners=("V1",), total=_total, reachable=_reachable, broken=no_rule, simpler=_simpler
+)

@@ -1,9 +1,14 @@
-"""How forward passes are drawn. By itself a pass tests nothing: reachable ones come in programs (programs.py)."""
+"""How forward passes are drawn, and what of them and of table edits is simpler. They come in programs (programs.py)."""
 
 from __future__ import annotations
 
-from harness.case import Forward, ForwardRow, Operation
-from harness.generators.kinds.kind import Kind, ReachableBatch, TotalBatch
+from collections.abc import Iterator
+
+import msgspec
+
+from harness.case import EditTables, Forward, ForwardRow
+from harness.generators.kinds.kind import Kind, TotalBatch
+from harness.generators.kinds.rules import no_rule
 from harness.generators.simulator import Scheduled
 
 
@@ -12,7 +17,8 @@ def forward_row(row: Scheduled) -> ForwardRow:
     return ForwardRow(slot=row.slot, column=row.column, draft=row.draft)
 
 
-def _total(batch: TotalBatch) -> Operation:
+def total_forward(batch: TotalBatch) -> Forward:
+    """A pass by itself."""
     draw, last = batch.draw, batch.layout.table_columns - 1
     rows = []
     for slot in batch.used_slots:
@@ -21,8 +27,18 @@ def _total(batch: TotalBatch) -> Operation:
     return Forward(rows=tuple(rows), payload_seed=draw.integer(0, 2**32 - 1))
 
 
-def _reachable(batch: ReachableBatch) -> Operation:
-    return Forward(rows=tuple(forward_row(row) for row in batch.step), payload_seed=batch.draw.integer(0, 2**32 - 1))
+def _simpler_forward(operation: Forward) -> Iterator[Forward]:
+    if operation.payload_seed:
+        yield msgspec.structs.replace(operation, payload_seed=0)
 
 
-FORWARD = Kind("forward", ("V2",), _total, _reachable)
+def _simpler_edits(operation: EditTables) -> Iterator[EditTables]:
+    """Either half of the cells."""
+    if len(operation.cells) > 1:
+        half = len(operation.cells) // 2
+        yield msgspec.structs.replace(operation, cells=operation.cells[:half])
+        yield msgspec.structs.replace(operation, cells=operation.cells[half:])
+
+
+FORWARD = Kind(operation=Forward, broken=no_rule, simpler=_simpler_forward)
+EDIT_TABLES = Kind(operation=EditTables, broken=no_rule, simpler=_simpler_edits)

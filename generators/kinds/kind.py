@@ -1,18 +1,23 @@
-"""A kind is how operations of one name are drawn: for the total domain from a board, for the reachable one from a step.
+"""A kind is what generators and shrinking know of one class of operations: how they are drawn, which rules they keep.
 
-The same numbers reach an operation in both domains; only where they come from differs.
+Operations are drawn for the total domain from a board, for the reachable one from a step. The same numbers reach an
+operation in both domains; only where they come from differs. A kind of program is drawn as a whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple
 
-from harness.case import SKIP_ROW, Layout, Operation, Runner
+from harness.case import SKIP_ROW, Case, Layout, Op, Operation, Row, Runner, operation_name
 from harness.generators.draw import Draw
-from harness.generators.operations import OperationName
-from harness.generators.simulator import Scheduled
+from harness.generators.parts import Parts
+from harness.generators.simulator import Request, Scheduled, Simulator
 from harness.generators.total_rows import TotalRows
+
+KindName = str
+"""What users ask for: the name of an operation, or of a kind of program."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +46,47 @@ class ReachableBatch:
     step: Sequence[Scheduled]
 
 
+@dataclass(frozen=True)
+class Deployment:
+    """What a reachable program is drawn from: a simulator, and the requests with the step in which each arrives."""
+
+    draw: Draw
+    layout: Layout
+    runner: Runner
+    simulator: Simulator
+    arrivals: list[tuple[int, Request]]
+
+
+class PlainRequest(NamedTuple):
+    """A request that a reader knows at sight: block size and drafts of the model (tokens), the row, and how many
+    columns its table row has."""
+
+    block_size: int
+    num_spec: int
+    row: Row
+    columns: int
+
+
+def nothing_simpler(operation: Operation) -> tuple[()]:
+    """For kinds that are no more than their rows."""
+    return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind(Generic[Op]):
+    """What is known of every operation.
+
+    `broken(case, operation)` names the rules of docs/domain.md, section 6, that the operation breaks: those of an
+    operation that a scheduler can have asked for (rules.py). `plain` are the requests to try in place of a lone one,
+    plainest first; `simpler` yields the same operation with something left out that is not a row, boldest first.
+    """
+
+    operation: type[Op]
+    broken: Callable[[Case, Op], Iterator[str]]
+    plain: tuple[PlainRequest, ...] = ()
+    simpler: Callable[[Op], Iterable[Op]] = nothing_simpler
+
+
 Moves = Callable[[Scheduled, int, bool], bool]
 
 
@@ -49,13 +95,46 @@ def anything(row: Scheduled, block_size: int, decoding: bool) -> bool:
     return not decoding or row.draft > 0
 
 
-@dataclass(frozen=True)
-class Kind:
-    """`moves(row, block_size, decoding)` says whether a request's part in a step makes such an operation do something,
-    and if `decoding` something that only decodes do."""
+@dataclass(frozen=True, kw_only=True)
+class DrawnKind(Kind[Op]):
+    """A kind of operation that users can ask for by name.
 
-    name: OperationName
+    `moves(row, block_size, decoding)` says whether a request's part in a step makes such an operation do something,
+    and if `decoding` something that only decodes do.
+    """
+
     runners: tuple[Runner, ...]
-    total: Callable[[TotalBatch], Operation]
-    reachable: Callable[[ReachableBatch], Operation]
+    total: Callable[[TotalBatch], Op]
+    reachable: Callable[[ReachableBatch], Op]
     moves: Moves = anything
+
+    @property
+    def name(self) -> KindName:
+        return operation_name(self.operation)
+
+    @property
+    def summary(self) -> str:
+        return self.operation.summary
+
+    @property
+    def total_runners(self) -> tuple[Runner, ...]:
+        return self.runners
+
+
+AnyKind = Kind[Any]
+AnyDrawnKind = DrawnKind[Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProgramKind:
+    """A kind of program that users can ask for by name: several steps, with operations in it that belong to no other.
+
+    The total domain knows no steps: there `total` draws one of those operations, alone, for one of `total_runners`.
+    """
+
+    name: KindName
+    summary: str
+    runners: tuple[Runner, ...]
+    reachable: Callable[[Deployment], Parts]
+    total_runners: tuple[Runner, ...]
+    total: Callable[[TotalBatch], Operation]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from harness.case import FRESH, AbsentRequest, MovePath, Operation, Preprocess, PreprocessRow
+from collections.abc import Iterator
+
+import msgspec
+
+from harness.case import FRESH, AbsentRequest, Case, MovePath, Preprocess, PreprocessRow
 from harness.generators.draw import Draw
-from harness.generators.kinds.kind import Kind, ReachableBatch, TotalBatch
+from harness.generators.kinds.kind import DrawnKind, PlainRequest, ReachableBatch, TotalBatch
 from harness.generators.kinds.migration import precopy_moves
+from harness.generators.kinds.rules import each_running_row, impossible_accepted
 from harness.generators.kinds.scalar_copy import can_shift, is_contiguous
 from harness.generators.simulator import Scheduled
 
@@ -24,7 +29,7 @@ def draw_absent(draw: Draw, columns: int) -> tuple[AbsentRequest, ...]:
     )
 
 
-def _total(batch: TotalBatch) -> Operation:
+def _total(batch: TotalBatch) -> Preprocess:
     draw, layout = batch.draw, batch.layout
     path: MovePath = draw.choice(("fused", "scalar")) if is_contiguous(layout) else "fused"
     biased = path == "fused" or can_shift(layout)
@@ -88,11 +93,51 @@ def reachable_path(num_spec: int) -> MovePath:
     return "fused" if num_spec else "scalar"
 
 
-def _reachable(batch: ReachableBatch) -> Operation:
+def _reachable(batch: ReachableBatch) -> Preprocess:
     layout = batch.layout
     rows = tuple([preprocess_row(batch.draw, row, layout.table_columns) for row in batch.step])
     absent = draw_absent(batch.draw, layout.table_columns)
     return Preprocess(path=reachable_path(layout.num_spec), rows=rows, absent=absent)
 
 
-PREPROCESS = Kind("preprocess", ("V1",), _total, _reachable, precopy_moves)
+def _broken(case: Case, row: PreprocessRow) -> str | None:
+    return impossible_accepted(case, row.accepted) or ("nothing is scheduled" if row.scheduled < 1 else None)
+
+
+def fewer_absent(absent: tuple[AbsentRequest, ...]) -> Iterator[tuple[AbsentRequest, ...]]:
+    """Fewer requests that are not in the batch: none, then all but the first, all but the last."""
+    if absent:
+        yield from ((), absent[1:], absent[:-1])
+
+
+def _simpler(operation: Preprocess) -> Iterator[Preprocess]:
+    for absent in fewer_absent(operation.absent):
+        yield msgspec.structs.replace(operation, absent=absent)
+    if not operation.absent and operation.path == "scalar":
+        yield msgspec.structs.replace(operation, path="fused")
+
+
+def _plain(block_size: int, state_column: int, computed: int, columns: int, *, resumed: bool = False) -> PlainRequest:
+    """One token past whole blocks."""
+    row = PreprocessRow(slot=0, state_column=state_column, resumed=resumed, computed=computed, scheduled=1, accepted=1)
+    return PlainRequest(block_size, 0, row, columns)
+
+
+PREPROCESS = DrawnKind(
+    operation=Preprocess,
+    runners=("V1",),
+    total=_total,
+    reachable=_reachable,
+    moves=precopy_moves,
+    broken=each_running_row(_broken, PreprocessRow.destination_column),
+    simpler=_simpler,
+    plain=(
+        _plain(1, 0, 1, 2),
+        _plain(2, 0, 2, 2),
+        # Resumed, where another column is remembered.
+        _plain(1, 1, 1, 2, resumed=True),
+        _plain(1, 0, 2, 3, resumed=True),
+        _plain(2, 1, 2, 2, resumed=True),
+        _plain(2, 0, 4, 3, resumed=True),
+    ),
+)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from harness.case import FRESH, ConvState, Layout, Operation, PrecopyRow, ScalarCopy
-from harness.generators.kinds.kind import Kind, ReachableBatch, TotalBatch
+from harness.case import FRESH, Case, ConvState, Layout, PrecopyRow, ScalarCopy
+from harness.generators.kinds.kind import DrawnKind, ReachableBatch, TotalBatch
+from harness.generators.kinds.migration import broken_precopy, precopied_column
+from harness.generators.kinds.rules import each_running_row
 from harness.generators.simulator import Scheduled
 
 
@@ -21,7 +23,7 @@ def can_shift(layout: Layout) -> bool:
     return layout.conv_layout == "SD" or not any(isinstance(state, ConvState) for _, state in layout.states())
 
 
-def _total(batch: TotalBatch) -> Operation:
+def _total(batch: TotalBatch) -> ScalarCopy:
     if not is_contiguous(batch.layout):
         return ScalarCopy(rows=tuple([_fresh(slot, 0) for slot in batch.slots]))
     biased = can_shift(batch.layout)
@@ -32,7 +34,7 @@ def _fresh(slot: int, column: int) -> PrecopyRow:
     return PrecopyRow(slot=slot, source_column=FRESH, destination_column=column, bias=0)
 
 
-def _reachable(batch: ReachableBatch) -> Operation:
+def _reachable(batch: ReachableBatch) -> ScalarCopy:
     """Production goes this way where nothing is speculative: what has a bias moves by the kernel."""
     rows = [
         PrecopyRow(slot=row.slot, source_column=row.previous_column, destination_column=row.column, bias=0)
@@ -47,4 +49,15 @@ def _moves(row: Scheduled, block_size: int, decoding: bool) -> bool:
     return row.precopies and row.bias == 0
 
 
-SCALAR_COPY = Kind("scalar-copy", ("V1",), _total, _reachable, _moves)
+def _broken(case: Case, row: PrecopyRow) -> str | None:
+    return broken_precopy(case, row) or ("production goes this way without a bias" if row.bias else None)
+
+
+SCALAR_COPY = DrawnKind(
+    operation=ScalarCopy,
+    runners=("V1",),
+    total=_total,
+    reachable=_reachable,
+    moves=_moves,
+    broken=each_running_row(_broken, precopied_column),
+)

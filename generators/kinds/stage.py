@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from harness.case import Operation, Stage, StageRow
+from collections.abc import Iterator
+
+import msgspec
+
+from harness.case import Case, Stage, StageRow
 from harness.generators.draw import Draw
-from harness.generators.kinds.kind import Kind, ReachableBatch, TotalBatch
+from harness.generators.kinds.kind import DrawnKind, ReachableBatch, TotalBatch
+from harness.generators.kinds.rules import each_row
 
 LARGEST = 2**30
 
 
-def _total(batch: TotalBatch) -> Operation:
+def _total(batch: TotalBatch) -> Stage:
     draw = batch.draw
     missing = draw.boolean(0.15)
     rows = [
@@ -29,7 +34,7 @@ def _waiting(draw: Draw, most: int) -> int:
     return draw.integer(0, min(most, 3)) if draw.boolean() else 0
 
 
-def _reachable(batch: ReachableBatch) -> Operation:
+def _reachable(batch: ReachableBatch) -> Stage:
     rows = [
         StageRow(
             slot=row.slot, state_column=row.column, scheduled=row.scheduled, computed=row.computed, draft=row.draft
@@ -39,4 +44,17 @@ def _reachable(batch: ReachableBatch) -> Operation:
     return Stage(rows=tuple(rows), waiting=_waiting(batch.draw, batch.layout.table_rows - len(rows)))
 
 
-STAGE = Kind("stage", ("V1",), _total, _reachable)
+def _broken(case: Case, row: StageRow) -> str | None:
+    if row.scheduled < 1:
+        return "nothing is scheduled"
+    return "preprocess gives every request a column" if row.state_column is None else None
+
+
+def _simpler(operation: Stage) -> Iterator[Stage]:
+    if operation.waiting:
+        yield msgspec.structs.replace(operation, waiting=0)
+
+
+STAGE = DrawnKind(
+    operation=Stage, runners=("V1",), total=_total, reachable=_reachable, broken=each_row(_broken), simpler=_simpler
+)

@@ -12,7 +12,7 @@ from harness.campaign.campaign import Campaign
 from harness.campaign.events import CampaignFinished, CaseJudged
 from harness.campaign.settings import Settings
 from harness.engines.random import CheckPolicy, Recipe
-from harness.generators.operations import OperationName
+from harness.generators.cases import KindName
 from harness.kernel_cases.subject import KernelCases
 from harness.kernel_cases.summary import CaseSummary
 
@@ -39,7 +39,7 @@ def measure(
     checks: CheckPolicy,
     workers: int,
     seconds: float,
-    operations: tuple[OperationName, ...],
+    operations: tuple[KindName, ...],
 ) -> Throughput:
     """Judge random cases of both domains for `seconds`, after a warm-up on others. Raises WorkerRefused."""
     spent: dict[str, float] = defaultdict(float)

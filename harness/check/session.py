@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from harness.case import Case, operation_name
 from harness.check.judging import OURS, SKIPPING, verdict_on, verdict_on_exception, verdict_on_skip
 from harness.check.operation_run import Task
+from harness.check.operations.registry import expect
 from harness.check.outcome import Outcome, Seconds, Verdict
 from harness.check.relations import ask_relations
 from harness.check.timing import time_operations
@@ -19,7 +20,6 @@ from harness.check.workbench import Workbench
 from harness.kernels.executors.base import Executor, ExecutorCannot
 from harness.kernels.targets.base import Target
 from harness.memory import Image
-from harness.oracles.memory import expect
 from harness.oracles.relations.base import Run, Step, Variant
 
 

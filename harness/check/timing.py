@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 
 from harness.case import Case
-from harness.check.operations.call import Before
-from harness.check.operations.registry import call_of
+from harness.check.operations.registry import handling
 from harness.check.spans import array_spans
 from harness.check.workbench import Workbench
 from harness.kernels.executors.base import AllowedSpans
 from harness.memory import initial_image, plan_memory
+from harness.oracles.before import Before
 from harness.oracles.races import find_races
 
 
@@ -26,13 +26,12 @@ def time_operations(bench: Workbench, case: Case, launches: int) -> list[list[fl
         bound, private, spans = bench.bind(plan)
         allowed = AllowedSpans(private.together_with(spans), array_spans(plan, index))
         tensors = bench.arguments(case, plan, index)
-        call = call_of(case.program[index])
-        host = call.prepare(bound, case, index, Before(plan, image))
+        prepared = handling(case.program[index]).prepare(bound, Before(case, plan, index, image))
         times.append([])
         for _ in range(launches):
             executor.begin(arena, allowed)
             start = time.perf_counter()
-            call.run(bound, case, index, tensors, host)
+            prepared.run(tensors)
             executor.transfers.wait()
             for launch in executor.recorded():
                 find_races(launch)

@@ -10,12 +10,11 @@ from harness.case import operation_name
 from harness.case.case import Poison
 from harness.check.judging import OURS, SKIPPING, judge, verdict_on_exception
 from harness.check.operation_run import Task
-from harness.check.operations.registry import call_of
+from harness.check.operations.registry import expect, handling
 from harness.check.outcome import WITHIN, Evidence, Seconds, Signature
 from harness.check.workbench import Workbench
 from harness.kernels.targets.base import Target
 from harness.memory import Image, MemoryPlan
-from harness.oracles.memory import expect
 from harness.oracles.relations.base import Run, Step, Variant
 
 
@@ -64,7 +63,7 @@ def run_variant(
 def _step(bench: Workbench, target: Target, variant: Variant, plan: MemoryPlan, index: int, before: Image) -> Step:
     case = variant.case
     bench.load(case, plan, index, before)
-    by_harness = call_of(case.program[index]).by_harness
+    by_harness = handling(case.program[index]).by_harness
     expected = expect(case, plan, index, before) if variant.judged or by_harness else None
     if by_harness and variant.amend is not None:
         assert expected is not None

@@ -15,8 +15,7 @@ from harness.case import Case, Check
 from harness.case.case import Poison
 from harness.check.layout_tensors import layout_tensors
 from harness.check.operation_run import OperationRun, Seen, Task
-from harness.check.operations.call import Before
-from harness.check.operations.registry import call_of
+from harness.check.operations.registry import handling
 from harness.check.outcome import Seconds
 from harness.check.private_memory import PrivateMemory
 from harness.check.raised import is_refusal
@@ -25,6 +24,7 @@ from harness.check.spans import array_spans, layout_spans
 from harness.kernels.executors.base import AccessSpan, AllowedSpans, Arena, DeviceFault, Executor
 from harness.kernels.targets.base import Bound, Target
 from harness.memory import ArraySpan, Image, LayoutPlan, MemoryPlan, initial_image, plan_memory, write_arrays
+from harness.oracles.before import Before
 from harness.oracles.expected import Expected
 from harness.oracles.relations.base import Run, Variant
 from harness.text import one_line
@@ -60,7 +60,7 @@ class Workbench:
     ) -> tuple[MemoryPlan, Image]:
         """Write the memory of a case, prepared as a variant wants it, into the arena. Raises ExecutorCannot."""
         order = case.execution.program_order
-        self.executor.program_order = ("random", case.execution.seed) if order == "shuffled" else order
+        self.executor.program_order = (order, case.execution.seed) if order == "shuffled" else order
         self.executor.interleave, self.executor.schedule_seed = case.execution.interleave, case.execution.seed
         self.executor.warps_apart = case.execution.warps == "apart"
         self._watch(case, variant)
@@ -200,13 +200,13 @@ class Workbench:
     def _call(self, task: Task, target: Target | None, poison: Poison) -> tuple[Seen, PrivateMemory]:
         """Let the target run one operation: what the host saw, and the target's own memory."""
         case, plan, index = task.case, task.plan, task.index
-        call = call_of(task.operation)
-        later = call.unbound(case, index)
+        handled = handling(task.operation)
+        later = handled.unbound
         if later:
             self.unbind()
         bound, private, spans = self.bind(plan, target, poison, later)
-        host = call.prepare(bound, case, index, Before(plan, task.before))
-        seen_before = call.results(bound, case, index, host)
+        prepared = handled.prepare(bound, Before(case, plan, index, task.before))
+        seen_before = prepared.results()
         transfers = self.executor.transfers
         transfers.forget()
         arena, shadowing = self._require_arena(), self._shadowing
@@ -215,7 +215,7 @@ class Workbench:
             shadowing.begin(index, private)
         self.executor.on_launch = None if shadowing is None else lambda: shadowing.refresh(private)
         refused = False
-        if call.by_harness:
+        if handled.by_harness:
             assert task.expected is not None
             arena.write_all(plan.covered, task.expected.image.data)
             if shadowing is not None:
@@ -225,7 +225,7 @@ class Workbench:
             watching = contextlib.nullcontext() if shadowing is None else shadowing.following(arena, private)
             try:
                 with private.handed_out, watching:
-                    call.run(bound, case, index, arguments, host)
+                    prepared.run(arguments)
             except Exception as error:
                 if not self._has_to_raise(task.expected, error):
                     raise
@@ -233,7 +233,7 @@ class Workbench:
         transfers.wait()
         if later:
             self.unbind()  # bound as one entry point needs it, not as all of them do
-        return Seen(seen_before, call.results(bound, case, index, host), refused, tuple(transfers.late_writes)), private
+        return Seen(seen_before, prepared.results(), refused, tuple(transfers.late_writes)), private
 
     def _has_to_raise(self, expected: Expected | None, error: Exception) -> bool:
         """Whether the target rejected, with its own error, what it must reject."""

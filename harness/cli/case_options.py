@@ -14,10 +14,11 @@ from harness.cli import options
 from harness.cli.options import ALL, CHECKS_HELP, NONE, announce, choice, choices, option
 from harness.cli.run_options import RunOptions
 from harness.engines.random import AddressPolicy, CheckPolicy, InterleavePolicy, OrderPolicy
-from harness.generators.operations import OperationName
+from harness.generators.kinds.kind import KindName
+from harness.generators.kinds.registry import KINDS
 
-OPERATIONS: tuple[OperationName, ...] = get_args(OperationName)
-DEFAULT_OPERATIONS: tuple[OperationName, ...] = ("postprocess", "precopy")
+OPERATIONS: tuple[KindName, ...] = tuple(KINDS)
+DEFAULT_OPERATIONS: tuple[KindName, ...] = ("postprocess", "precopy")
 """What is tested unless told otherwise: the kernels that move state."""
 VARY: Literal["vary"] = "vary"
 
@@ -28,7 +29,7 @@ _DOMAINS: dict[str, tuple[Domain, ...]] = {
 }
 
 
-def kernel_operations(names: Sequence[str] | None) -> tuple[OperationName, ...]:
+def kernel_operations(names: Sequence[str] | None) -> tuple[KindName, ...]:
     """Those of the words of `--ops`, in the order of OPERATIONS."""
     if names is None:
         return DEFAULT_OPERATIONS

@@ -46,14 +46,14 @@ def names(
 
 
 def _all() -> dict[Kind, dict[str, str]]:
-    from harness.generators.operations import SUMMARIES
+    from harness.generators.kinds.registry import KINDS
     from harness.generators.sequences.configurations import PINS
     from harness.issues.registry import KNOWN_ISSUES, SEQUENCE_ISSUES
     from harness.oracles.relations.registry import relations
     from harness.regimes import REGIMES
 
     operations: dict[str, str] = {
-        name: f"{text}{' (default)' * (name in DEFAULT_OPERATIONS)}" for name, text in SUMMARIES.items()
+        name: f"{kind.summary}{' (default)' * (name in DEFAULT_OPERATIONS)}" for name, kind in KINDS.items()
     }
     operations[SEQUENCES] = "step sequences driven by a release's own scheduler"
     return {

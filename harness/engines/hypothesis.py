@@ -17,7 +17,7 @@ from hypothesis.strategies import DrawFn, SearchStrategy
 
 from harness.case import Case, Domain, encode_case
 from harness.engines.random import Policies, Recipe, with_execution
-from harness.generators.cases import OperationName, Scale, draw_case, draw_layout
+from harness.generators.cases import KindName, Scale, draw_case, draw_layout
 from harness.generators.draw import Draw
 
 ROUND = 1000
@@ -58,7 +58,7 @@ class HypothesisDraw(Draw):
 def _cases(
     draw: DrawFn,
     domains: Sequence[Domain],
-    operations: Sequence[OperationName],
+    operations: Sequence[KindName],
     scale: Scale,
     policies: Policies,
 ) -> Case:
@@ -75,7 +75,7 @@ def _cases(
 
 def cases(
     domain: Domain | Sequence[Domain] = "reachable",
-    operations: Sequence[OperationName] = ("postprocess", "precopy"),
+    operations: Sequence[KindName] = ("postprocess", "precopy"),
     scale: Scale = "small",
     policies: Policies | None = None,
 ) -> SearchStrategy[Case]:

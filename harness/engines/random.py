@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from harness.case import Case, Check, Domain, Execution, ProgramOrder, Warps
-from harness.generators.cases import GENERATOR_VERSION, LayoutPlan, OperationName, Scale, draw_case, draw_layout
+from harness.generators.cases import GENERATOR_VERSION, KindName, LayoutPlan, Scale, draw_case, draw_layout
 from harness.generators.draw import Draw, RandomDraw
 
 CASES_PER_LAYOUT = 16
@@ -54,7 +54,7 @@ class Recipe(Policies, frozen=True):
 
     seed: int
     domains: tuple[Domain, ...]
-    operations: tuple[OperationName, ...]
+    operations: tuple[KindName, ...]
     scale: Scale
 
     def domain(self, index: int) -> Domain:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, get_args
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -14,7 +14,7 @@ from harness.case import Case, Check, InvalidCase, decode_case, encode_case
 from harness.check.outcome import Evidence, Outcome, Signature
 from harness.engines.random import CASES_PER_LAYOUT, GENERATOR_VERSION, Recipe, case_at
 from harness.engines.relations import RelationPolicy
-from harness.generators.operations import OperationName
+from harness.generators.kinds.registry import KINDS
 from harness.issues.known_issue import KnownIssue
 from harness.issues.registry import kernel_issue
 from harness.kernel_cases.line_coverage import KernelLines
@@ -55,7 +55,7 @@ class KernelCases(Subject[Case, JudgedCase]):
     name: ClassVar[str] = "case"
     noun: ClassVar[str] = "case"
     journal: ClassVar[str] = "cases.journal"
-    file_patterns: ClassVar[tuple[str, ...]] = tuple(f"{name}-*-{DIGITS}.json" for name in get_args(OperationName))
+    file_patterns: ClassVar[tuple[str, ...]] = tuple(f"{name}-*-{DIGITS}.json" for name in KINDS)
 
     target: str
     executor: str

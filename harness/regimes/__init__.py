@@ -1,9 +1,9 @@
-"""Regimes: named situations that a case can be in, counted to show what a run really tested (registry.py).
+"""Regimes: named situations that a case can be in, counted to show what a run really tested (regime.py).
 
-One file for each subject; importing it registers its regimes, in the order in which people read them.
+One file for each subject, with its regimes; the registry has them all.
 """
 
-from harness.regimes import batches, decisions, blocks, memory, around  # noqa: F401, I001 - in this order
-from harness.regimes.registry import REGIMES, Regime, regimes_of
+from harness.regimes.regime import Regime
+from harness.regimes.registry import REGIMES, regimes_of
 
 __all__ = ["REGIMES", "Regime", "regimes_of"]

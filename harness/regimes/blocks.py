@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.regimes.copies import differ
 from harness.regimes.facts import Facts, Move
-from harness.regimes.registry import add
+from harness.regimes.regime import Regime
 
 
 def _shifts(f: Facts, conv_layout: str | None, least_bias: int) -> bool:
@@ -39,51 +39,57 @@ def _tables_differ(f: Facts) -> bool:
     return any(first.setdefault(b.move, b.destination_block) != b.destination_block for b in f.block_moves)
 
 
-add("move-between-blocks", "a move from one block to another", lambda f: any(differ(c) for c in f.copies))
-add("same-block-shift-sd", "an overlapping SD window shift", lambda f: _shifts(f, "SD", 1))
-add("same-block-shift-ds", "an overlapping DS window shift", lambda f: _shifts(f, "DS", 1))
-add("same-block-shift-bias-2+", "an overlapping shift by two tokens or more", lambda f: _shifts(f, None, 2))
-add(
-    "bias-at-least-window",
-    "a bias that leaves nothing of a window to move",
-    lambda f: any(0 < f.of_layout.windows[b.group] <= b.move.bias for b in f.block_moves),
-    reachable=False,
-)
-add(
-    "temporal-from-spec-column",
-    "a temporal state taken from a speculative column",
-    lambda f: any(
-        b.move.bias > 0 and f.of_layout.has_temporal[b.group] and b.spec_block != b.destination_block
-        for b in f.block_moves
+REGIMES: tuple[Regime, ...] = (
+    Regime("move-between-blocks", "a move from one block to another", lambda f: any(differ(c) for c in f.copies)),
+    Regime("same-block-shift-sd", "an overlapping SD window shift", lambda f: _shifts(f, "SD", 1)),
+    Regime("same-block-shift-ds", "an overlapping DS window shift", lambda f: _shifts(f, "DS", 1)),
+    Regime("same-block-shift-bias-2+", "an overlapping shift by two tokens or more", lambda f: _shifts(f, None, 2)),
+    Regime(
+        "bias-at-least-window",
+        "a bias that leaves nothing of a window to move",
+        lambda f: any(0 < f.of_layout.windows[b.group] <= b.move.bias for b in f.block_moves),
+        reachable=False,
     ),
+    Regime(
+        "temporal-from-spec-column",
+        "a temporal state taken from a speculative column",
+        lambda f: any(
+            b.move.bias > 0 and f.of_layout.has_temporal[b.group] and b.spec_block != b.destination_block
+            for b in f.block_moves
+        ),
+    ),
+    Regime(
+        "temporal-onto-itself",
+        "a temporal state that is already where it belongs",
+        lambda f: any(f.of_layout.has_temporal[b.group] and b.spec_block == b.destination_block for b in f.block_moves),
+    ),
+    Regime(
+        "aliased-columns",
+        "a move between two columns that hold one block",
+        lambda f: any(
+            b.source_block == b.destination_block and b.move.source != b.move.destination for b in f.block_moves
+        ),
+        reachable=False,
+    ),
+    Regime(
+        "null-source",
+        "the null block as a source",
+        lambda f: any(0 in (b.source_block, b.spec_block) for b in f.block_moves),
+        reachable=False,
+    ),
+    Regime("shared-source", "a source block of two requests", _shares_source),
+    Regime(
+        "block-under-two-columns",
+        "a table row that names one block twice",
+        lambda f: any(
+            len(row) - row.count(0) > len(set(row) - {0}) for table in f.case.contents.tables for row in table
+        ),
+    ),
+    Regime(
+        "null-columns",
+        "null cells in a table row",
+        lambda f: any(0 in row for table in f.case.contents.tables for row in table),
+    ),
+    Regime("stale-id-of-live-block", "a destination block that another row still names", _has_stale_id),
+    Regime("tables-differ", "groups with different blocks in the columns of a move", _tables_differ),
 )
-add(
-    "temporal-onto-itself",
-    "a temporal state that is already where it belongs",
-    lambda f: any(f.of_layout.has_temporal[b.group] and b.spec_block == b.destination_block for b in f.block_moves),
-)
-add(
-    "aliased-columns",
-    "a move between two columns that hold one block",
-    lambda f: any(b.source_block == b.destination_block and b.move.source != b.move.destination for b in f.block_moves),
-    reachable=False,
-)
-add(
-    "null-source",
-    "the null block as a source",
-    lambda f: any(0 in (b.source_block, b.spec_block) for b in f.block_moves),
-    reachable=False,
-)
-add("shared-source", "a source block of two requests", _shares_source)
-add(
-    "block-under-two-columns",
-    "a table row that names one block twice",
-    lambda f: any(len(row) - row.count(0) > len(set(row) - {0}) for table in f.case.contents.tables for row in table),
-)
-add(
-    "null-columns",
-    "null cells in a table row",
-    lambda f: any(0 in row for table in f.case.contents.tables for row in table),
-)
-add("stale-id-of-live-block", "a destination block that another row still names", _has_stale_id)
-add("tables-differ", "groups with different blocks in the columns of a move", _tables_differ)

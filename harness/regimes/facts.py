@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from harness.case import (
     FRESH,
@@ -16,6 +16,7 @@ from harness.case import (
     Case,
     ConvState,
     Layout,
+    Op,
     Operation,
     Postprocess,
     PostprocessEntry,
@@ -25,10 +26,9 @@ from harness.case import (
     Preprocess,
     ScalarCopy,
     State,
+    landing,
     state_extent,
 )
-
-Op = TypeVar("Op", bound=Operation)
 
 
 class Move(NamedTuple):
@@ -144,19 +144,16 @@ class Facts:
             self.moves.append(Move(launch, slot, source, destination, bias))
 
     def _add_postprocess(self, launch: int, row: PostprocessRow) -> None:
-        size = self.layout.block_size
         self.posts.append(row)
-        running = row.computed + row.scheduled - row.draft
-        aligned = (running + row.accepted - 1) // size * size
-        if aligned < running:
+        landed = landing(row.running, row.accepted, self.layout.block_size)
+        if landed is None:
             self.still.append(row)
             return
-        destination = aligned // size - 1
-        if row.state_column == destination:
+        if row.state_column == landed.column:
             self.resets.append(row)
-            if aligned == running:
+            if landed.bias == 0:
                 return
-        self.moves.append(Move(launch, row.slot, row.state_column, destination, aligned - running))
+        self.moves.append(Move(launch, row.slot, row.state_column, landed.column, landed.bias))
 
     @cached_property
     def block_moves(self) -> list[BlockMove]:

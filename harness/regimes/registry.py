@@ -1,41 +1,30 @@
-"""A regime is a named situation that a case can be in: a same-block shift in DS layout, a padded page, ...
-
-Counting regimes shows what a run really tested. A regime is a predicate of the decoded case, never a flag that its
-generator set: so a case from a file, a corpus or a shrinker counts as well, and a generator cannot claim too much.
-"""
+"""The registry of regimes: those of each subject, in the order in which people read them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 from harness.case import Case, Operation
+from harness.regimes import around, batches, blocks, decisions, memory
 from harness.regimes.facts import Facts
+from harness.regimes.regime import Predicate, Regime
 
-Predicate = Callable[[Facts], bool]
+_REGIMES: tuple[Regime, ...] = (
+    *batches.REGIMES,
+    *decisions.REGIMES,
+    *blocks.REGIMES,
+    *memory.REGIMES,
+    *around.REGIMES,
+)
 
+REGIMES: Mapping[str, Regime] = {regime.name: regime for regime in _REGIMES}
 
-@dataclass(frozen=True)
-class Regime:
-    """`summary` completes the sentence "the case has ...".
-
-    `reachable`: whether a scheduler can produce it. `of_layout`: whether the layout alone decides. `operation`: what
-    users have to ask for to reach it, by name; None if it is about whatever moves state.
-    """
-
-    name: str
-    summary: str
-    predicate: Predicate
-    reachable: bool = True
-    of_layout: bool = False
-    operation: str | None = None
-
-    def holds(self, case: Case) -> bool:
-        """Whether `case` is in this regime."""
-        return self.predicate(Facts(case))
-
-
-REGIMES: dict[str, Regime] = {}
+_OF_LAYOUT = [(regime.name, regime.predicate) for regime in _REGIMES if regime.of_layout]
+_OF_CASE = [(regime.name, regime.predicate) for regime in _REGIMES if not regime.of_layout and regime.kind is None]
+_OF_OPERATION: dict[type[Operation], list[tuple[str, Predicate]]] = {}
+for _regime in _REGIMES:
+    if _regime.kind is not None:
+        _OF_OPERATION.setdefault(_regime.kind, []).append((_regime.name, _regime.predicate))
 
 
 def regimes_of(case: Case) -> frozenset[str]:
@@ -49,35 +38,3 @@ def regimes_of(case: Case) -> frozenset[str]:
     for kind in {type(operation) for operation in case.program}:
         found += [name for name, predicate in _OF_OPERATION.get(kind, ()) if predicate(facts)]
     return of_layout.union(found)
-
-
-_OF_LAYOUT: list[tuple[str, Predicate]] = []
-_OF_CASE: list[tuple[str, Predicate]] = []
-_OF_OPERATION: dict[type[Operation], list[tuple[str, Predicate]]] = {}
-
-
-def add(name: str, summary: str, predicate: Predicate, *, reachable: bool = True, of_layout: bool = False) -> None:
-    """Register a regime of cases, or of layouts."""
-    REGIMES[name] = Regime(name, summary, predicate, reachable, of_layout)
-    (_OF_LAYOUT if of_layout else _OF_CASE).append((name, predicate))
-
-
-def add_of_layout(name: str, summary: str, predicate: Predicate, *, reachable: bool = True) -> None:
-    """Register a regime that the layout alone decides."""
-    add(name, summary, predicate, reachable=reachable, of_layout=True)
-
-
-def add_of_operation(
-    kind: type[Operation],
-    name: str,
-    summary: str,
-    predicate: Predicate,
-    *,
-    reachable: bool = True,
-    operation: str | None = None,
-) -> None:
-    """Register a regime of programs that have an operation of this kind; `operation` is what users ask for to get it,
-    by default the kind's own name."""
-    asked = operation or str(kind.__struct_config__.tag)
-    REGIMES[name] = Regime(name, summary, predicate, reachable, operation=asked)
-    _OF_OPERATION.setdefault(kind, []).append((name, predicate))

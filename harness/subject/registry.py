@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import Any, cast
 
+from harness.registry import found_at
 from harness.repro import AnyRepro, read_any
 from harness.repro.format import REPRO_TYPES
 from harness.subject.subject import Subject
@@ -20,8 +20,7 @@ _SUBJECTS = {
 
 def subject_class(kind: str) -> type[AnySubject]:
     """The subject whose files are of a kind. Raises KeyError for one that is not known."""
-    module, _, name = _SUBJECTS[kind].partition(":")
-    return cast(type[AnySubject], getattr(importlib.import_module(module), name))
+    return cast(type[AnySubject], found_at(_SUBJECTS[kind]))
 
 
 def register(kind: str, place: str, repro_type: type[AnyRepro]) -> None:

@@ -8,13 +8,14 @@ from typing import NamedTuple, get_args
 from harness.case import Case, Domain
 from harness.check.outcome import Verdict
 from harness.engines.random import Recipe, case_at
-from harness.generators.operations import OperationName
+from harness.generators.kinds.kind import KindName
+from harness.generators.kinds.registry import KINDS
 from harness.kernel_cases.worker import CaseWorker
 from harness.kernels.executors.registry import default_executor_name
 from harness.testing.conformance import NotConforming
 from harness.worker.losses import WorkerError
 
-OPERATIONS: tuple[OperationName, ...] = get_args(OperationName)
+OPERATIONS: tuple[KindName, ...] = tuple(KINDS)
 
 
 class Answer(NamedTuple):
@@ -31,10 +32,10 @@ def target_conforms(
     text: str,
     *,
     executor: str | None = None,
-    operations: Sequence[OperationName] = OPERATIONS,
+    operations: Sequence[KindName] = OPERATIONS,
     cases: int = 32,
     limit: float = 120.0,
-) -> dict[OperationName, Answer]:
+) -> dict[KindName, Answer]:
     """Have a target judged on `cases` of each kind of operation in each domain; what became of each kind.
 
     A target conforms if no case fails; if it takes every reachable case that it does not lack (in the total domain a
@@ -45,7 +46,7 @@ def target_conforms(
     Raises NotConforming at the first case where that is not so, UnavailableExecutor, and WorkerRefused if there is no
     such target. A planted fault (`+`) is a failure like any other.
     """
-    answers: dict[OperationName, Answer] = {}
+    answers: dict[KindName, Answer] = {}
     with CaseWorker(text, executor or default_executor_name(), limit=limit) as worker:
         worker.wait_ready()
         for operation in operations:

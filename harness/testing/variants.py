@@ -9,7 +9,7 @@ import msgspec
 
 from harness.case import Case, ConvLayout, ConvState, Execution, Runner
 from harness.engines.random import Recipe, case_at
-from harness.generators.operations import OperationName
+from harness.generators.kinds.kind import KindName
 
 BLOCKS = 4000
 """Blocks of cases of one layout that are looked through: the rarest variant is in every fifth."""
@@ -18,7 +18,7 @@ BLOCKS = 4000
 class Variant(NamedTuple):
     """A kernel as compiled for an operation, a runner and a conv layout (None: the layout does not matter)."""
 
-    operation: OperationName
+    operation: KindName
     runner: Runner
     conv_layout: ConvLayout | None = None
 
@@ -32,7 +32,7 @@ class Variant(NamedTuple):
         return case.layout.conv_layout == self.conv_layout and any(isinstance(state, ConvState) for state in states)
 
 
-_MOVING: Sequence[tuple[OperationName, Runner]] = (
+_MOVING: Sequence[tuple[KindName, Runner]] = (
     ("postprocess", "V1"),
     ("postprocess", "V2"),
     ("precopy", "V1"),
@@ -42,7 +42,7 @@ _MOVING: Sequence[tuple[OperationName, Runner]] = (
     ("scalar-copy", "V1"),
 )
 _LAYOUTS: Sequence[ConvLayout] = ("SD", "DS")
-_OTHERS: Sequence[OperationName] = ("advance", "aligned-indices", "scatter-accepted", "fill-accepted")
+_OTHERS: Sequence[KindName] = ("advance", "aligned-indices", "scatter-accepted", "fill-accepted")
 
 VARIANTS: tuple[Variant, ...] = (
     *(Variant(operation, runner, conv_layout) for operation, runner in _MOVING for conv_layout in _LAYOUTS),

@@ -143,7 +143,7 @@ class Arena(abc.ABC):
         """Say that these bytes are not needed any more; what they hold afterwards is undefined."""
 
 
-ProgramOrder = Literal["natural", "reversed"] | tuple[Literal["random"], int]
+ProgramOrder = Literal["natural", "reversed"] | tuple[Literal["shuffled"], int]
 
 
 class Executor(abc.ABC):
@@ -155,6 +155,8 @@ class Executor(abc.ABC):
     name: ClassVar[str]
     instrumented: ClassVar[bool] = False
     """Whether it can watch what cases ask for."""
+    imports: ClassVar[str] = "triton"
+    """The module that imports all that it runs kernels with."""
     device: torch.device
     launches: int = 0
     program_order: ProgramOrder = "natural"

@@ -10,10 +10,12 @@ import importlib
 import importlib.metadata
 import warnings
 from collections.abc import Collection, Mapping
+from typing import cast
 
 from harness.kernels.executors.base import Executor
 from harness.kernels.executors.requirements import unmet
 from harness.refusal import Refusal
+from harness.registry import found_at
 from harness.suggestions import unknown
 
 ENTRY_POINTS = "mamba_migration_harness.executors"
@@ -24,9 +26,6 @@ _OURS = {
     "interpreter": "harness.kernels.executors.interpreter:InterpreterExecutor",
 }
 """In the order in which one is chosen when nobody names any: the fastest first."""
-
-_COMPILER = "harness.kernels.executors.native.kernel"
-"""What imports all that the native executor compiles with."""
 
 
 @functools.cache
@@ -62,9 +61,10 @@ def why_unavailable(name: str, imports: bool = False) -> str | None:
     to be chosen before.
     """
     try:
-        reason = _imported(name).unavailable()
+        found = _imported(name)
+        reason = found.unavailable()
         if reason is None and imports:
-            importlib.import_module(_COMPILER if name == "native" else "triton")
+            importlib.import_module(found.imports)
         return reason
     except (ImportError, OSError) as error:
         return _not_imported(error)
@@ -75,7 +75,7 @@ def create_executor(name: str, checks: Collection[str] | None = None) -> Executo
 
     Raises UnavailableExecutor, with the reason, if it cannot run here.
     """
-    reason = why_unavailable(name, imports=name == "native")
+    reason = why_unavailable(name)
     if reason is not None:
         raise _unavailable(name, reason)
     try:
@@ -110,9 +110,7 @@ def default_executor_name() -> str:
 def _imported(name: str) -> type[Executor]:
     if name not in _classes():
         raise UnavailableExecutor(unknown("executor", [name], executor_names()))
-    module, _, attribute = _classes()[name].partition(":")
-    found: type[Executor] = getattr(importlib.import_module(module), attribute)
-    return found
+    return cast(type[Executor], found_at(_classes()[name]))
 
 
 def _unavailable(name: str, reason: str) -> UnavailableExecutor:

@@ -6,10 +6,7 @@ group `mamba_migration_harness.mutations`, each naming a Mutation.
 
 from __future__ import annotations
 
-import functools
-import importlib.metadata
 import os
-from collections.abc import Mapping
 
 from harness.kernels.mutations import (
     advance_resets_fresh,
@@ -42,65 +39,55 @@ from harness.kernels.mutations import (
 )
 from harness.kernels.mutations.mutation import Mutation
 from harness.refusal import UnknownTarget
-from harness.suggestions import unknown
+from harness.registry import Registry
 
 ENTRY_POINTS = "mamba_migration_harness.mutations"
 
-_OURS = (
-    advance_resets_fresh.MUTATION,
-    batch_row_for_slot.MUTATION,
-    conv_shift_off_by_one.MUTATION,
-    count_stays_behind.MUTATION,
-    ds_as_sd.MUTATION,
-    fills_zero.MUTATION,
-    forgets_column.MUTATION,
-    ignores_skip.MUTATION,
-    indices_wrong_column.MUTATION,
-    int32_offset.MUTATION,
-    late_host_write.MUTATION,
-    list_cut_short.MUTATION,
-    lost_reset.MUTATION,
-    missing_barrier.MUTATION,
-    never_written.MUTATION,
-    remembers_prefills.MUTATION,
-    scatters_zero.MUTATION,
-    shared_destination.MUTATION,
-    signed_address.MUTATION,
-    stages_too_many.MUTATION,
-    stale_accept.MUTATION,
-    stale_cell.MUTATION,
-    tail_dropped.MUTATION,
-    temporal_size.MUTATION,
-    unordered_shift.MUTATION,
-    wrong_destination.MUTATION,
-    wrong_group.MUTATION,
+_MUTATIONS = Registry[Mutation](
+    Mutation,
+    "fault",
+    ENTRY_POINTS,
+    (
+        advance_resets_fresh.MUTATION,
+        batch_row_for_slot.MUTATION,
+        conv_shift_off_by_one.MUTATION,
+        count_stays_behind.MUTATION,
+        ds_as_sd.MUTATION,
+        fills_zero.MUTATION,
+        forgets_column.MUTATION,
+        ignores_skip.MUTATION,
+        indices_wrong_column.MUTATION,
+        int32_offset.MUTATION,
+        late_host_write.MUTATION,
+        list_cut_short.MUTATION,
+        lost_reset.MUTATION,
+        missing_barrier.MUTATION,
+        never_written.MUTATION,
+        remembers_prefills.MUTATION,
+        scatters_zero.MUTATION,
+        shared_destination.MUTATION,
+        signed_address.MUTATION,
+        stages_too_many.MUTATION,
+        stale_accept.MUTATION,
+        stale_cell.MUTATION,
+        tail_dropped.MUTATION,
+        temporal_size.MUTATION,
+        unordered_shift.MUTATION,
+        wrong_destination.MUTATION,
+        wrong_group.MUTATION,
+    ),
+    UnknownTarget,
 )
 
 
-@functools.cache
-def _table() -> Mapping[str, Mutation]:
-    table = {mutation.name: mutation for mutation in _OURS}
-    for entry_point in importlib.metadata.entry_points(group=ENTRY_POINTS):
-        mutation = entry_point.load()
-        if not isinstance(mutation, Mutation):
-            raise UnknownTarget(f"entry point {entry_point.name} of {ENTRY_POINTS} is not a Mutation")
-        if mutation.name in table:
-            raise UnknownTarget(f"two mutations are called {mutation.name}")
-        table[mutation.name] = mutation
-    return table
-
-
 def mutation_names() -> tuple[str, ...]:
-    """All mutations' names, sorted."""
-    return tuple(sorted(_table()))
+    """All mutations' names, sorted. Raises UnknownTarget if an entry point is no mutation or takes a name twice."""
+    return tuple(sorted(_MUTATIONS.table))
 
 
 def mutation(name: str) -> Mutation:
     """The mutation called `name`. Raises UnknownTarget, which lists the known ones."""
-    try:
-        return _table()[name]
-    except KeyError:
-        raise UnknownTarget(unknown("fault", [name], mutation_names())) from None
+    return _MUTATIONS.named(name)
 
 
 def split_target(text: str) -> tuple[str, tuple[Mutation, ...]]:

@@ -8,7 +8,6 @@ workers, each a process of their own, load.
 from __future__ import annotations
 
 import functools
-import importlib.metadata
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -22,6 +21,7 @@ from harness.kernels.targets.downloading import Announce
 from harness.kernels.targets.family import KnownTarget, TargetFamily
 from harness.kernels.targets.vllm.family import VllmFamily
 from harness.refusal import UnknownTarget
+from harness.registry import added_by_others
 from harness.suggestions import suggest
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class _BuiltinFamily:
 @functools.cache
 def _families() -> tuple[TargetFamily, ...]:
     ours: tuple[TargetFamily, ...] = (_BuiltinFamily(), VllmFamily())
-    return (*ours, *(entry_point.load() for entry_point in importlib.metadata.entry_points(group=ENTRY_POINTS)))
+    return (*ours, *(family for _, family in added_by_others(ENTRY_POINTS)))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import groupby
 from typing import NamedTuple, NoReturn
 
+from harness.case import landing
 from harness.case.step_plan import ForwardRow, MoveRow, PostprocessInput, StepPlan, Table
 from harness.oracles.meaning.device import NOBODY, Device, Writer
 from harness.oracles.meaning.texts import UNDEFINED, Fingerprint, Text
@@ -119,16 +120,14 @@ class Meaning:
         counts = {}
         for row in rows:
             counts[row.request] = row.accepted
-            running = row.computed + row.scheduled - row.drafts
-            aligned = (running + row.accepted - 1) // self.block_size * self.block_size
-            if aligned < running:
+            landed = landing(row.computed + row.scheduled - row.drafts, row.accepted, self.block_size)
+            if landed is None:
                 continue
-            destination = aligned // self.block_size - 1
-            if destination == row.state_column:
+            if landed.column == row.state_column:
                 counts[row.request] = 1
-                if aligned == running:
+                if landed.bias == 0:
                     continue
-            moves.append(MoveRow(row.request, row.slot, row.state_column, destination, aligned - running, row.mamba))
+            moves.append(MoveRow(row.request, row.slot, row.state_column, landed.column, landed.bias, row.mamba))
         self.move(moves, "postprocess")
         self.moved = moves
         return counts

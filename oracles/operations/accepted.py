@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
-from harness.case import SKIP_ROW, Case, FillAccepted, ScatterAccepted
-from harness.memory import Image, MemoryPlan
+from harness.case import SKIP_ROW, FillAccepted, ScatterAccepted
+from harness.oracles.before import Before
 from harness.oracles.expected import Expected, write_entries
 
 
-def expect_scatter(case: Case, plan: MemoryPlan, index: int, before: Image) -> Expected:
+def expect_scatter(operation: ScatterAccepted, before: Before) -> Expected:
     """Each request's own number, at least 1."""
-    operation = case.program[index]
-    assert isinstance(operation, ScatterAccepted)
     counts = {row.slot: max(row.sampled, 1) for row in operation.rows if row.slot != SKIP_ROW}
-    return _counts(plan, index, before, counts)
+    return _counts(before, counts)
 
 
-def expect_fill(case: Case, plan: MemoryPlan, index: int, before: Image) -> Expected:
+def expect_fill(operation: FillAccepted, before: Before) -> Expected:
     """One number for all, at least 1."""
-    operation = case.program[index]
-    assert isinstance(operation, FillAccepted)
     counts = {row.slot: max(operation.sampled, 1) for row in operation.rows if row.slot != SKIP_ROW}
-    return _counts(plan, index, before, counts)
+    return _counts(before, counts)
 
 
-def _counts(plan: MemoryPlan, index: int, before: Image, counts: dict[int, int]) -> Expected:
-    after = before.copy()
-    span = plan.arrays[index]["accepted"]
+def _counts(before: Before, counts: dict[int, int]) -> Expected:
+    after = before.image.copy()
+    span = before.arrays["accepted"]
     write_entries(after, span, counts)
     return Expected(after, arrays=(span,), launches=bool(counts))

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from harness.case import Advance, Case, InvalidCase
-from harness.memory import Image, MemoryPlan
+from harness.case import Advance, InvalidCase
+from harness.oracles.before import Before
 from harness.oracles.expected import Expected, write_entries
 
 LARGEST = 2**31 - 1
 
 
-def expect_advance(case: Case, plan: MemoryPlan, index: int, before: Image) -> Expected:
+def expect_advance(operation: Advance, before: Before) -> Expected:
     """Raises InvalidCase if a sum does not fit int32."""
-    operation = case.program[index]
-    assert isinstance(operation, Advance)
-    size = case.layout.block_size
+    size = before.layout.block_size
     if operation.query_start + sum(row.query_length for row in operation.rows) > LARGEST:
         raise InvalidCase("the queries of the batch reach past the largest int32")
-    after = before.copy()
-    written = {name: plan.arrays[index][name] for name in ("state_column", "accepted", "source_column", "bias")}
+    after = before.image.copy()
+    written = {name: before.arrays[name] for name in ("state_column", "accepted", "source_column", "bias")}
     resets = 0
     for row in operation.rows:
         tokens = row.computed + row.query_length

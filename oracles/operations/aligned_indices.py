@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from harness.case import AlignedIndices, Case, InvalidCase
+from harness.case import AlignedIndices, InvalidCase
 from harness.case.operations.results import ALIGNED_INDICES
-from harness.memory import Image, MemoryPlan
+from harness.oracles.before import Before
 from harness.oracles.expected import Expected
 
 
-def expect_aligned_indices(case: Case, plan: MemoryPlan, index: int, before: Image) -> Expected:
+def expect_aligned_indices(operation: AlignedIndices, before: Before) -> Expected:
     """Entries past the batch stay. Raises InvalidCase if a column is outside the table row."""
-    operation = case.program[index]
-    assert isinstance(operation, AlignedIndices)
-    layout = case.layout
+    layout = before.layout
     columns = 1 + layout.num_spec
     ids: dict[int, int] = {}
     for group in range(len(layout.groups)):
@@ -22,5 +20,5 @@ def expect_aligned_indices(case: Case, plan: MemoryPlan, index: int, before: Ima
                 raise InvalidCase(f"batch row {i}: column {first + columns - 1} is outside the table row")
             for j in range(columns):
                 entry = (group * layout.table_rows + i) * columns + j
-                ids[entry] = before.cell(plan.base.table_cell(group, row.slot, first + j))
-    return Expected(before.copy(), results={ALIGNED_INDICES: ids}, launches=bool(operation.rows))
+                ids[entry] = before.cell(group, row.slot, first + j)
+    return Expected(before.image.copy(), results={ALIGNED_INDICES: ids}, launches=bool(operation.rows))

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from harness.case import FRESH, AllMode, Case
+from harness.case import FRESH, AllMode
 from harness.case.operations.results import COLUMNS, NO_COLUMN, PREVIOUS_COLUMN
-from harness.memory import Image, MemoryPlan
+from harness.oracles.before import Before
 from harness.oracles.expected import Expected
 from harness.oracles.operations.stage import both_sides
 
 
-def expect_all_mode(case: Case, plan: MemoryPlan, index: int, before: Image) -> Expected:
+def expect_all_mode(operation: AllMode, before: Before) -> Expected:
     """The whole view is staged, entries past the batch as -1; no memory of the case changes."""
-    operation = case.program[index]
-    assert isinstance(operation, AllMode)
-    layout, rows = case.layout, operation.rows
+    layout, rows = before.layout, operation.rows
     staged = dict.fromkeys(range(layout.table_rows), FRESH)
     columns: dict[int, int] = {}
     for i, row in enumerate(rows):
@@ -27,4 +25,4 @@ def expect_all_mode(case: Case, plan: MemoryPlan, index: int, before: Image) -> 
     for i, absent in enumerate(operation.absent):
         stays = absent.absence == "idle" and absent.state_column is not None
         columns[len(rows) + i] = absent.state_column if stays else NO_COLUMN  # type: ignore[assignment]
-    return Expected(before.copy(), results={COLUMNS: columns, **both_sides({PREVIOUS_COLUMN: staged})})
+    return Expected(before.image.copy(), results={COLUMNS: columns, **both_sides({PREVIOUS_COLUMN: staged})})

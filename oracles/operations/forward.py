@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from harness.case import Case, ConvState, EditTables, Forward, InvalidCase
-from harness.memory import Image, MemoryPlan, StatePlace, payload_bytes
+from harness.case import ConvState, EditTables, Forward, InvalidCase
+from harness.memory import Image, StatePlace, payload_bytes
+from harness.oracles.before import Before
 from harness.oracles.expected import Expected
 
 
-def expect_forward(case: Case, plan: MemoryPlan, index: int, before: Image) -> Expected:
+def expect_forward(operation: Forward, before: Before) -> Expected:
     """Raises InvalidCase if a column is outside the table row, or its block outside the pool."""
-    operation = case.program[index]
-    assert isinstance(operation, Forward)
-    layout = case.layout
-    after = before.copy()
+    layout = before.layout
+    after = before.image.copy()
     defined: list[tuple[int, int]] = []
     for row in operation.rows:
         if row.column + row.draft >= layout.table_columns:
             raise InvalidCase(f"slot {row.slot}: column {row.column + row.draft} is outside the table row")
-        for place in plan.base.states:
+        for place in before.plan.base.states:
             drafts = 0 if isinstance(place.state, ConvState) else row.draft
             for column in range(row.column, row.column + drafts + 1):
-                block = before.cell(plan.base.table_cell(place.group, row.slot, column))
+                block = before.cell(place.group, row.slot, column)
                 if not 0 <= block < layout.num_blocks:
                     raise InvalidCase(f"slot {row.slot}: column {column} names block {block}, outside the pool")
                 defined += _write_block(operation.payload_seed, place, block, after)
@@ -41,19 +40,17 @@ def _write_block(seed: int, place: StatePlace, block: int, after: Image) -> list
     return [(start + run * stride, run_bytes) for run in range(runs)]
 
 
-def expect_edit_tables(case: Case, plan: MemoryPlan, index: int, before: Image) -> Expected:
+def expect_edit_tables(operation: EditTables, before: Before) -> Expected:
     """Raises InvalidCase if a cell is outside its table, or a block outside the pool."""
-    operation = case.program[index]
-    assert isinstance(operation, EditTables)
-    layout = case.layout
-    after = before.copy()
+    layout = before.layout
+    after = before.image.copy()
     defined = []
     for cell in operation.cells:
         if cell.group >= len(layout.groups) or cell.slot >= layout.table_rows or cell.column >= layout.table_columns:
             raise InvalidCase(f"an edit of group {cell.group}, slot {cell.slot}, column {cell.column}: no such cell")
         if cell.block >= layout.num_blocks:
             raise InvalidCase(f"an edit names block {cell.block}, outside the pool")
-        at = plan.base.table_cell(cell.group, cell.slot, cell.column)
+        at = before.plan.base.table_cell(cell.group, cell.slot, cell.column)
         after.view(at, 4).view(np.int32)[0] = cell.block
         defined.append((at, 4))
     return Expected(after, defined=tuple(defined))

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from harness.case import Case, PostprocessEntry
+from harness.case import PostprocessEntry
 from harness.case.operations.results import ACCEPTED_ON_HOST, ACCEPTED_OUT, STAGED
-from harness.memory import Image, MemoryPlan
+from harness.oracles.before import Before
 from harness.oracles.decisions import decide_postprocess
 from harness.oracles.expected import Expected, move_states
 from harness.oracles.operations.stage import both_sides
 
 
-def expect_postprocess_entry(case: Case, plan: MemoryPlan, index: int, before: Image) -> Expected:
+def expect_postprocess_entry(operation: PostprocessEntry, before: Before) -> Expected:
     """As postprocess; the counts are on the host too, where those past the batch stay."""
-    operation = case.program[index]
-    assert isinstance(operation, PostprocessEntry)
-    decisions = [decide_postprocess(row, case.layout.block_size) for row in operation.rows]
+    decisions = [decide_postprocess(row, before.layout.block_size) for row in operation.rows]
     moves = [(i, d.slot, d.move) for i, d in enumerate(decisions) if d.move is not None]
-    after, copies = move_states(case, plan, before, moves)
+    after, copies = move_states(before, moves)
     counts = {i: d.accepted or 0 for i, d in enumerate(decisions)}
     resets = sum(row.accepted != d.accepted for row, d in zip(operation.rows, decisions, strict=True))
     staged = {name: {i: int(getattr(row, name)) for i, row in enumerate(operation.rows)} for name in STAGED}

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from harness.case import FRESH, Case, InvalidCase, Preprocess
+from harness.case import FRESH, InvalidCase, Preprocess
 from harness.case.operations.results import ACCEPTED_ON_HOST, COLUMNS, NO_COLUMN
-from harness.memory import Image, MemoryPlan
+from harness.oracles.before import Before
 from harness.oracles.decisions import Move
 from harness.oracles.expected import Expected, move_states
 from harness.oracles.operations.scalar_copy import move_by_list
 from harness.oracles.operations.stage import both_sides
 
 
-def expect_preprocess(case: Case, plan: MemoryPlan, index: int, before: Image) -> Expected:
+def expect_preprocess(operation: Preprocess, before: Before) -> Expected:
     """Raises InvalidCase where a move is outside the preconditions, or accepted counts give no bias for it."""
-    operation = case.program[index]
-    assert isinstance(operation, Preprocess)
-    size = case.layout.block_size
+    size = before.layout.block_size
     columns: dict[int, int] = {}
     sources: dict[int, int] = {}
     biases: dict[int, int] = {}
@@ -36,9 +34,9 @@ def expect_preprocess(case: Case, plan: MemoryPlan, index: int, before: Image) -
         columns[len(operation.rows) + i] = NO_COLUMN if gone else absent.state_column  # type: ignore[assignment]
     host = {COLUMNS: columns, ACCEPTED_ON_HOST: accepted}
     if operation.path == "scalar":
-        expected = move_by_list(case, plan, before, moves)
+        expected = move_by_list(before, moves)
         return Expected(expected.image, expected.copies, results=host, launches=expected.launches)
-    after, copies = move_states(case, plan, before, moves)
+    after, copies = move_states(before, moves)
     staged = {"state_column": {i: columns[i] for i in range(len(operation.rows))}}
     staged |= {"source_column": sources, "bias": biases}
     return Expected(after, copies, results={**host, **both_sides(staged)})

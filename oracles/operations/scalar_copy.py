@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from harness.case import Case, ConvState, InvalidCase, ScalarCopy
-from harness.memory import Image, MemoryPlan
+from harness.case import ConvState, InvalidCase, Layout, ScalarCopy
+from harness.oracles.before import Before
 from harness.oracles.copies import StateCopy
 from harness.oracles.decisions import Move, decide_precopy
 from harness.oracles.expected import Expected, move_states
 
 
-def expect_scalar_copy(case: Case, plan: MemoryPlan, index: int, before: Image) -> Expected:
+def expect_scalar_copy(operation: ScalarCopy, before: Before) -> Expected:
     """Raises InvalidCase where nothing is promised of one list of contiguous copies."""
-    operation = case.program[index]
-    assert isinstance(operation, ScalarCopy)
     decisions = [decide_precopy(row) for row in operation.rows]
     moves = [(i, d.slot, d.move) for i, d in enumerate(decisions) if d.move is not None]
-    return move_by_list(case, plan, before, moves)
+    return move_by_list(before, moves)
 
 
-def move_by_list(case: Case, plan: MemoryPlan, before: Image, moves: list[tuple[int, int, Move]]) -> Expected:
+def move_by_list(before: Before, moves: list[tuple[int, int, Move]]) -> Expected:
     """The moves as a batch of contiguous copies; a copy of no bytes is launched as well."""
     for _, slot, move in moves:
-        refuse_strided(case, slot, move)
-    after, copies = move_states(case, plan, before, moves)
+        _refuse_strided(before.layout, slot, move)
+    after, copies = move_states(before, moves)
     for copy in copies:
         _refuse_right_overlap(copy)
     return Expected(after, copies, launches=bool(moves))
 
 
-def refuse_strided(case: Case, slot: int, move: Move) -> None:
+def _refuse_strided(layout: Layout, slot: int, move: Move) -> None:
     """Raise InvalidCase if a copy of some conv state is not one run of bytes: DS rows shifted or with gaps."""
-    for _, state in case.layout.states():
+    for _, state in layout.states():
         if not isinstance(state, ConvState) or state.row_stride is None:
             continue
         if move.bias or state.row_stride != state.window * state.item_size:

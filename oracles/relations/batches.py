@@ -6,26 +6,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from harness.case import (
-    SKIP_ROW,
-    Advance,
-    Case,
-    FillAccepted,
-    Postprocess,
-    PostprocessEntry,
-    Precopy,
-    Preprocess,
-    ScalarCopy,
-    ScatterAccepted,
-)
-
-BATCHES = (
-    *(Postprocess, Precopy, Advance, ScatterAccepted, FillAccepted),
-    *(PostprocessEntry, Preprocess, ScalarCopy),
-)
-"""Operations whose rows do not know of each other, and whose results lie in state memory, arrays and counts."""
+from harness.case import SKIP_ROW, Case
+from harness.oracles.relations.base import require_operations
 
 replace = msgspec.structs.replace
+
+
+def require_batches(case: Case) -> None:
+    """Raise Undefined if the program has an operation whose batch cannot be taken apart or put in another order."""
+    require_operations(case, lambda operation: operation.splits_by_request)
 
 
 def with_table_rows(case: Case, slots: Sequence[int]) -> Case:

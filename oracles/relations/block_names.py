@@ -11,22 +11,7 @@ from itertools import combinations
 
 import msgspec
 
-from harness.case import (
-    Advance,
-    AlignedIndices,
-    AllMode,
-    Case,
-    FillAccepted,
-    Layout,
-    Postprocess,
-    PostprocessEntry,
-    Precopy,
-    Preprocess,
-    ScalarCopy,
-    ScatterAccepted,
-    Stage,
-    state_extent,
-)
+from harness.case import AlignedIndices, Case, Layout, state_extent
 from harness.case.operations.results import ALIGNED_INDICES
 from harness.memory import Image, MemoryPlan
 from harness.oracles.relations.base import (
@@ -44,20 +29,13 @@ from harness.oracles.relations.base import (
 replace = msgspec.structs.replace
 
 
-KNOWN = (
-    *(Postprocess, Precopy, Advance, AlignedIndices, ScatterAccepted, FillAccepted),
-    *(Stage, ScalarCopy, PostprocessEntry, Preprocess, AllMode),
-)
-"""Not a forward pass, whose bytes belong to blocks by name, nor the edits of tables between such passes."""
-
-
 class BlockNames(Relation):
     name = "block-names"
     summary = "with other ids for the physical blocks, their payload moved along"
 
     def variants(self, first: Run) -> Sequence[Variant]:
         case = first.case
-        require_operations(case, *KNOWN)
+        require_operations(case, lambda operation: not operation.depends_on_block_ids)
         _require_named_cells(case)
         if case.layout.num_blocks < 3:
             raise Undefined("there is one block beside the null block")

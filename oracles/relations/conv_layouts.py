@@ -12,27 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.case import (
-    Advance,
-    AlignedIndices,
-    AllMode,
-    Case,
-    ConvState,
-    EditTables,
-    FillAccepted,
-    Forward,
-    Group,
-    Layer,
-    Layout,
-    Postprocess,
-    PostprocessEntry,
-    Precopy,
-    Preprocess,
-    ScalarCopy,
-    ScatterAccepted,
-    Stage,
-    State,
-)
+from harness.case import Case, ConvState, Forward, Group, Layer, Layout, Preprocess, ScalarCopy, State
 from harness.memory import Image, MemoryPlan, StatePlace
 from harness.oracles.relations.base import (
     Comparison,
@@ -43,17 +23,10 @@ from harness.oracles.relations.base import (
     Tie,
     Undefined,
     Variant,
-    require_operations,
 )
 from harness.oracles.relations.scalar_path import biases_of_moves
 
 replace = msgspec.structs.replace
-
-KNOWN = (
-    *(Postprocess, Precopy, Advance, AlignedIndices, PostprocessEntry, ScatterAccepted, FillAccepted, EditTables),
-    *(Stage, AllMode, Preprocess, ScalarCopy, Forward),
-)
-"""The scalar path moves whole DS windows alone."""
 
 Bytes = NDArray[np.uint8]
 
@@ -64,7 +37,6 @@ class ConvLayouts(Relation):
 
     def variants(self, first: Run) -> Sequence[Variant]:
         case = first.case
-        require_operations(case, *KNOWN)
         for operation in case.program:
             listed = isinstance(operation, ScalarCopy) or (
                 isinstance(operation, Preprocess) and operation.path == "scalar"

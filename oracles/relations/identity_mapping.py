@@ -46,7 +46,8 @@ class IdentityMapping(Relation):
 
     def variants(self, first: Run) -> Sequence[Variant]:
         case = first.case
-        require_operations(case, Postprocess, Precopy, PostprocessEntry, Preprocess)
+        forms = Postprocess | Precopy | PostprocessEntry | Preprocess
+        require_operations(case, lambda operation: isinstance(operation, forms))
         runners = {operation.runner for operation in case.program}
         if len(runners) > 1:
             raise Undefined("the program has operations of both runners")

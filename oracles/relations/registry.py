@@ -6,8 +6,6 @@ A new one is a new file and one line here; other packages add theirs through ent
 
 from __future__ import annotations
 
-import functools
-import importlib.metadata
 from collections.abc import Mapping
 
 from harness.oracles.relations.base import Relation
@@ -20,44 +18,39 @@ from harness.oracles.relations.request_order import RequestOrder
 from harness.oracles.relations.scalar_path import ScalarPath
 from harness.oracles.relations.single_requests import SingleRequests
 from harness.oracles.relations.temporal_tiles import TemporalTiles
-from harness.suggestions import unknown
+from harness.registry import Registry
 
 ENTRY_POINTS = "mamba_migration_harness.relations"
-
-_OURS: tuple[Relation, ...] = (
-    IdentityMapping(),
-    ScalarPath(),
-    RequestOrder(),
-    SingleRequests(),
-    BlockNames(),
-    TemporalTiles(),
-    ConvLayouts(),
-    PoisonPatterns(),
-    Repetition(),
-)
 
 
 class UnknownRelation(ValueError):
     """A relation that does not exist. Its message is one line, and lists those that do."""
 
 
-@functools.cache
+_RELATIONS = Registry[Relation](
+    Relation,
+    "relation",
+    ENTRY_POINTS,
+    (
+        IdentityMapping(),
+        ScalarPath(),
+        RequestOrder(),
+        SingleRequests(),
+        BlockNames(),
+        TemporalTiles(),
+        ConvLayouts(),
+        PoisonPatterns(),
+        Repetition(),
+    ),
+    UnknownRelation,
+)
+
+
 def relations() -> Mapping[str, Relation]:
     """All relations by name. Raises UnknownRelation if an entry point is no relation or takes a name twice."""
-    table = {relation.name: relation for relation in _OURS}
-    for entry_point in importlib.metadata.entry_points(group=ENTRY_POINTS):
-        added = entry_point.load()
-        if not isinstance(added, Relation):
-            raise UnknownRelation(f"entry point {entry_point.name} of {ENTRY_POINTS} is not a relation")
-        if added.name in table:
-            raise UnknownRelation(f"two relations are called {added.name}")
-        table[added.name] = added
-    return table
+    return _RELATIONS.table
 
 
 def relation(name: str) -> Relation:
     """The relation called `name`. Raises UnknownRelation."""
-    try:
-        return relations()[name]
-    except KeyError:
-        raise UnknownRelation(unknown("relation", [name], relations())) from None
+    return _RELATIONS.named(name)

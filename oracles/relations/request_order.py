@@ -21,10 +21,9 @@ from harness.oracles.relations.base import (
     Undefined,
     Variant,
     buffers,
-    require_operations,
     same_layout,
 )
-from harness.oracles.relations.batches import BATCHES, with_table_rows
+from harness.oracles.relations.batches import require_batches, with_table_rows
 
 replace = msgspec.structs.replace
 
@@ -35,7 +34,7 @@ class RequestOrder(Relation):
 
     def variants(self, first: Run) -> Sequence[Variant]:
         case = first.case
-        require_operations(case, *BATCHES)
+        require_batches(case)
         if all(sum(row.slot != SKIP_ROW for row in operation.rows) < 2 for operation in case.program):
             raise Undefined("no batch has two requests")
         lengths = {len(operation.rows) for operation in case.program if operation.runner == "V1"}

@@ -22,9 +22,8 @@ from harness.oracles.relations.base import (
     Undefined,
     Variant,
     buffers,
-    require_operations,
 )
-from harness.oracles.relations.batches import BATCHES, part_of_batch
+from harness.oracles.relations.batches import part_of_batch, require_batches
 
 replace = msgspec.structs.replace
 
@@ -42,7 +41,7 @@ class SingleRequests(Relation):
 
     def variants(self, first: Run) -> Sequence[Variant]:
         case = first.case
-        require_operations(case, *BATCHES)
+        require_batches(case)
         if len(case.program) > 1:
             return [Variant(_apart(case))]
         parts = _parts(first)

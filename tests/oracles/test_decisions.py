@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 
-from harness.case import Postprocess, PostprocessRow, Precopy, PrecopyRow
+from harness.case import Postprocess, PostprocessRow, Precopy, PrecopyRow, landing
 from harness.oracles.decisions import Decision, Move, decide, decide_postprocess, decide_precopy
 
 # Block size 4 throughout. Columns: computed, scheduled, draft, accepted, state column -> move, accepted afterwards.
@@ -105,3 +107,19 @@ def test_rows_that_the_mapping_skips_decide_nothing() -> None:
     assert [None if d is None else d.slot for d in decided] == [3, None, 0]
     post = PostprocessRow(slot=-1, scheduled=1, computed=3, draft=0, accepted=1, state_column=0)
     assert decide(Postprocess(runner="V2", rows=(post,)), 4) == [None]
+
+
+@pytest.mark.parametrize("block_size", range(1, 8))
+def test_the_rule_of_generators_and_the_rule_of_the_oracle_are_one(block_size: int) -> None:
+    """Every running count, accepted count and column of a few blocks: what is written twice says the same."""
+    seen = set()
+    for running, accepted, column in product(range(1, 4 * block_size + 2), range(2 * block_size + 3), range(6)):
+        row = PostprocessRow(slot=0, scheduled=running, computed=0, draft=0, accepted=accepted, state_column=column)
+        landed = landing(row.running, row.accepted, block_size)
+        stays = landed is not None and landed.column == column
+        moves = landed is not None and not (stays and landed.bias == 0)
+        decided = decide_postprocess(row, block_size)
+        assert decided.move == (Move(column, *landed) if landed is not None and moves else None)
+        assert decided.accepted == (1 if stays else accepted)
+        seen.add((landed is None, stays, moves))
+    assert len(seen) == 4, "no landing; one in the running block, with and without a bias; one in another"

@@ -22,8 +22,9 @@ from harness.case import (
     State,
     TemporalState,
 )
+from harness.check.operations.registry import expect
 from harness.memory import Image, MemoryPlan, initial_image, plan_memory
-from harness.oracles.memory import Expected, expect
+from harness.oracles.expected import Expected
 
 
 def expected(case: Case, index: int = 0) -> tuple[MemoryPlan, Image, Expected]:

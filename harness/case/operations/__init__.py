@@ -1,10 +1,19 @@
 """An operation is one call of the system under test, with the numbers of each request in the batch.
 
 One file per kind of operation. Each kind is a tagged struct with `runner`, `rows` (one per request, in batch order) and
-`arrays`, the integer arguments it hands over; adding one is a new file and its place in `Operation`.
+`arrays`, the integer arguments it hands over. Its tag is its name, and it says of itself
+
+- `summary`: what it is, in a line (docs/domain.md, sections 3 to 7);
+- `depends_on_block_ids`: whether other ids for the same blocks change the bytes that it leaves;
+- `splits_by_request`: whether a batch does what its requests do one after the other, in any order, and all that it
+  leaves lies in state memory, in arrays by slot and in accepted counts.
+
+`Operation` is the one list of them.
 """
 
 from __future__ import annotations
+
+from typing import TypeVar, get_args
 
 from harness.case.operations.accepted import FillAccepted, FillAcceptedRow, ScatterAccepted, ScatterAcceptedRow
 from harness.case.operations.advance import Advance, AdvanceRow
@@ -15,7 +24,7 @@ from harness.case.operations.forward import EditTables, Forward, ForwardRow, Tab
 from harness.case.operations.migration import Postprocess, PostprocessRow, Precopy, PrecopyRow
 from harness.case.operations.postprocess_entry import PostprocessEntry
 from harness.case.operations.preprocess import AbsentRequest, MovePath, Preprocess, PreprocessRow
-from harness.case.operations.rows import FRESH, SKIP_ROW, Runner
+from harness.case.operations.rows import FRESH, SKIP_ROW, Row, Runner
 from harness.case.operations.scalar_copy import ScalarCopy
 from harness.case.operations.stage import Stage, StageRow
 
@@ -34,18 +43,10 @@ Operation = (
     | Forward
     | EditTables
 )
-Row = (
-    PostprocessRow
-    | PrecopyRow
-    | AdvanceRow
-    | AlignedIndicesRow
-    | StageRow
-    | ScatterAcceptedRow
-    | FillAcceptedRow
-    | PreprocessRow
-    | AllModeRow
-    | ForwardRow
-)
+
+Op = TypeVar("Op", bound=Operation)
+
+OPERATIONS: tuple[type[Operation], ...] = get_args(Operation)
 
 
 def rows_of(operation: Operation) -> tuple[Row, ...]:
@@ -53,44 +54,6 @@ def rows_of(operation: Operation) -> tuple[Row, ...]:
     return operation.rows
 
 
-def operation_name(operation: Operation) -> str:
-    """The name by which users know the kind of an operation."""
+def operation_name(operation: Op | type[Op]) -> str:
+    """The name by which users and files know the kind of an operation."""
     return str(operation.__struct_config__.tag)
-
-
-__all__ = [
-    "FRESH",
-    "SKIP_ROW",
-    "AbsentRequest",
-    "Advance",
-    "AdvanceRow",
-    "AlignedIndices",
-    "AlignedIndicesRow",
-    "AllMode",
-    "AllModeRow",
-    "Array",
-    "EditTables",
-    "FillAccepted",
-    "FillAcceptedRow",
-    "Forward",
-    "ForwardRow",
-    "MovePath",
-    "Operation",
-    "Postprocess",
-    "PostprocessEntry",
-    "PostprocessRow",
-    "Precopy",
-    "PrecopyRow",
-    "Preprocess",
-    "PreprocessRow",
-    "Row",
-    "Runner",
-    "ScalarCopy",
-    "ScatterAccepted",
-    "ScatterAcceptedRow",
-    "Stage",
-    "StageRow",
-    "TableCell",
-    "operation_name",
-    "rows_of",
-]

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 
 from harness.case.layout import Layout
 from harness.case.operations.arrays import Array, by_batch_row, by_slot, mapping
-from harness.case.operations.rows import MOST_ROWS, Runner, Slot, Tokens, check_slots
+from harness.case.operations.rows import MOST_ROWS, Row, Runner, Tokens, check_slots
 
 
-class ScatterAcceptedRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ScatterAcceptedRow(Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One request after sampling: `sampled` tokens, 0 for a prefill chunk that samples none."""
 
-    slot: Slot
     sampled: Tokens
 
 
-class FillAcceptedRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class FillAcceptedRow(Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One request whose count is set."""
-
-    slot: Slot
 
 
 class ScatterAccepted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="scatter-accepted"):
     """Each request's count becomes what it sampled, at least 1 (docs/domain.md, section 7)."""
+
+    summary: ClassVar[str] = "each request's accepted count becomes what it sampled"
+    depends_on_block_ids: ClassVar[bool] = False
+    splits_by_request: ClassVar[bool] = True
 
     rows: Annotated[tuple[ScatterAcceptedRow, ...], MOST_ROWS]
 
@@ -47,6 +48,10 @@ class ScatterAccepted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 class FillAccepted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="fill-accepted"):
     """Every request's count becomes `sampled`, at least 1 (docs/domain.md, section 7)."""
+
+    summary: ClassVar[str] = "every request's accepted count becomes one number"
+    depends_on_block_ids: ClassVar[bool] = False
+    splits_by_request: ClassVar[bool] = True
 
     rows: Annotated[tuple[FillAcceptedRow, ...], MOST_ROWS]
     sampled: Tokens

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 
 from harness.case.layout import Layout
 from harness.case.operations.arrays import Array, by_batch_row, by_slot, mapping
-from harness.case.operations.rows import MOST_ROWS, ColumnOrFresh, Runner, Tokens, UsedSlot, check_slots
+from harness.case.operations.rows import MOST_ROWS, ColumnOrFresh, Row, Runner, Tokens, UsedSlot, check_slots
 from harness.case.problem import InvalidCase
 
 
-class AdvanceRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AdvanceRow(Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One request before a step of `query_length` tokens; `state_column` is FRESH if it has no state yet."""
 
     slot: UsedSlot
@@ -27,6 +27,10 @@ class Advance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     `query_start` is the number of the batch's first token: V2 counts queries from 0, the kernel need not.
     """
+
+    summary: ClassVar[str] = "where each request's state is and how far into it, then on to the new column (V2)"
+    depends_on_block_ids: ClassVar[bool] = False
+    splits_by_request: ClassVar[bool] = True
 
     rows: Annotated[tuple[AdvanceRow, ...], MOST_ROWS]
     query_start: Tokens = 0

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 
 from harness.case.layout import Layout
 from harness.case.operations.arrays import Array, by_batch_row, mapping
-from harness.case.operations.rows import MOST_ROWS, Runner, Tokens, UsedSlot, check_slots
+from harness.case.operations.rows import MOST_ROWS, Row, Runner, Tokens, UsedSlot, check_slots
 
 
-class AlignedIndicesRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AlignedIndicesRow(Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One request of the batch: `length` tokens once the step has run."""
 
     slot: UsedSlot
     length: Tokens
+
+    def table_reach(self, layout: Layout) -> int:
+        """The column of the last token, and the speculative ones after it."""
+        return max((self.length - 1) // layout.block_size, 0) + 1 + layout.num_spec
 
 
 class AlignedIndices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="aligned-indices"):
@@ -23,6 +27,10 @@ class AlignedIndices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
     The target reads tables in batch order, which a runner gathers from its rows by slot before each step.
     """
+
+    summary: ClassVar[str] = "the blocks of each request's running and speculative columns, for all groups"
+    depends_on_block_ids: ClassVar[bool] = False
+    splits_by_request: ClassVar[bool] = False
 
     rows: Annotated[tuple[AlignedIndicesRow, ...], MOST_ROWS]
 

@@ -6,7 +6,7 @@ next step, which writes in place from there on.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
@@ -14,10 +14,10 @@ from msgspec import Meta
 from harness.case.layout import Layout
 from harness.case.operations.arrays import Array
 from harness.case.operations.preprocess import AbsentRequest
-from harness.case.operations.rows import MOST_ROWS, Column, Runner, Tokens, UsedSlot, check_slots
+from harness.case.operations.rows import MOST_ROWS, Column, Row, Runner, Tokens, UsedSlot, check_slots
 
 
-class AllModeRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class AllModeRow(Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One request of the batch. `state_column` is the column the runner remembers, None if there is none.
 
     What is remembered of a `resumed` request is forgotten first.
@@ -32,6 +32,10 @@ class AllModeRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 class AllMode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="all-mode"):
     """Before a step: forget, and stage what is remembered. After it: remember anew (docs/domain.md, section 7)."""
+
+    summary: ClassVar[str] = "the V1 runner's bookkeeping where states are kept for every block"
+    depends_on_block_ids: ClassVar[bool] = False
+    splits_by_request: ClassVar[bool] = False
 
     rows: Annotated[tuple[AllModeRow, ...], MOST_ROWS]
     absent: Annotated[tuple[AbsentRequest, ...], Meta(max_length=64)] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 
@@ -13,18 +13,17 @@ from harness.case.operations.rows import (
     SKIP_ROW,
     Column,
     ColumnOrFresh,
+    Row,
     Runner,
-    Slot,
     Tokens,
     check_slots,
 )
 from harness.case.problem import InvalidCase
 
 
-class PostprocessRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PostprocessRow(Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One request after a step: counts in tokens, `state_column` is the block-table column of its running state."""
 
-    slot: Slot
     scheduled: Tokens
     computed: Tokens
     draft: Tokens
@@ -41,18 +40,30 @@ class PostprocessRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         """Tokens in the state after this step; what the V2 runner hands over instead of the parts."""
         return self.running + self.accepted - 1
 
+    def table_reach(self, layout: Layout) -> int:
+        """The running column with its speculative ones, and the one that ends at the last block boundary."""
+        end = self.state_column + max(self.draft, self.accepted - 1, 0) + 1
+        return max(end, self.new_computed // layout.block_size)
 
-class PrecopyRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+
+class PrecopyRow(Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One request before a step: move from `source_column` (or FRESH) to `destination_column`, `bias` tokens on."""
 
-    slot: Slot
     source_column: ColumnOrFresh
     destination_column: Column
     bias: Tokens
 
+    def table_reach(self, layout: Layout) -> int:
+        """Source, the column of the last accepted token, destination."""
+        return max(self.source_column + self.bias, self.destination_column) + 1
+
 
 class Postprocess(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="postprocess"):
     """Move accepted state to where the prefix cache expects it (docs/domain.md, section 3)."""
+
+    summary: ClassVar[str] = "after a step, accepted state moves to where the prefix cache expects it"
+    depends_on_block_ids: ClassVar[bool] = False
+    splits_by_request: ClassVar[bool] = True
 
     runner: Runner
     rows: Annotated[tuple[PostprocessRow, ...], MOST_ROWS]
@@ -84,6 +95,10 @@ class Postprocess(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 class Precopy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="precopy"):
     """Move running states into their requests' new blocks (docs/domain.md, section 4)."""
+
+    summary: ClassVar[str] = "before a step, running state moves to the column that the step works in"
+    depends_on_block_ids: ClassVar[bool] = False
+    splits_by_request: ClassVar[bool] = True
 
     runner: Runner
     rows: Annotated[tuple[PrecopyRow, ...], MOST_ROWS]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 
@@ -18,6 +18,10 @@ class PostprocessEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
 
     `first_use`: the target is bound to no memory yet, and has to do that itself.
     """
+
+    summary: ClassVar[str] = "the V1 runner's call: bind, postprocess, bring the counts back"
+    depends_on_block_ids: ClassVar[bool] = False
+    splits_by_request: ClassVar[bool] = True
 
     rows: Annotated[tuple[PostprocessRow, ...], MOST_ROWS]
     first_use: bool = False

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
 from msgspec import Meta
 
 from harness.case.layout import Layout
 from harness.case.operations.arrays import Array
-from harness.case.operations.rows import MOST_ROWS, Column, Runner, Tokens, UsedSlot, check_slots
+from harness.case.operations.rows import MOST_ROWS, Column, Row, Runner, Tokens, UsedSlot, check_slots
 from harness.case.problem import InvalidCase
 
 MovePath = Literal["fused", "scalar"]
@@ -17,7 +17,7 @@ MovePath = Literal["fused", "scalar"]
 Absence = Literal["finished", "preempted", "idle"]
 
 
-class PreprocessRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PreprocessRow(Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One request of the batch. `state_column` is the column the runner remembers, None if there is none.
 
     A request that is `resumed` starts again from what is computed, whatever is remembered.
@@ -40,6 +40,11 @@ class PreprocessRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         """Where it is from now on."""
         return (self.computed + self.scheduled - 1) // block_size
 
+    def table_reach(self, layout: Layout) -> int:
+        """Source, the column of the last accepted token, destination."""
+        size = layout.block_size
+        return max(self.source_column(size) + max(self.accepted - 1, 0), self.destination_column(size)) + 1
+
 
 class AbsentRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A request that is not in the batch: it has finished, was preempted, or merely waits for its next turn."""
@@ -50,6 +55,10 @@ class AbsentRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
 class Preprocess(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="preprocess"):
     """Forget columns of requests that are gone, give every request its new one, move states between them."""
+
+    summary: ClassVar[str] = "the V1 runner's call before a step: forget who left, then copy"
+    depends_on_block_ids: ClassVar[bool] = False
+    splits_by_request: ClassVar[bool] = True
 
     path: MovePath
     rows: Annotated[tuple[PreprocessRow, ...], MOST_ROWS]

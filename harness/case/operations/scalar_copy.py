@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 
@@ -14,6 +14,10 @@ from harness.case.operations.rows import MOST_ROWS, Runner, check_slots
 
 class ScalarCopy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="scalar-copy"):
     """Move running states like precopy does, by copy specs and one batch copy (docs/domain.md, section 7)."""
+
+    summary: ClassVar[str] = "moves worked out on the host, done by one kernel that copies bytes"
+    depends_on_block_ids: ClassVar[bool] = False
+    splits_by_request: ClassVar[bool] = True
 
     rows: Annotated[tuple[PrecopyRow, ...], MOST_ROWS]
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import msgspec
 from msgspec import Meta
 
 from harness.case.layout import Layout
 from harness.case.operations.arrays import Array
-from harness.case.operations.rows import MOST_ROWS, Column, Runner, Tokens, UsedSlot, check_slots
+from harness.case.operations.rows import MOST_ROWS, Column, Row, Runner, Tokens, UsedSlot, check_slots
 from harness.case.problem import InvalidCase
 
 
-class StageRow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class StageRow(Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One request after preprocess. `state_column` is None if the runner has none for it, which is an error."""
 
     slot: UsedSlot
@@ -28,6 +28,10 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     `waiting` requests stand in the runner's list after those of the batch: nobody may look at their numbers.
     """
+
+    summary: ClassVar[str] = "the inputs of a postprocess go from the host to the device"
+    depends_on_block_ids: ClassVar[bool] = False
+    splits_by_request: ClassVar[bool] = False
 
     rows: Annotated[tuple[StageRow, ...], MOST_ROWS]
     waiting: Annotated[int, Meta(ge=0, le=64)] = 0

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from harness.case import Case, FillAccepted
-from harness.check.operations.call import Call, Tensors
+from harness.case import FillAccepted, ScatterAccepted
+from harness.check.operations.call import DeviceCall, Tensors
 from harness.kernels.targets.arguments import AcceptedArrays
 from harness.kernels.targets.base import Bound
 
 
-class ScatterCall(Call):
-    def run(self, bound: Bound, case: Case, index: int, tensors: Tensors, host: Any) -> None:
+class ScatterCall(DeviceCall[ScatterAccepted]):
+    def run(self, bound: Bound, operation: ScatterAccepted, tensors: Tensors, host: None) -> None:
         bound.scatter_accepted(AcceptedArrays(tensors["accepted"], tensors["sampled"], tensors["mapping"]))
 
 
-class FillCall(Call):
-    def run(self, bound: Bound, case: Case, index: int, tensors: Tensors, host: Any) -> None:
-        operation = case.program[index]
-        assert isinstance(operation, FillAccepted)
+class FillCall(DeviceCall[FillAccepted]):
+    def run(self, bound: Bound, operation: FillAccepted, tensors: Tensors, host: None) -> None:
         bound.fill_accepted(AcceptedArrays(tensors["accepted"], operation.sampled, tensors["mapping"]))

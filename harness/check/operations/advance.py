@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from harness.case import Case
-from harness.check.operations.call import Call, Tensors
+from harness.case import Advance
+from harness.check.operations.call import DeviceCall, Tensors
 from harness.kernels.targets.arguments import AdvanceArrays
 from harness.kernels.targets.base import Bound
 
 
-class AdvanceCall(Call):
-    def run(self, bound: Bound, case: Case, index: int, tensors: Tensors, host: Any) -> None:
+class AdvanceCall(DeviceCall[Advance]):
+    def run(self, bound: Bound, operation: Advance, tensors: Tensors, host: None) -> None:
         bound.advance(
             AdvanceArrays(
-                num_requests=len(case.program[index].rows),
+                num_requests=len(operation.rows),
                 state_column=tensors["state_column"],
                 accepted=tensors["accepted"],
                 computed=tensors["computed"],

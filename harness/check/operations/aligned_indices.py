@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from harness.case import Case
+from harness.case import AlignedIndices
 from harness.case.operations.results import ALIGNED_INDICES
-from harness.check.operations.call import Before, Call, Results, Tensors, as_numbers
+from harness.check.operations.call import DeviceCall, Results, Tensors, as_numbers
 from harness.kernels.targets.arguments import AlignedIndicesArrays
 from harness.kernels.targets.base import Bound
 from harness.memory import stale_numbers
+from harness.oracles.before import Before
 
 
-class AlignedIndicesCall(Call):
-    def prepare(self, bound: Bound, case: Case, index: int, before: Before) -> Any:
+class AlignedIndicesCall(DeviceCall[AlignedIndices]):
+    def prepare(self, bound: Bound, operation: AlignedIndices, before: Before) -> None:
         """The buffer holds numbers that no block has, so that each one written shows."""
         import torch
 
         out = bound.aligned_out
-        blocks = case.layout.num_blocks
-        noise = stale_numbers(case.contents.payload_seed, index, out.numel(), blocks, 2 * blocks)
+        blocks = before.layout.num_blocks
+        noise = stale_numbers(before.payload_seed, before.index, out.numel(), blocks, 2 * blocks)
         out.copy_(torch.from_numpy(noise).reshape(out.shape))
 
-    def run(self, bound: Bound, case: Case, index: int, tensors: Tensors, host: Any) -> None:
-        rows = len(case.program[index].rows)
+    def run(self, bound: Bound, operation: AlignedIndices, tensors: Tensors, host: None) -> None:
+        rows = len(operation.rows)
         bound.aligned_indices(AlignedIndicesArrays(rows, tensors["length"][:rows], tensors["mapping"]))
 
-    def results(self, bound: Bound, case: Case, index: int, host: Any) -> Results:
+    def results(self, bound: Bound, operation: AlignedIndices, host: None) -> Results:
         return {ALIGNED_INDICES: as_numbers(bound.aligned_out)}

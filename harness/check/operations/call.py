@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.case import Case
+from harness.case import Op
 from harness.kernels.targets.base import Bound
-from harness.memory import Image, MemoryPlan
+from harness.oracles.before import Before
 
 if TYPE_CHECKING:
     import torch
@@ -25,46 +24,41 @@ if TYPE_CHECKING:
 Tensors = Mapping[str, "torch.Tensor"]
 """Arguments of one operation, by name; a mapping is as long as the batch."""
 Results = dict[str, NDArray[np.int64]]
+Host = TypeVar("Host")
+"""Objects on the host that the runner owns, made for one operation."""
 
 
-class Call(abc.ABC):
+class Call(abc.ABC, Generic[Op, Host]):
     """One kind of operation. Raises what the target raises."""
 
-    by_harness = False
+    by_harness: ClassVar[bool] = False
     """Whether no target has a part in it: memory simply becomes what is expected."""
 
-    def unbound(self, case: Case, index: int) -> bool:
+    def unbound(self, operation: Op) -> bool:
         """Whether the target must be bound to no memory yet."""
         return False
 
-    def prepare(self, bound: Bound, case: Case, index: int, before: Before) -> Any:
-        """Objects on the host that the runner owns, for `run` and `results`; None if there are none.
+    @abc.abstractmethod
+    def prepare(self, bound: Bound, operation: Op, before: Before) -> Host:
+        """What the runner owns, for `run` and `results`.
 
         What the target keeps for the host is brought into a state that the case alone decides.
         """
-        return None
 
     @abc.abstractmethod
-    def run(self, bound: Bound, case: Case, index: int, tensors: Tensors, host: Any) -> None:
+    def run(self, bound: Bound, operation: Op, tensors: Tensors, host: Host) -> None:
         """Call the target's entry point."""
 
-    def results(self, bound: Bound, case: Case, index: int, host: Any) -> Results:
-        """What the host can see of operation `index`, beside the case's memory."""
+    def results(self, bound: Bound, operation: Op, host: Host) -> Results:
+        """What the host can see of the operation, beside the case's memory."""
         return {}
 
 
-@dataclass(frozen=True)
-class Before:
-    """Memory as an operation finds it."""
+class DeviceCall(Call[Op, None]):
+    """A kind of operation whose arguments are all on the device."""
 
-    plan: MemoryPlan
-    image: Image
-
-    def table_row(self, group: int, slot: int) -> list[int]:
-        """All cells of a block-table row."""
-        width = self.plan.base.layout.table_columns
-        row = self.image.view(self.plan.base.table_cell(group, slot, 0), 4 * width).view(np.int32)
-        return [int(block) for block in row]
+    def prepare(self, bound: Bound, operation: Op, before: Before) -> None:
+        """Nothing."""
 
 
 def as_numbers(tensor: torch.Tensor) -> NDArray[np.int64]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import ClassVar
 
-from harness.case import Case
-from harness.check.operations.call import Call, Tensors
+from harness.case import Op
+from harness.check.operations.call import DeviceCall, Tensors
 from harness.kernels.targets.base import Bound
 
 
-class HarnessCall(Call):
+class HarnessCall(DeviceCall[Op]):
     """Memory becomes what the oracle says; the comparison then finds what the target did to it in between."""
 
-    by_harness = True
+    by_harness: ClassVar[bool] = True
 
-    def run(self, bound: Bound, case: Case, index: int, tensors: Tensors, host: Any) -> None:
+    def run(self, bound: Bound, operation: Op, tensors: Tensors, host: None) -> None:
         """Nothing."""

@@ -8,26 +8,27 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.case import AbsentRequest, Case
+from harness.case import AbsentRequest
 from harness.case.operations.results import ACCEPTED_ON_HOST, DEVICE, HOST, NO_COLUMN, request_name, staged_name
-from harness.check.operations.call import Before, Results, as_numbers
+from harness.check.operations.call import Results, as_numbers
 from harness.kernels.targets.arguments import HostBatch, HostRequest
 from harness.kernels.targets.base import Bound
 from harness.memory import stale_numbers
+from harness.oracles.before import Before
 
 
-def table_rows(case: Case, before: Before, slot: int) -> list[list[int]]:
+def table_rows(before: Before, slot: int) -> list[list[int]]:
     """A request's row in the table of every group."""
-    return [before.table_row(group, slot) for group in range(len(case.layout.groups))]
+    return [before.table_row(group, slot) for group in range(len(before.layout.groups))]
 
 
 def make_batch(
-    case: Case, num_requests: int, requests: Sequence[HostRequest], columns: dict[str, int], accepted: Sequence[int]
+    before: Before, num_requests: int, requests: Sequence[HostRequest], columns: dict[str, int], accepted: Sequence[int]
 ) -> HostBatch:
     """A batch whose accepted counts past `accepted` are stale."""
     import torch
 
-    counts = stale_numbers(case.contents.payload_seed, 0, case.layout.table_rows, 1, case.layout.num_spec + 1)
+    counts = stale_numbers(before.payload_seed, 0, before.layout.table_rows, 1, before.layout.num_spec + 1)
     counts[: len(accepted)] = np.array(accepted, dtype=np.int32)
     return HostBatch(num_requests, requests, columns, torch.from_numpy(counts))
 
@@ -48,11 +49,11 @@ def remembered_columns(batch: HostBatch, requests: int) -> NDArray[np.int64]:
     return np.array([batch.columns.get(request_name(i), NO_COLUMN) for i in range(requests)], dtype=np.int64)
 
 
-def fill_staged(bound: Bound, case: Case, index: int) -> None:
+def fill_staged(bound: Bound, before: Before) -> None:
     """Give views and mirrors different numbers, so that an entry copied too much shows."""
     import torch
 
-    seed = case.contents.payload_seed
+    seed, index = before.payload_seed, before.index
     for number, view in enumerate(bound.staged.values()):
         view.host[:] = stale_numbers(seed, 2 * number + 8 * index, len(view.host), 100, 2**20)
         mirror = stale_numbers(seed, 2 * number + 8 * index + 1, len(view.host), 2**21, 2**22)

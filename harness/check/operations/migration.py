@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from harness.case import Case, Postprocess, Precopy
+from harness.case import Postprocess, Precopy
 from harness.case.operations.results import ACCEPTED_OUT
-from harness.check.operations.call import Call, Results, Tensors, as_numbers
+from harness.check.operations.call import DeviceCall, Results, Tensors, as_numbers
 from harness.kernels.targets.base import Bound, PostprocessArrays, PrecopyArrays
 
 
-class PostprocessCall(Call):
-    def run(self, bound: Bound, case: Case, index: int, tensors: Tensors, host: Any) -> None:
-        operation = case.program[index]
-        assert isinstance(operation, Postprocess)
+class PostprocessCall(DeviceCall[Postprocess]):
+    def run(self, bound: Bound, operation: Postprocess, tensors: Tensors, host: None) -> None:
         bound.postprocess(
             PostprocessArrays(
                 runner=operation.runner,
@@ -28,17 +24,13 @@ class PostprocessCall(Call):
             )
         )
 
-    def results(self, bound: Bound, case: Case, index: int, host: Any) -> Results:
+    def results(self, bound: Bound, operation: Postprocess, host: None) -> Results:
         """V2 counts are an argument, so memory has them."""
-        operation = case.program[index]
-        assert isinstance(operation, Postprocess)
         return {ACCEPTED_OUT: as_numbers(bound.accepted_out)} if operation.runner == "V1" else {}
 
 
-class PrecopyCall(Call):
-    def run(self, bound: Bound, case: Case, index: int, tensors: Tensors, host: Any) -> None:
-        operation = case.program[index]
-        assert isinstance(operation, Precopy)
+class PrecopyCall(DeviceCall[Precopy]):
+    def run(self, bound: Bound, operation: Precopy, tensors: Tensors, host: None) -> None:
         bound.precopy(
             PrecopyArrays(
                 runner=operation.runner,

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from harness.case import Case, Preprocess
+from harness.case import Preprocess
 from harness.case.operations.results import COLUMNS, request_name
-from harness.check.operations.call import Before, Call, Results, Tensors
+from harness.check.operations.call import Call, Results, Tensors
 from harness.check.operations.host import (
     accepted_results,
     fill_staged,
@@ -16,32 +14,27 @@ from harness.check.operations.host import (
     table_rows,
     with_absent,
 )
-from harness.kernels.targets.arguments import HostRequest
+from harness.kernels.targets.arguments import HostBatch, HostRequest
 from harness.kernels.targets.base import Bound
+from harness.oracles.before import Before
 
 
-class PreprocessCall(Call):
-    def prepare(self, bound: Bound, case: Case, index: int, before: Before) -> Any:
-        operation = case.program[index]
-        assert isinstance(operation, Preprocess)
-        fill_staged(bound, case, index)
+class PreprocessCall(Call[Preprocess, HostBatch]):
+    def prepare(self, bound: Bound, operation: Preprocess, before: Before) -> HostBatch:
+        fill_staged(bound, before)
         rows = operation.rows
         requests = [
-            HostRequest(request_name(i), row.computed, row.scheduled, blocks=table_rows(case, before, row.slot))
+            HostRequest(request_name(i), row.computed, row.scheduled, blocks=table_rows(before, row.slot))
             for i, row in enumerate(rows)
         ]
         known = [row.state_column for row in rows] + [absent.state_column for absent in operation.absent]
         columns = {request_name(i): column for i, column in enumerate(known) if column is not None}
-        batch = make_batch(case, len(rows), requests, columns, [row.accepted for row in rows])
+        batch = make_batch(before, len(rows), requests, columns, [row.accepted for row in rows])
         return with_absent(batch, operation.absent, [i for i, row in enumerate(rows) if row.resumed])
 
-    def run(self, bound: Bound, case: Case, index: int, tensors: Tensors, host: Any) -> None:
-        operation = case.program[index]
-        assert isinstance(operation, Preprocess)
+    def run(self, bound: Bound, operation: Preprocess, tensors: Tensors, host: HostBatch) -> None:
         bound.preprocess(host, operation.path)
 
-    def results(self, bound: Bound, case: Case, index: int, host: Any) -> Results:
-        operation = case.program[index]
-        assert isinstance(operation, Preprocess)
+    def results(self, bound: Bound, operation: Preprocess, host: HostBatch) -> Results:
         columns = remembered_columns(host, len(operation.rows) + len(operation.absent))
         return {COLUMNS: columns, **accepted_results(host), **staged_results(bound)}

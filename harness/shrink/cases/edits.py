@@ -14,12 +14,10 @@ import msgspec
 
 from harness.case import (
     SKIP_ROW,
-    AlignedIndicesRow,
     Buffer,
     Case,
     ConvState,
     EditTables,
-    ForwardRow,
     Group,
     InvalidCase,
     Layer,
@@ -27,7 +25,6 @@ from harness.case import (
     Operation,
     PostprocessRow,
     PrecopyRow,
-    PreprocessRow,
     Row,
     State,
     TableCell,
@@ -324,24 +321,8 @@ def used_columns(case: Case) -> dict[int, int]:
         for row in operation.rows:
             if row.slot == SKIP_ROW:
                 continue
-            last[row.slot] = max(last.get(row.slot, 0), _past_last_column(case, row))
+            last[row.slot] = max(last.get(row.slot, 0), row.table_reach(case.layout))
     return last
-
-
-def _past_last_column(case: Case, row: Row) -> int:
-    size = case.layout.block_size
-    if isinstance(row, PostprocessRow):
-        end = row.state_column + max(row.draft, row.accepted - 1, 0) + 1
-        return max(end, row.new_computed // size)
-    if isinstance(row, PrecopyRow):
-        return max(row.source_column + row.bias, row.destination_column) + 1
-    if isinstance(row, PreprocessRow):
-        return max(row.source_column(size) + max(row.accepted - 1, 0), row.destination_column(size)) + 1
-    if isinstance(row, AlignedIndicesRow):
-        return max((row.length - 1) // size, 0) + 1 + case.layout.num_spec
-    if isinstance(row, ForwardRow):
-        return row.column + row.draft + 1
-    return 0  # the operation reads no table
 
 
 def renumber_slots(case: Case, first: int = 0) -> Case:

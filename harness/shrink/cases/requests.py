@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from harness.case import SKIP_ROW, Case, InvalidCase, PostprocessRow, PrecopyRow, Row, rows_of
+from harness.case import SKIP_ROW, Case, InvalidCase, PostprocessRow, PrecopyRow, Row, landing, rows_of
 from harness.shrink.cases import edits
 from harness.shrink.cases.edits import replace
 from harness.shrink.proposals import Proposal, down_to_one, toward
@@ -26,10 +26,10 @@ def _with_block_size(case: Case, size: int) -> Case:
         rows: list[Row] = []
         for row in rows_of(operation):
             if isinstance(row, PostprocessRow) and row.slot != SKIP_ROW:
-                aligned = row.new_computed // old * old
-                bias = aligned - row.running
-                if bias >= 0:
-                    running = aligned // old * size - bias
+                landed = landing(row.running, row.accepted, old)
+                if landed is not None:
+                    bias = landed.bias
+                    running = (landed.column + 1) * size - bias
                     extra = min(row.accepted - 1 - bias, size - 1)  # tokens past the boundary stay within a block
                     row = replace(  # noqa: PLW2901
                         row, computed=running - row.scheduled + row.draft, accepted=bias + 1 + extra

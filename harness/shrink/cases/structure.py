@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.case import (
-    SKIP_ROW,
-    Advance,
-    AllMode,
-    Case,
-    EditTables,
-    Forward,
-    Postprocess,
-    PostprocessEntry,
-    Precopy,
-    Preprocess,
-    Stage,
-)
+from harness.case import SKIP_ROW, Case, Postprocess, Precopy
+from harness.generators.kinds.registry import kind_of
 from harness.shrink.cases import edits
 from harness.shrink.cases.edits import Where, replace
 from harness.shrink.proposals import Proposal
@@ -93,21 +82,5 @@ def simpler_operations(case: Case) -> Iterator[Proposal[Case]]:
     if case.linked:
         yield lambda: replace(case, linked=False)
     for index, operation in enumerate(case.program):
-        changes: list[dict[str, object]] = []
-        if isinstance(operation, Stage) and operation.waiting:
-            changes = [{"waiting": 0}]
-        elif isinstance(operation, PostprocessEntry) and operation.first_use:
-            changes = [{"first_use": False}]
-        elif isinstance(operation, Advance) and operation.query_start:
-            changes = [{"query_start": 0}]
-        elif isinstance(operation, Forward) and operation.payload_seed:
-            changes = [{"payload_seed": 0}]
-        elif isinstance(operation, Preprocess | AllMode) and operation.absent:
-            changes = [{"absent": ()}, {"absent": operation.absent[1:]}, {"absent": operation.absent[:-1]}]
-        elif isinstance(operation, Preprocess) and operation.path == "scalar":
-            changes = [{"path": "fused"}]
-        elif isinstance(operation, EditTables) and len(operation.cells) > 1:
-            half = len(operation.cells) // 2
-            changes = [{"cells": operation.cells[:half]}, {"cells": operation.cells[half:]}]
-        for change in changes:
-            yield lambda i=index, o=operation, c=change: edits.with_operation(case, i, replace(o, **c))  # type: ignore[misc]
+        for simpler in kind_of(operation).simpler(operation):
+            yield lambda i=index, o=simpler: edits.with_operation(case, i, o)  # type: ignore[misc]

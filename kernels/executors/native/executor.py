@@ -6,6 +6,7 @@ line left the memory it may touch. Programs run one after the other in a chosen 
 
 from __future__ import annotations
 
+import importlib
 import os
 import struct
 import sys
@@ -53,6 +54,7 @@ class NativeExecutor(Executor):
 
     name: ClassVar[str] = "native"
     instrumented: ClassVar[bool] = True
+    imports: ClassVar[str] = "harness.kernels.executors.native.kernel"
 
     def __init__(
         self,
@@ -97,6 +99,7 @@ class NativeExecutor(Executor):
 
     @classmethod
     def create(cls, checks: Collection[str] | None = None) -> NativeExecutor:
+        importlib.import_module(cls.imports)  # what cannot be imported is missed now, not by the first kernel
         if checks is None:
             return cls(undefined=True, races=True)
         return cls(checks="memory" in checks, undefined="undefined" in checks, races="races" in checks)

@@ -18,9 +18,9 @@ def check_order(order: ProgramOrder) -> ProgramOrder:
     """`order` itself. Raises ValueError for what is not one."""
     if order in ("natural", "reversed"):
         return order
-    if isinstance(order, tuple) and len(order) == 2 and order[0] == "random" and isinstance(order[1], int):
+    if isinstance(order, tuple) and len(order) == 2 and order[0] == "shuffled" and isinstance(order[1], int):
         return order
-    raise ValueError(f"a program order is 'natural', 'reversed' or ('random', seed), not {order!r}")
+    raise ValueError(f"a program order is 'natural', 'reversed' or ('shuffled', seed), not {order!r}")
 
 
 def program_ids(order: ProgramOrder, launch: int, programs: int) -> np.ndarray | None:

@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from harness.case import Case, Layout
+from harness.check.operations.registry import expect
 from harness.check.outcome import Outcome
 from harness.check.session import Session
 from harness.kernels.executors.base import AccessFault, AccessSpan, Arena, Executor
 from harness.kernels.executors.host_memory import HostArena
 from harness.kernels.targets.base import Allocate, Bound, LayoutTensors, PostprocessArrays, PrecopyArrays, Target
 from harness.memory import MemoryPlan, initial_image, plan_memory
-from harness.oracles.memory import expect
 
 Harm = Callable[["Workshop"], None]
 

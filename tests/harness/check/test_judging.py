@@ -10,9 +10,9 @@ import pytest
 from harness.case import Case
 from harness.check.judging import CHECKS, judge
 from harness.check.operation_run import OperationRun, Seen
+from harness.check.operations.registry import expect
 from harness.kernels.executors.base import AccessFault
 from harness.memory import initial_image, plan_memory
-from harness.oracles.memory import expect
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, find, given, settings
 from hypothesis import strategies as st
 
 from harness.case import Case, Postprocess, decode_case, encode_case
+from harness.check.operations.registry import expect
 from harness.check.session import Session
 from harness.engines.hypothesis import HypothesisDraw, cases, explore
 from harness.engines.random import Recipe, case_at
@@ -22,7 +23,6 @@ from harness.generators.reachability import require_reachable
 from harness.kernels.executors.registry import create_executor
 from harness.kernels.targets.registry import load_target
 from harness.memory import initial_image, plan_memory
-from harness.oracles.memory import expect
 from harness.regimes import regimes_of
 
 RECIPE = Recipe(3, ("reachable", "total"), ("postprocess", "precopy"), "small")

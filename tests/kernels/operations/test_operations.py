@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import get_args
 
 import pytest
 
@@ -11,14 +10,15 @@ from harness.case import InvalidCase, decode_case, encode_case, operation_name
 from harness.check.outcome import Outcome
 from harness.check.session import Session
 from harness.engines.random import Recipe, case_at
-from harness.generators.operations import OperationName
+from harness.generators.kinds.kind import KindName
+from harness.generators.kinds.registry import KINDS
 from harness.generators.reachability import require_reachable
 from harness.kernels.executors.registry import create_executor, executor_class
 from harness.kernels.mutations.registry import mutation
 from harness.kernels.targets.registry import load_target
 from harness.testing import target_conforms
 
-OPERATIONS: tuple[OperationName, ...] = get_args(OperationName)
+OPERATIONS = tuple(KINDS)
 CASES = 32
 PLANTED = {
     "stale-accept": ("postprocess", "postprocess/memory/"),
@@ -58,7 +58,7 @@ def builtin(session_of: Judge) -> Session:
     return session_of("builtin")
 
 
-def outcomes(session: Session, operation: OperationName, domain: str, cases: int) -> list[Outcome]:
+def outcomes(session: Session, operation: KindName, domain: str, cases: int) -> list[Outcome]:
     recipe = Recipe(3, (domain,), (operation,), "full")  # type: ignore[arg-type]
     return [session.check(case_at(recipe, index)) for index in range(cases)]
 
@@ -73,7 +73,7 @@ def test_our_own_target_conforms_and_has_every_operation(executor_name: str) -> 
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-def test_drawn_cases_are_reachable_and_survive_json(operation: OperationName) -> None:
+def test_drawn_cases_are_reachable_and_survive_json(operation: KindName) -> None:
     for index in range(CASES):
         case = case_at(Recipe(4, ("reachable",), (operation,), "full"), index)
         assert decode_case(encode_case(case)) == case

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from harness.case.operations import SKIP_ROW
 from harness.check.session import Session
 from harness.engines.random import Recipe, case_at
-from harness.generators.operations import OperationName
+from harness.generators.kinds.kind import KindName
 from harness.oracles.relations.registry import relations
 
 CASES = 96
@@ -38,7 +38,7 @@ AROUND = {
 
 
 @pytest.mark.parametrize("operation", AROUND)
-def test_relations_of_the_operations_around(session_with: Callable[..., Session], operation: OperationName) -> None:
+def test_relations_of_the_operations_around(session_with: Callable[..., Session], operation: KindName) -> None:
     session = session_with()
     recipe = Recipe(1, ("reachable", "total"), (operation,), "small")
     said: Counter[str] = Counter()

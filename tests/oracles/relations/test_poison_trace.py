@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from harness.case import Case
+from harness.check.operations.registry import expect
 from harness.memory import Image, initial_image, plan_memory
-from harness.oracles.memory import expect
 from harness.oracles.relations.base import Mismatch, Run, Step
 from harness.oracles.relations.poison_patterns import PoisonPatterns
 
