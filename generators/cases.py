@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from harness.case import Case, Contents, Domain
 from harness.generators.draw import Draw
 from harness.generators.kinds.kind import KindName
-from harness.generators.layouts import LayoutPlan, Scale, draw_layout
+from harness.generators.layouts import LayoutChoice, Scale, draw_layout
 from harness.generators.reachable import draw_reachable
 from harness.generators.total import draw_total
 
 GENERATOR_VERSION = 6
 
-__all__ = ["GENERATOR_VERSION", "KindName", "LayoutPlan", "Scale", "draw_case", "draw_layout"]
+__all__ = ["GENERATOR_VERSION", "KindName", "LayoutChoice", "Scale", "draw_case", "draw_layout"]
 
 
-def draw_case(draw: Draw, plan: LayoutPlan, domain: Domain, operations: Sequence[KindName], scale: Scale) -> Case:
+def draw_case(draw: Draw, plan: LayoutChoice, domain: Domain, operations: Sequence[KindName], scale: Scale) -> Case:
     """Draw one valid case of a domain over a planned layout.
 
     `operations` are those that the program may be made of. `plan` must come from `draw_layout` with the same domain

@@ -36,7 +36,7 @@ PADDINGS = (0.0, 0.0025, 0.087, 0.43, 3.0)
 
 
 @dataclass(frozen=True)
-class LayoutPlan:
+class LayoutChoice:
     """A layout, and what its cases need to know beyond it. `requests`: how many fit its blocks."""
 
     layout: Layout
@@ -54,7 +54,7 @@ class _Limits:
     """Table cells of one group."""
 
 
-def draw_layout(draw: Draw, domain: Domain, scale: Scale) -> LayoutPlan:
+def draw_layout(draw: Draw, domain: Domain, scale: Scale) -> LayoutChoice:
     """Draw everything static about a case.
 
     `small` layouts suit executors that need milliseconds for a program; `full` ones are bounded by what comparing
@@ -86,7 +86,7 @@ def draw_layout(draw: Draw, domain: Domain, scale: Scale) -> LayoutPlan:
         layout = spread(draw, layout, domain)
     elif draw.boolean(EXTRAS_SHARE):
         layout = with_extras(draw, layout)
-    return LayoutPlan(layout=layout, requests=requests)
+    return LayoutChoice(layout=layout, requests=requests)
 
 
 def _draw_limits(draw: Draw, scale: Scale) -> _Limits:

@@ -10,17 +10,17 @@ from harness.generators.draw import Draw
 from harness.generators.kinds.kind import AnyDrawnKind, Deployment, KindName, ProgramKind, ReachableBatch
 from harness.generators.kinds.migration import POSTPROCESS, PRECOPY
 from harness.generators.kinds.registry import KINDS
-from harness.generators.layouts import LayoutPlan
+from harness.generators.layouts import LayoutChoice
 from harness.generators.parts import Parts
 from harness.generators.programs import tables_of
-from harness.generators.simulator import Request, Scheduled, Simulator, Traffic
+from harness.generators.simulator import Scheduled, SimulatedRequest, Simulator, Traffic
 
 MOST_STEPS = 14
 PATIENCE = 10
 """Steps for which the more interesting moves are waited for."""
 
 
-def draw_reachable(draw: Draw, plan: LayoutPlan, operations: Sequence[KindName]) -> Parts:
+def draw_reachable(draw: Draw, plan: LayoutChoice, operations: Sequence[KindName]) -> Parts:
     """Simulate until a step does something, and give that step's tables and operations; or several steps."""
     kinds = _draw_kinds(draw, operations, plan.layout.num_spec)
     runners = kinds.runners if isinstance(kinds, ProgramKind) else kinds[0].runners
@@ -52,7 +52,7 @@ def _draw_kinds(draw: Draw, operations: Sequence[KindName], num_spec: int) -> Pr
     return (kind,)
 
 
-def _draw_traffic(draw: Draw, plan: LayoutPlan, runner: Runner) -> Traffic:
+def _draw_traffic(draw: Draw, plan: LayoutChoice, runner: Runner) -> Traffic:
     layout = plan.layout
     size, rows = layout.block_size, layout.table_rows
     count = min(plan.requests, rows)
@@ -76,7 +76,7 @@ def _draw_traffic(draw: Draw, plan: LayoutPlan, runner: Runner) -> Traffic:
     )
 
 
-def _draw_pool(draw: Draw, plan: LayoutPlan) -> BlockPool:
+def _draw_pool(draw: Draw, plan: LayoutChoice) -> BlockPool:
     blocks = plan.layout.num_blocks
     order: Sequence[int] = range(1, blocks)
     if blocks <= 40 and draw.boolean(0.3):
@@ -87,7 +87,7 @@ def _draw_pool(draw: Draw, plan: LayoutPlan) -> BlockPool:
     return BlockPool(order, len(plan.layout.groups))
 
 
-def _draw_requests(draw: Draw, plan: LayoutPlan, traffic: Traffic) -> list[tuple[int, Request]]:
+def _draw_requests(draw: Draw, plan: LayoutChoice, traffic: Traffic) -> list[tuple[int, SimulatedRequest]]:
     """Requests with the step in which each arrives, earliest first."""
     size, spec = traffic.block_size, traffic.num_spec
     most = (traffic.columns - spec) * size - spec
@@ -106,7 +106,7 @@ def _draw_requests(draw: Draw, plan: LayoutPlan, traffic: Traffic) -> list[tuple
         limit = min(most, prompt + draw.weighted(((min(size * 3, 4 * spec + 4), 5), (1, 1), (size * 3, 2))))
         junction = size * draw.integer(1, 3) if draw.boolean(0.1) else 0
         arrival = draw.weighted(((0, 5), (1, 2), (2, 2), (3, 1))) if name else 0
-        arrivals.append((arrival, Request(name, 0, shared, prompt, limit, junction)))
+        arrivals.append((arrival, SimulatedRequest(name, 0, shared, prompt, limit, junction)))
     arrivals.sort(key=lambda item: item[0])
     return arrivals
 
@@ -114,7 +114,7 @@ def _draw_requests(draw: Draw, plan: LayoutPlan, traffic: Traffic) -> list[tuple
 def _run(
     draw: Draw,
     simulator: Simulator,
-    arrivals: list[tuple[int, Request]],
+    arrivals: list[tuple[int, SimulatedRequest]],
     kinds: Sequence[AnyDrawnKind],
     block_size: int,
 ) -> list[Scheduled]:

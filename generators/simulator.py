@@ -65,7 +65,7 @@ class Scheduled(NamedTuple):
         return self.previous_column not in (FRESH, self.column)
 
 
-class Request:
+class SimulatedRequest:
     """One imagined request. `stream` names the text that its first `shared` tokens come from."""
 
     def __init__(self, name: int, stream: int, shared: int, prompt: int, limit: int, junction: int) -> None:
@@ -105,16 +105,16 @@ class Simulator:
         self._traffic = traffic
         self._null: Cell = (0,) * traffic.groups
         self.pool = pool
-        self.waiting: list[Request] = []
-        self.running: list[Request] = []
+        self.waiting: list[SimulatedRequest] = []
+        self.running: list[SimulatedRequest] = []
         self.rows: dict[int, list[Cell]] = {}
-        self._batch: list[Request | None] = []
+        self._batch: list[SimulatedRequest | None] = []
         self._free_slots = list(traffic.slots)
         self._preempted = False
 
     def step(self) -> list[Scheduled]:
         """Schedule, run and commit one step; its requests in batch order. Empty if nothing could be scheduled."""
-        chosen: list[tuple[Request, int, int]] = []
+        chosen: list[tuple[SimulatedRequest, int, int]] = []
         self._schedule_running(chosen)
         if not self._preempted:  # what was taken from one request is not given to another in the same step
             self._schedule_waiting(chosen)
@@ -124,7 +124,7 @@ class Simulator:
         chosen.sort(key=lambda item: order[id(item[0])])
         return [self._run(*item) for item in chosen]
 
-    def preempt(self, request: Request) -> None:
+    def preempt(self, request: SimulatedRequest) -> None:
         """Take everything away from a running request; it waits, first in line, and starts again later."""
         self.running.remove(request)
         self._leave(request)
@@ -135,7 +135,7 @@ class Simulator:
 
     # Scheduling
 
-    def _schedule_running(self, chosen: list[tuple[Request, int, int]]) -> None:
+    def _schedule_running(self, chosen: list[tuple[SimulatedRequest, int, int]]) -> None:
         i = 0
         while i < len(self.running):
             request = self.running[i]
@@ -149,7 +149,7 @@ class Simulator:
                 chosen.append((request, scheduled, draft))
             i += 1
 
-    def _schedule_waiting(self, chosen: list[tuple[Request, int, int]]) -> None:
+    def _schedule_waiting(self, chosen: list[tuple[SimulatedRequest, int, int]]) -> None:
         while self.waiting and self._free_slots:
             request = self.waiting[0]
             hit = self._hit(request)
@@ -164,7 +164,7 @@ class Simulator:
             request.slot = self._free_slots.pop(0)
             chosen.append((request, scheduled, draft))
 
-    def _hit(self, request: Request) -> Cell | None:
+    def _hit(self, request: SimulatedRequest) -> Cell | None:
         """Start a request from the longest cached prefix: null columns, then the shared block, for reading only."""
         size = self._traffic.block_size
         for blocks in range((request.tokens - 1) // size, 0, -1):
@@ -177,7 +177,7 @@ class Simulator:
                 return cell
         return None
 
-    def _wanted(self, request: Request) -> tuple[int, int]:
+    def _wanted(self, request: SimulatedRequest) -> tuple[int, int]:
         """Tokens to schedule and how many of them are drafts."""
         spec = self._traffic.num_spec
         if request.tokens == 1 and spec and self._draw.boolean():  # since 0.33: padded with drafts that nobody made
@@ -193,7 +193,7 @@ class Simulator:
             draft = draft if how < 3 else self._draw.integer(0, draft) if how == 3 else 0
         return 1 + draft, draft
 
-    def _chunk(self, request: Request, prefill_end: int) -> int:
+    def _chunk(self, request: SimulatedRequest, prefill_end: int) -> int:
         """Length of a prefill chunk (docs/domain.md, section 6): it ends on a block boundary, with exceptions."""
         traffic, size, start = self._traffic, self._traffic.block_size, request.computed
         most = traffic.chunk
@@ -210,7 +210,7 @@ class Simulator:
 
     # Blocks
 
-    def _allocate(self, request: Request, total: int) -> bool:
+    def _allocate(self, request: SimulatedRequest, total: int) -> bool:
         """Give a request the columns for `total` tokens and its speculative ones. False: there are too few blocks."""
         size, spec = self._traffic.block_size, self._traffic.num_spec
         self._retire(request)
@@ -237,7 +237,7 @@ class Simulator:
         request.worker.extend(cells[len(request.worker) :])
         return True
 
-    def _retire(self, request: Request) -> None:
+    def _retire(self, request: SimulatedRequest) -> None:
         """Give back the columns before the running state, and the one that the last move read from."""
         size = self._traffic.block_size
         cells, null = request.cells, self._null
@@ -255,14 +255,14 @@ class Simulator:
             self.pool.release(cells[column])
             cells[column] = null
 
-    def _leave(self, request: Request) -> None:
+    def _leave(self, request: SimulatedRequest) -> None:
         for cell in reversed(request.cells):
             self.pool.release(cell)
         self._free_slots.insert(0, request.slot)
 
     # Rows of the worker's tables
 
-    def _place_rows(self, requests: list[Request]) -> None:
+    def _place_rows(self, requests: list[SimulatedRequest]) -> None:
         """Bring the batch into order and write the rows of its requests; older cells further right stay."""
         if self._traffic.runner == "V1":
             self._condense(requests)
@@ -277,7 +277,7 @@ class Simulator:
             cells = self.rows.setdefault(request.slot, [])
             cells[: len(request.worker)] = request.worker
 
-    def _condense(self, requests: list[Request]) -> None:
+    def _condense(self, requests: list[SimulatedRequest]) -> None:
         """V1: rows of requests that are not scheduled are given away; the last rows close gaps that remain.
 
         Leaves the batch in `_batch` and puts `requests` into the same order.
@@ -303,7 +303,7 @@ class Simulator:
 
     # Running
 
-    def _run(self, request: Request, scheduled: int, draft: int) -> Scheduled:
+    def _run(self, request: SimulatedRequest, scheduled: int, draft: int) -> Scheduled:
         size = self._traffic.block_size
         computed = request.computed
         previous = (computed - 1) // size if request.column is None else request.column
@@ -349,7 +349,7 @@ class Simulator:
             return self._draw.integer(to_boundary, draft + 1) if how == 4 else to_boundary
         return self._draw.integer(1, draft + 1)
 
-    def _register(self, request: Request) -> None:
+    def _register(self, request: SimulatedRequest) -> None:
         """Put the states at block boundaries reached by now into the prefix cache."""
         size = self._traffic.block_size
         if request.computed // size <= request.registered:

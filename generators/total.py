@@ -14,12 +14,12 @@ from harness.generators.board import Board
 from harness.generators.draw import Draw
 from harness.generators.kinds.kind import KindName, TotalBatch
 from harness.generators.kinds.registry import KINDS
-from harness.generators.layouts import LayoutPlan
+from harness.generators.layouts import LayoutChoice
 from harness.generators.parts import Parts
 from harness.generators.total_rows import TotalRows
 
 
-def draw_total(draw: Draw, plan: LayoutPlan, operations: Sequence[KindName]) -> Parts:
+def draw_total(draw: Draw, plan: LayoutChoice, operations: Sequence[KindName]) -> Parts:
     """A program of one or a few launches over the same tables; each is valid by itself."""
     board = Board(draw, plan.layout.num_blocks, len(plan.layout.groups))
     rows = TotalRows(draw, plan.layout, board)
@@ -33,7 +33,7 @@ def draw_total(draw: Draw, plan: LayoutPlan, operations: Sequence[KindName]) -> 
     return Parts(tables=board.finish(), owners=tuple(board.owners), program=tuple(program))
 
 
-def _draw_slots(draw: Draw, plan: LayoutPlan, runner: Runner) -> list[int]:
+def _draw_slots(draw: Draw, plan: LayoutChoice, runner: Runner) -> list[int]:
     rows = plan.layout.table_rows
     most = min(plan.requests, rows)
     count = 0 if draw.boolean(0.03) else draw.boundary(1, most)

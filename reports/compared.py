@@ -5,12 +5,12 @@ from __future__ import annotations
 import msgspec
 from rich.text import Text
 
-from harness.campaign.several import Comparison
+from harness.campaign.several import TargetComparison
 from harness.reports.console import ReportConsole
 from harness.text import counted
 
 
-def print_comparison(comparison: Comparison) -> None:
+def print_comparison(comparison: TargetComparison) -> None:
     """A line for each target, then one for each finding with the targets that have it."""
     console = ReportConsole()
     noun = comparison.targets[0].noun
@@ -30,6 +30,6 @@ def print_comparison(comparison: Comparison) -> None:
         console.print(Text.assemble((finding.signature, "bold"), f" ({finding.domain} domain): {where}"))
 
 
-def comparison_json(comparison: Comparison) -> str:
+def comparison_json(comparison: TargetComparison) -> str:
     """One object."""
     return msgspec.json.encode(comparison).decode()

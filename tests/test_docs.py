@@ -14,7 +14,7 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from harness.campaign.several import Comparison
+from harness.campaign.several import TargetComparison
 from harness.case.sequence import Event, SequenceConfig
 from harness.check.evidence import OBJECTS
 from harness.engines.random import Recipe, case_at
@@ -22,7 +22,7 @@ from harness.generators.sequences.configurations import PINS
 from harness.issues.registry import DEFAULT_FIXES, SEQUENCE_ISSUES
 from harness.issues.sequence_issue import SequenceIssue
 from harness.kernel_cases.summary import CaseSummary, Finding, LineCoverage
-from harness.oracles.meaning.violation import KINDS
+from harness.oracles.states.violation import KINDS
 from harness.regimes import REGIMES, Regime
 from harness.reports import words
 from harness.reports.shown_sequence import print_sequence
@@ -69,7 +69,7 @@ def test_the_fields_of_json_are_explained() -> None:
     """A table for each object, in the order of the page; fields in the order in which they are printed."""
     page = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
     tables = [re.findall(r"^\| `(\w+)` \| \S", table, re.MULTILINE) for table in page.split("| field | meaning |")[1:]]
-    objects = (CaseSummary, Finding, LineCoverage, Comparison, SequenceSummary, SequenceFinding)
+    objects = (CaseSummary, Finding, LineCoverage, TargetComparison, SequenceSummary, SequenceFinding)
     assert tables == [list(one.__struct_fields__) for one in objects]
 
 

@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple
 from harness.case import SKIP_ROW, Case, Layout, Op, Operation, Row, Runner, operation_name
 from harness.generators.draw import Draw
 from harness.generators.parts import Parts
-from harness.generators.simulator import Request, Scheduled, Simulator
+from harness.generators.simulator import Scheduled, SimulatedRequest, Simulator
 from harness.generators.total_rows import TotalRows
 
 KindName = str
@@ -54,7 +54,7 @@ class Deployment:
     layout: Layout
     runner: Runner
     simulator: Simulator
-    arrivals: list[tuple[int, Request]]
+    arrivals: list[tuple[int, SimulatedRequest]]
 
 
 class PlainRequest(NamedTuple):

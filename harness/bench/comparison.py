@@ -10,7 +10,7 @@ import msgspec
 from harness.bench.report import Report, Row
 
 
-class Change(msgspec.Struct, frozen=True, kw_only=True):
+class RowChange(msgspec.Struct, frozen=True, kw_only=True):
     """One target in one row of both reports. `ratio` is new time over old time."""
 
     row: Row
@@ -21,17 +21,17 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     slower: bool
 
 
-class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+class ReportComparison(msgspec.Struct, frozen=True, kw_only=True):
     """All changes, the worst first; `only_old` and `only_new` count rows that one report alone has. `mean` is the
     geometric mean of the ratios, None if there is nothing to compare."""
 
-    changes: Sequence[Change]
+    changes: Sequence[RowChange]
     only_old: int
     only_new: int
     mean: float | None
 
 
-def compare(old: Report, new: Report, threshold: float) -> Comparison:
+def compare(old: Report, new: Report, threshold: float) -> ReportComparison:
     """Compare what both measured. Slower is what takes longer by `threshold` (0.05: five parts in a hundred) and by
     more than the spread of both."""
     before = {row.key: row for row in old.rows}
@@ -51,7 +51,7 @@ def compare(old: Report, new: Report, threshold: float) -> Comparison:
             ratios.append(ratio)
             slower = ratio > 1 + max(threshold, known.spread + sample.spread)
             changes.append(
-                Change(
+                RowChange(
                     row=row,
                     target=target,
                     old=known.microseconds,
@@ -61,7 +61,7 @@ def compare(old: Report, new: Report, threshold: float) -> Comparison:
                 )
             )
     changes.sort(key=lambda change: -change.ratio)
-    return Comparison(
+    return ReportComparison(
         changes=changes,
         only_old=len(old.rows) - shared,
         only_new=len(new.rows) - shared,

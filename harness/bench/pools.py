@@ -81,14 +81,14 @@ class Pool:
         strides = torch.empty(tuple(inner), device="meta").stride()
         return flat.as_strided((self.layout.num_blocks, *inner), (state.block_stride // item, *strides))
 
-    def steps(self, step: StepShape, copies: int) -> list[Step]:
+    def steps(self, step: StepShape, copies: int) -> list[PoolStep]:
         """Independent steps: their moving requests share no block."""
         if step.movers * copies > self.moves:
             raise ValueError(f"{copies} steps of {step.movers} moving requests do not fit a pool for {self.moves}")
-        return [Step(self, step, number) for number in range(copies)]
+        return [PoolStep(self, step, number) for number in range(copies)]
 
 
-class Step:
+class PoolStep:
     """The arrays of one step and the tables that it reads. The biases are 0 to the most that drafts allow, in turn."""
 
     def __init__(self, pool: Pool, step: StepShape, number: int) -> None:
@@ -144,7 +144,7 @@ class Step:
 class BoundStep:
     """A step bound to a target. V1 arrays and tables are in batch order, those of V2 by slot."""
 
-    def __init__(self, step: Step, target: Target, form: Form) -> None:
+    def __init__(self, step: PoolStep, target: Target, form: Form) -> None:
         self.step, self.form = step, form
         pool, n = step.pool, step.step.requests
         order = slice(None)

@@ -15,7 +15,7 @@ from harness.generators.sequences.configurations import Pins
 from harness.issues.registry import DEFAULT_FIXES
 from harness.sequences.controls import Controls
 from harness.sequences.judge import HOST_EVERY
-from harness.sequences.kernels import Beside, KernelChoice
+from harness.sequences.kernels import KernelChoice, KernelSide
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RESULTS, RunResult
 from harness.sequences.worker import SequenceWorker, recipe_text
@@ -45,7 +45,7 @@ def measure(
     """Run the first `sequences` of each runner `rounds` times; with bytes, of both runners mixed, through the kernels
     of each of `byte_targets`. Raises WorkerRefused or WorkerError; ValueError if an arm has no step."""
     choices = [None, *(KernelChoice(name, executor) for name in byte_targets)]
-    workerren = [SequenceWorker(target, Beside(choice)) for choice in choices]
+    workerren = [SequenceWorker(target, KernelSide(choice)) for choice in choices]
     try:
         for worker in workerren:
             worker.wait_ready()

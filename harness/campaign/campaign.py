@@ -226,7 +226,7 @@ class Campaign:
     def _judge_all(self, workers: list[WorkerProcess]) -> Iterator[Event]:
         busy: dict[WorkerProcess, int] = {}  # to the end of its block
         for worker in workers:
-            self._hand_out(worker, busy)
+            self._assign_block(worker, busy)
         while busy:
             ready = wait([worker.connection for worker in busy], timeout=LOOK_SECONDS)
             for worker in list(busy):
@@ -243,7 +243,7 @@ class Campaign:
             if self._notices:
                 yield from self._pass_on_notices()
 
-    def _hand_out(self, worker: WorkerProcess, busy: dict[WorkerProcess, int], start: int | None = None) -> None:
+    def _assign_block(self, worker: WorkerProcess, busy: dict[WorkerProcess, int], start: int | None = None) -> None:
         """Give a worker the next block, or the rest of the one it lost; nothing if the campaign is over."""
         end = busy.pop(worker, 0)
         if start is None or start >= end:
@@ -280,7 +280,7 @@ class Campaign:
     def _hear(self, worker: WorkerProcess, busy: dict[WorkerProcess, int]) -> Iterator[Event]:
         answer = worker.hear()
         if isinstance(answer, RangeDone):
-            self._hand_out(worker, busy)
+            self._assign_block(worker, busy)
         elif isinstance(answer, CaseResult):
             subject = self._subject
             case = None if answer.case is None else subject.decode(answer.case)
@@ -301,7 +301,7 @@ class Campaign:
         following = lost.index + (not lost.outside_any_case)
         if self._losses >= self._subject.losses_limit:
             self._end_early(f"{self._losses} times a worker was lost")
-        self._hand_out(worker, busy, following)
+        self._assign_block(worker, busy, following)
 
     def _record_lost_case(self, worker: WorkerProcess, lost: WorkerLost) -> Iterator[Event]:
         """The result of the case that a worker was at: lost with it, unless a new one can say more."""
@@ -367,7 +367,7 @@ class Campaign:
         self._notices.append(self._keep_failure(error.index, error, worker))
         if not self._is_over:
             worker.restart()
-        self._hand_out(worker, busy, error.index + 1)
+        self._assign_block(worker, busy, error.index + 1)
 
     def _keep_failure(self, index: int, error: WorkerError, worker: WorkerProcess | None = None) -> str:
         """Save the case with an index that the harness failed in; a line that reports it."""

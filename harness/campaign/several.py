@@ -31,7 +31,7 @@ class SharedFinding(msgspec.Struct, frozen=True):
     repros: dict[str, str | None]
 
 
-class Comparison(msgspec.Struct, frozen=True):
+class TargetComparison(msgspec.Struct, frozen=True):
     """The campaigns of all targets, in order, and their findings side by side."""
 
     names: list[str]
@@ -44,7 +44,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
 def run_several(
     subject_of: Callable[[str], AnySubject], settings: Settings, targets: Sequence[str], handle: Callable[[Event], None]
-) -> Comparison:
+) -> TargetComparison:
     """Run a campaign on every target; `settings.out` gets a folder for each.
 
     Raises Refusal if two would get one folder, what Campaign and its `run` raise, for the first target that cannot be
@@ -72,7 +72,7 @@ def run_several(
         cases, seconds = summary.count if cases is None else cases, None
     names = list(targets)
     status = worst(summary.exit_status for summary in summaries)
-    return Comparison(names, summaries, compare(names, summaries), status)
+    return TargetComparison(names, summaries, compare(names, summaries), status)
 
 
 def _run(campaign: Campaign, handle: Callable[[Event], None]) -> Summary:

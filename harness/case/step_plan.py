@@ -13,7 +13,7 @@ Table = list[int]
 """The leading cells of a block-table row: physical block ids by column."""
 
 
-class ForwardRow(NamedTuple):
+class PlannedRow(NamedTuple):
     """One request of the batch. Counts in tokens.
 
     `slot` is its row in the tables and arrays that kernels index. `speculative` rows read column `state_column +
@@ -88,6 +88,6 @@ class StepPlan:
     zeroed: list[int] = field(default_factory=list)
     copies: list[tuple[int, int]] = field(default_factory=list)
     precopy: list[MoveRow] = field(default_factory=list)
-    rows: list[ForwardRow] = field(default_factory=list)
+    rows: list[PlannedRow] = field(default_factory=list)
     starts: list[StartRow] = field(default_factory=list)
     fused: bool = True

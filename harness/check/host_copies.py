@@ -4,7 +4,7 @@ While a case is shadowed, plain moves (copies, rows picked by an index) carry sh
 undefined where it came from is undefined where it goes, also by way of tensors of the target's own outside of the
 arena. Every other tensor that an operation may write, as its schema tells, is defined afterwards, wherever it stands
 among the arguments. Of what numpy and Python's own numbers do nobody tells: what numpy can write is defined
-(harness.check.handed_out).
+(harness.check.exported).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from harness.check.handed_out import HandedOut, storage_of
+from harness.check.exported_memory import ExportedMemory, storage_of
 from harness.kernels.executors.base import Arena
 from harness.kernels.executors.host_memory import HostArena
 
@@ -58,10 +58,10 @@ class HostCopies(TorchDispatchMode):  # type: ignore[no-untyped-call]
     has to look before that.
     """
 
-    def __init__(self, arena: HostArena, shadow: Arena, handed_out: HandedOut, settle: Callable[[], None]) -> None:
+    def __init__(self, arena: HostArena, shadow: Arena, exported: ExportedMemory, settle: Callable[[], None]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self._start, self._size = arena.address - arena.raised_by, arena.size
-        self._shadow, self._handed_out, self._settle = shadow, handed_out, settle
+        self._shadow, self._exported, self._settle = shadow, exported, settle
         self._elsewhere: dict[int, tuple[torch.UntypedStorage, torch.Tensor]] = {}
         """Storages outside of the arena, by identity; kept, so that no other takes their place; and their shadows."""
 
@@ -80,7 +80,7 @@ class HostCopies(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def _moved(self, move: _Move, given: Mapping[str, Any]) -> torch.Tensor | None:
         """The shadow of what a move makes; None if all of it is defined."""
-        self._handed_out.define(self._shadow)
+        self._exported.define(self._shadow)
         shadow = self._of(given[move.source])
         if shadow is None or not shadow.any():
             return None
@@ -100,7 +100,7 @@ class HostCopies(TorchDispatchMode):  # type: ignore[no-untyped-call]
             offset += int(tensor.storage_offset()) * tensor.element_size()
             return self._shadow.tensor(offset, _extent(tensor), word, tensor.shape, tensor.stride())
         kept = self._elsewhere.get(storage._cdata)
-        if kept is None or self._handed_out.holds(storage):
+        if kept is None or self._exported.holds(storage):
             return None
         whole = kept[1]
         if len(whole) < storage.nbytes():  # it has grown

@@ -17,11 +17,11 @@ from harness.check.evidence import (
     refused_reachable_evidence,
     result_evidence,
 )
+from harness.check.instrumentation import race_evidence, undefined_evidence, use_evidence
 from harness.check.operation_run import OperationRun, Task
 from harness.check.outcome import Evidence, Signature, SkipReason, Verdict
 from harness.check.private_memory import ReserveUsedUp
 from harness.check.raised import compile_failure, is_refusal, is_targets, said
-from harness.check.sight import race_evidence, undefined_evidence, use_evidence
 from harness.kernels.executors.base import ExecutorCannot, KernelDoesNotCompile
 from harness.kernels.targets.base import OutsideContract, Target, TargetIncomplete, TargetLacks
 

@@ -13,7 +13,7 @@ Status = Literal["pass", "fail", "skip"]
 SkipReason = Literal["lacks-operation", "outside-contract", "executor-cannot", "relation-undefined"]
 """`relation-undefined` belongs to relations: the relation says nothing about this case."""
 
-SIGHT_ORACLES = ("race", "undefined")
+INSTRUMENTED_ORACLES = ("race", "undefined")
 """Oracles of what kernels did, whatever the bytes are."""
 
 RELATION = "relation:"
@@ -44,10 +44,10 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.oracle.removeprefix(RELATION) if self.oracle.startswith(RELATION) else None
 
     @property
-    def sighted(self) -> bool:
+    def instrumented(self) -> bool:
         """Whether it took an instrumented executor to see it: then that comes before the bytes, else the bytes alone
         count, so that the finding shows as what it was."""
-        return self.oracle in SIGHT_ORACLES
+        return self.oracle in INSTRUMENTED_ORACLES
 
     def __str__(self) -> str:
         return f"{self.operation}/{self.oracle}/{self.violation}/{self.object}/{self.conv_layout}"

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.case.case import Poison
-from harness.check.handed_out import HandedOut
+from harness.check.exported_memory import ExportedMemory
 from harness.kernels.executors.base import AccessSpan, Arena
 from harness.memory import poison_bytes
 
@@ -40,7 +40,7 @@ class PrivateMemory:
     ) -> None:
         """`is_read_only` says of a tensor's name whether kernels never write it."""
         self._arena = arena
-        self.handed_out = HandedOut(arena)
+        self.exported = ExportedMemory(arena)
         """What the target has let others write: it keeps views of its memory from operation to operation."""
         self._is_read_only = is_read_only
         self._start, self._end = start, start + size

@@ -19,14 +19,14 @@ from harness.check.variants import VariantFailed, VariantRefused
 from harness.kernels.executors.base import ExecutorCannot
 from harness.kernels.targets.base import OutsideContract, TargetLacks
 from harness.memory import describe
-from harness.oracles.relations.base import Mismatch, Relation, ResultMismatch, Run, Undefined, Variant
+from harness.oracles.relations.base import CaseVariant, Mismatch, Relation, ResultMismatch, Run, Undefined
 from harness.oracles.relations.registry import relation
 
 EXAMINED_MISMATCHES = 1000
 
 replace = msgspec.structs.replace
 
-Execute = Callable[[Variant, Sequence[Run], str], Run]
+Execute = Callable[[CaseVariant, Sequence[Run], str], Run]
 """Runs a variant, after those run earlier, for the relation of that name (harness.check.variants)."""
 
 
@@ -53,7 +53,7 @@ class _Asking:
         self._execute = execute
         self._first = first
         self._asked = asked
-        self._variants: Sequence[Variant] = ()
+        self._variants: Sequence[CaseVariant] = ()
         self._others: list[Run] = []
 
     def verdict(self) -> Verdict:

@@ -20,7 +20,7 @@ from harness.check.workbench import Workbench
 from harness.kernels.executors.base import Executor, ExecutorCannot
 from harness.kernels.targets.base import Target
 from harness.memory import Image
-from harness.oracles.relations.base import Run, Step, Variant
+from harness.oracles.relations.base import CaseVariant, Run, RunStep
 
 
 class Session:
@@ -38,17 +38,17 @@ class Session:
         self._bench = Workbench(target, executor)
 
     def check(
-        self, case: Case, relations: Sequence[str] = (), most: int | None = None, *, sighted: bool = True
+        self, case: Case, relations: Sequence[str] = (), most: int | None = None, *, instrumented: bool = True
     ) -> Outcome:
         """Judge a case; if it passes, ask `relations`, in order, until `most` of them said something (None: all).
 
-        Not `sighted`: leave out what only instrumented executors see in addition to the bytes and accesses out of
+        Not `instrumented`: leave out what only instrumented executors see in addition to the bytes and accesses out of
         bounds.
 
         Raises InvalidCase if the case is outside the preconditions, HarnessError if we are at fault.
         """
         bench, seconds = self._bench, Seconds()
-        bench.instrumented = sighted
+        bench.instrumented = instrumented
         start = time.perf_counter()
         try:
             plan, initial = bench.lay_out(case)
@@ -68,7 +68,7 @@ class Session:
             verdicts.append(verdict)
             if verdict.status != "pass" or verdict.refused:
                 return Outcome(tuple(verdicts), seconds)
-            steps.append(Step(before, expected.results, expected))
+            steps.append(RunStep(before, expected.results, expected))
         start = time.perf_counter()
         asked = ask_relations(self.execute, Run(case, plan, initial, steps), relations, most)
         seconds.relations = time.perf_counter() - start
@@ -96,7 +96,7 @@ class Session:
             bench.unbind()  # whatever went wrong may have damaged the context as well
         return verdict, run.found
 
-    def execute(self, variant: Variant, earlier: Sequence[Run], relation: str) -> Run:
+    def execute(self, variant: CaseVariant, earlier: Sequence[Run], relation: str) -> Run:
         """Run a variant of a case for a relation: see run_variant."""
         return run_variant(self._bench, self._on_operation, variant, earlier, relation)
 

@@ -3,7 +3,7 @@
 The executor's kernels carry shadows along in memory of their own (harness.memory.shadow says what they are), and plain
 copies of host code do (harness.check.host_copies). Whatever else host code writes it does not tell: of a target's own
 buffers, what does not hold poison any more counts as defined; and so does memory that can be written unseen
-(harness.check.handed_out).
+(harness.check.exported_memory).
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ class Shadowing:
 
     def begin(self, index: int, private: PrivateMemory) -> None:
         """An operation begins."""
-        private.handed_out.forget(self._plan.arrays[index].values())
+        private.exported.forget(self._plan.arrays[index].values())
         self._restart(private)
 
     def _restart(self, private: PrivateMemory) -> None:
         self._start, self._unwritten = private.unwritten()
         self._arena.write(self._start, self._unwritten)
-        private.handed_out.define(self._arena)
+        private.exported.define(self._arena)
 
     def refresh(self, private: PrivateMemory) -> None:
         """A kernel is launched: host code may have written to the target's buffers."""
@@ -54,12 +54,12 @@ class Shadowing:
             shadow[written] = 0
             self._arena.write(self._start, shadow)
         self._unwritten = unwritten
-        private.handed_out.define(self._arena)
+        private.exported.define(self._arena)
 
     def following(self, memory: Arena, private: PrivateMemory) -> HostCopies:
         """What to enter while host code of the target runs on `memory`."""
         assert isinstance(memory, HostArena), "no other memory has shadows"
-        return HostCopies(memory, self._arena, private.handed_out, lambda: self.refresh(private))
+        return HostCopies(memory, self._arena, private.exported, lambda: self.refresh(private))
 
     def fill(self, before: Image, expected: Expected) -> None:
         """The harness itself does what is expected."""
@@ -69,7 +69,7 @@ class Shadowing:
 
     def end(self, before: Image, expected: Expected, private: PrivateMemory) -> tuple[Image, Image]:
         """An operation has run on memory that held `before`: what is undefined, by the oracle's trace and as it is."""
-        private.handed_out.define(self._arena)
+        private.exported.define(self._arena)
         traced = trace(before, self._shadow, expected)
         found = Image.of(self._plan.covered, self._arena.read_all(self._plan.covered))
         self._shadow = found

@@ -15,7 +15,7 @@ from harness.check.outcome import WITHIN, Evidence, Seconds, Signature
 from harness.check.workbench import Workbench
 from harness.kernels.targets.base import Target
 from harness.memory import Image, MemoryPlan
-from harness.oracles.relations.base import Run, Step, Variant
+from harness.oracles.relations.base import CaseVariant, Run, RunStep
 
 
 class VariantRefused(Exception):
@@ -31,7 +31,7 @@ class VariantFailed(Exception):
 
 
 def run_variant(
-    bench: Workbench, on_operation: Callable[[str], None], variant: Variant, earlier: Sequence[Run], relation: str
+    bench: Workbench, on_operation: Callable[[str], None], variant: CaseVariant, earlier: Sequence[Run], relation: str
 ) -> Run:
     """Run a variant for a relation; `earlier` are those run before it. `on_operation` is told what comes next.
 
@@ -44,7 +44,7 @@ def run_variant(
     plan, image = bench.lay_out(case, variant, earlier)
     if variant.fresh or target is not bench.target:
         bench.unbind()
-    steps: list[Step] = []
+    steps: list[RunStep] = []
     launches = 0
     try:
         for index in range(len(case.program)):
@@ -60,7 +60,9 @@ def run_variant(
     return Run(case, plan, image, steps, launches)
 
 
-def _step(bench: Workbench, target: Target, variant: Variant, plan: MemoryPlan, index: int, before: Image) -> Step:
+def _step(
+    bench: Workbench, target: Target, variant: CaseVariant, plan: MemoryPlan, index: int, before: Image
+) -> RunStep:
     case = variant.case
     bench.load(case, plan, index, before)
     by_harness = handling(case.program[index]).by_harness
@@ -88,4 +90,4 @@ def _step(bench: Workbench, target: Target, variant: Variant, plan: MemoryPlan, 
     if failure is not None:
         raise VariantFailed(*failure)
     results = {name: dict(enumerate(values.tolist())) for name, values in run.seen.after.items()}
-    return Step(run.found, results, expected)
+    return RunStep(run.found, results, expected)

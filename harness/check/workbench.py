@@ -26,7 +26,7 @@ from harness.kernels.targets.base import Bound, Target
 from harness.memory import ArraySpan, Image, LayoutPlan, MemoryPlan, initial_image, plan_memory, write_arrays
 from harness.oracles.before import Before
 from harness.oracles.expected import Expected
-from harness.oracles.relations.base import Run, Variant
+from harness.oracles.relations.base import CaseVariant, Run
 from harness.text import one_line
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class Workbench:
     # Memory.
 
     def lay_out(
-        self, case: Case, variant: Variant | None = None, earlier: Sequence[Run] = ()
+        self, case: Case, variant: CaseVariant | None = None, earlier: Sequence[Run] = ()
     ) -> tuple[MemoryPlan, Image]:
         """Write the memory of a case, prepared as a variant wants it, into the arena. Raises ExecutorCannot."""
         order = case.execution.program_order
@@ -79,7 +79,7 @@ class Workbench:
         self._shadowing = None if shadow is None else Shadowing(case, plan, shadow)
         return plan, image
 
-    def _watch(self, case: Case, variant: Variant | None) -> None:
+    def _watch(self, case: Case, variant: CaseVariant | None) -> None:
         """Choose what the executor watches. Relations compare what their variants do: nothing is followed there."""
         checks: list[Check] = [
             check
@@ -139,7 +139,7 @@ class Workbench:
             private = PrivateMemory(arena, *plan.base.private, poison, self.target.is_metadata)
             bind = (target or self.target).bind_later if later else (target or self.target).bind
             tensors = layout_tensors(arena, plan.base)
-            with private.handed_out:
+            with private.exported:
                 bound = bind(plan.base.layout, tensors, private.allocate)
             self._bound = (bound, private, layout_spans(plan.base))
         return self._bound
@@ -224,7 +224,7 @@ class Workbench:
             arguments = self.arguments(case, plan, index)
             watching = contextlib.nullcontext() if shadowing is None else shadowing.following(arena, private)
             try:
-                with private.handed_out, watching:
+                with private.exported, watching:
                     prepared.run(arguments)
             except Exception as error:
                 if not self._has_to_raise(task.expected, error):

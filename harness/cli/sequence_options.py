@@ -133,7 +133,7 @@ class SequenceOptions:
         from harness.kernels.targets.registry import prepare
         from harness.sequences.controls import Controls
         from harness.sequences.faults import FAULTS
-        from harness.sequences.kernels import Beside, KernelChoice
+        from harness.sequences.kernels import KernelChoice, KernelSide
         from harness.sequences.recipe import SequenceRecipe
         from harness.sequences.subject import StepSequences, require_driven, sequence_target
         from harness.sequences.worker import LIMIT_SECONDS
@@ -154,7 +154,7 @@ class SequenceOptions:
             target=chosen,
             recipe=SequenceRecipe(run.seed, self.pins),
             controls=Controls(faults=tuple(fault for fault in faults if fault not in mutations), fixes=fixes),
-            beside=Beside(kernels, None if self.cases_out is None else str(self.cases_out.resolve())),
+            beside=KernelSide(kernels, None if self.cases_out is None else str(self.cases_out.resolve())),
             limit=LIMIT_SECONDS if run.case_limit is None else run.case_limit,
             named_fixes=() if fixes == DEFAULT_FIXES else fixes,
         )

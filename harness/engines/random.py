@@ -12,7 +12,7 @@ from typing import Literal
 import msgspec
 
 from harness.case import Case, Check, Domain, Execution, ProgramOrder, Warps
-from harness.generators.cases import GENERATOR_VERSION, KindName, LayoutPlan, Scale, draw_case, draw_layout
+from harness.generators.cases import GENERATOR_VERSION, KindName, LayoutChoice, Scale, draw_case, draw_layout
 from harness.generators.draw import Draw, RandomDraw
 
 CASES_PER_LAYOUT = 16
@@ -104,7 +104,7 @@ _WATCHED: tuple[tuple[tuple[Check, ...], int], ...] = (
 
 
 @functools.lru_cache(maxsize=4)
-def _layout(seed: int, block: int, domain: Domain, scale: Scale) -> LayoutPlan:
+def _layout(seed: int, block: int, domain: Domain, scale: Scale) -> LayoutChoice:
     return draw_layout(RandomDraw(f"{seed}/layout/{block}"), domain, scale)
 
 

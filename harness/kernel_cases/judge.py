@@ -12,7 +12,7 @@ import msgspec
 from harness.case import Case, InvalidCase, decode_case, encode_case
 from harness.kernel_cases.recipe import ENCODER, QUESTIONS, RECIPES, CaseAssignment, CaseRecipe, JudgedCase
 from harness.kernels.cache_directory import cache_directory
-from harness.worker import whereabouts
+from harness.worker import stack_location
 from harness.worker.judge import Channel, Judge
 from harness.worker.messages import JudgeRange
 
@@ -38,11 +38,11 @@ class CaseJudge(Judge):
 
         target = load_target(assignment.target, executor)
         self._session = Session(target, executor, channel.at)
-        whereabouts.answer(executor, target.owns)
+        stack_location.answer(executor, target.owns)
 
     def judge(self, case: bytes, how: bytes) -> bytes:
         asked = QUESTIONS.decode(how)
-        outcome = self._session.check(decode_case(case), asked.relations, asked.most, sighted=asked.sighted)
+        outcome = self._session.check(decode_case(case), asked.relations, asked.most, instrumented=asked.instrumented)
         return ENCODER.encode(JudgedCase(outcome))
 
     def judge_drawn(self, recipe: bytes, index: int) -> tuple[bytes, bytes | None, float]:

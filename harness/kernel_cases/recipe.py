@@ -26,7 +26,7 @@ class CaseQuestion(msgspec.Struct, frozen=True):
 
     relations: tuple[str, ...] = ()
     most: int | None = None
-    sighted: bool = True
+    instrumented: bool = True
 
 
 class JudgedCase(msgspec.Struct, frozen=True):

@@ -215,7 +215,7 @@ class KernelCases(Subject[Case, JudgedCase]):
         """If a relation saw the failure, that one is asked of candidates."""
         signature, _ = _found(result.outcome)
         asked = () if signature.relation is None else (signature.relation,)
-        question = CaseQuestion(asked, sighted=signature.sighted)
+        question = CaseQuestion(asked, instrumented=signature.instrumented)
         return CasePlan(signature, lambda case: check(worker, case, question))
 
     # Answers.
@@ -270,7 +270,7 @@ class KernelCases(Subject[Case, JudgedCase]):
             same, summary = failure.signature == repro.signature, failure.evidence.summary if failure.evidence else ""
             return Replayed("FAILED", self.target, self.executor, same, str(failure.signature), summary, outcome)
         skipped = any(verdict.status == "skip" for verdict in (*outcome.verdicts, *outcome.relations))
-        if not skipped and repro.signature.sighted and not executor_class(self.executor).instrumented:
+        if not skipped and repro.signature.instrumented and not executor_class(self.executor).instrumented:
             skipped = True
             reason = f"{repro.signature.oracle} findings take an executor that watches for them, as native does"
         answer: Answer = "SKIPPED" if skipped else "FIXED"
@@ -318,7 +318,7 @@ class KernelCases(Subject[Case, JudgedCase]):
         announce_downloads(targets, announce)
 
     def judge_file(self, worker: WorkerProcess, repro: Repro) -> JudgedCase:
-        question = CaseQuestion(relations_to_ask(repro.signature), sighted=repro.signature.sighted)
+        question = CaseQuestion(relations_to_ask(repro.signature), instrumented=repro.signature.instrumented)
         return JudgedCase(check(worker, repro.case, question))
 
 

@@ -66,13 +66,13 @@ class CaseWorker(WorkerProcess):
         relations: tuple[str, ...] = (),
         most: int | None = None,
         *,
-        sighted: bool = True,
+        instrumented: bool = True,
         again: bool = True,
         index: int = -1,
     ) -> Outcome:
-        """Judge one case, and ask relations about it if it passes. `most` and `sighted`: see Session; the rest, and
-        what is raised: see `check` above."""
-        return check(self, case, CaseQuestion(relations, most, sighted), again=again, index=index)
+        """Judge one case, and ask relations about it if it passes. `most` and `instrumented`: see Session; the
+        rest, and what is raised: see `check` above."""
+        return check(self, case, CaseQuestion(relations, most, instrumented), again=again, index=index)
 
     def time_operations(self, case: Case, launches: int) -> list[list[float]]:
         """Seconds of each of `launches` calls of each operation of a case, for benchmarks."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.regimes.copies import differ
-from harness.regimes.facts import Facts, Move
+from harness.regimes.facts import Facts, StateMove
 from harness.regimes.regime import Regime
 
 
@@ -35,7 +35,7 @@ def _has_stale_id(f: Facts) -> bool:
 
 
 def _tables_differ(f: Facts) -> bool:
-    first: dict[Move, int] = {}
+    first: dict[StateMove, int] = {}
     return any(first.setdefault(b.move, b.destination_block) != b.destination_block for b in f.block_moves)
 
 

@@ -31,7 +31,7 @@ from harness.case import (
 )
 
 
-class Move(NamedTuple):
+class StateMove(NamedTuple):
     """One row that moves state: columns of its table row, and the accepted-token bias. `launch`: its operation."""
 
     launch: int
@@ -44,7 +44,7 @@ class Move(NamedTuple):
 class BlockMove(NamedTuple):
     """A move in one group's physical blocks. `spec_block` is where temporal states come from."""
 
-    move: Move
+    move: StateMove
     group: int
     source_block: int
     spec_block: int
@@ -116,7 +116,7 @@ class Facts:
         self.of_layout = layout_facts(case.layout)
         self.posts: list[PostprocessRow] = []
         self.pres: list[PrecopyRow] = []
-        self.moves: list[Move] = []
+        self.moves: list[StateMove] = []
         self.resets: list[PostprocessRow] = []
         self.still: list[PostprocessRow] = []
         """Postprocess rows for which no copy is needed."""
@@ -141,7 +141,7 @@ class Facts:
 
     def _move(self, launch: int, slot: int, source: int, destination: int, bias: int) -> None:
         if source not in (FRESH, destination):
-            self.moves.append(Move(launch, slot, source, destination, bias))
+            self.moves.append(StateMove(launch, slot, source, destination, bias))
 
     def _add_postprocess(self, launch: int, row: PostprocessRow) -> None:
         self.posts.append(row)
@@ -153,7 +153,7 @@ class Facts:
             self.resets.append(row)
             if landed.bias == 0:
                 return
-        self.moves.append(Move(launch, row.slot, row.state_column, landed.column, landed.bias))
+        self.moves.append(StateMove(launch, row.slot, row.state_column, landed.column, landed.bias))
 
     @cached_property
     def block_moves(self) -> list[BlockMove]:

@@ -23,9 +23,9 @@ from harness.kernels.targets.arguments import AcceptedArrays, AdvanceArrays, Hos
 from harness.kernels.targets.base import OutsideContract, PostprocessArrays, PrecopyArrays, TargetLacks
 from harness.kernels.targets.vllm.scheduling.engine import ReleaseLacks
 from harness.memory import plan_layout, poison_bytes, stale_numbers
-from harness.oracles.meaning.device import NOBODY
-from harness.oracles.meaning.meaning import Meaning
-from harness.oracles.meaning.violation import Violation, ViolationFound
+from harness.oracles.states.device import NOBODY
+from harness.oracles.states.state_oracle import StateOracle
+from harness.oracles.states.violation import Violation, ViolationFound
 from harness.sequences.arguments import Arguments
 from harness.sequences.byte_layout import LAYERS, TOKEN_BYTES, blocks_outermost, byte_layout, page_bytes, window_of
 from harness.sequences.kernels import Kernels
@@ -45,7 +45,7 @@ T = TypeVar("T")
 class ByteDevice:
     """One sequence's. `dim_first` allows DS windows. Raises ViolationFound; ReleaseLacks for what a target lacks."""
 
-    def __init__(self, kernels: Kernels, config: SequenceConfig, meaning: Meaning, *, dim_first: bool) -> None:
+    def __init__(self, kernels: Kernels, config: SequenceConfig, meaning: StateOracle, *, dim_first: bool) -> None:
         self._kernels, self._config, self._meaning = kernels, config, meaning
         self._v2 = config.runner == "V2"
         layout = byte_layout(config, dim_first=dim_first)

@@ -14,7 +14,7 @@ import msgspec
 from harness.case.sequence import SequenceCase, encode_sequence
 from harness.issues.registry import DEFAULT_FIXES, SEQUENCE_ISSUES, TOGETHER, issues_of
 from harness.issues.sequence_issue import SequenceIssue
-from harness.oracles.meaning.violation import HOST_CODE_DIFFERS
+from harness.oracles.states.violation import HOST_CODE_DIFFERS
 from harness.sequences.controls import Controls
 from harness.sequences.result import RunResult
 from harness.sequences.verdicts import signature_of

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.oracles.meaning.story import Decisions
+from harness.oracles.states.history import Decisions
 
 
 def decisions_of(output: Any) -> Decisions:

@@ -16,10 +16,10 @@ from harness.case.operations import Runner
 from harness.case.sequence import SequenceCase, decode_sequence, encode_sequence
 from harness.files import NotSaved, write_whole
 from harness.sequences.controls import Controls
-from harness.sequences.kernels import Beside, Kernels
+from harness.sequences.kernels import Kernels, KernelSide
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RESULTS, RunResult, not_run
-from harness.worker import whereabouts
+from harness.worker import stack_location
 from harness.worker.judge import Channel, Judge
 
 HOST_EVERY: dict[Runner, int] = {"V1": 32, "V2": 8}
@@ -33,7 +33,7 @@ class SequenceAssignment(msgspec.Struct, frozen=True):
     """What a worker is started with."""
 
     target: str
-    beside: Beside
+    beside: KernelSide
 
 
 class DrawnSequences(msgspec.Struct, frozen=True):
@@ -66,7 +66,7 @@ class SequenceJudge(Judge):
         prefix = str(load(assignment.target).directory)
         if threading.current_thread() is threading.main_thread():
             executor = None if self._kernels is None else self._kernels.executor
-            whereabouts.answer(executor, lambda file: file.startswith(prefix))
+            stack_location.answer(executor, lambda file: file.startswith(prefix))
 
     def judge(self, case: bytes, how: bytes) -> bytes:
         """A sequence without a step says nothing, and is no pass."""
@@ -122,7 +122,7 @@ def _run(
 ) -> RunResult:
     """On our model alone where the host code turns out to need more than is made for it."""
     from harness.kernels.targets.vllm.scheduling.engine import ReleaseLacks
-    from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks
+    from harness.kernels.targets.vllm.scheduling.runner_pair import HostCodeLacks
     from harness.sequences.run import SequenceRun
 
     _import_host_code(case.config.runner)

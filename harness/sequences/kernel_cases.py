@@ -37,7 +37,7 @@ MOST_OPERATIONS = 64 - 7
 """Operations of a case, less those of one step."""
 
 
-class KernelCases:
+class KernelCaseWriter:
     """Collects the steps of one sequence; `keep` gets each case as soon as it is complete, and `finish` the last one.
 
     `dim_first` as for `byte_layout`, `steps` the most steps of a case.

@@ -27,7 +27,7 @@ class KernelChoice(msgspec.Struct, frozen=True):
     executor: str
 
 
-class Beside(msgspec.Struct, frozen=True):
+class KernelSide(msgspec.Struct, frozen=True):
     """What happens to the stream of kernel arguments, beside being judged symbolically.
 
     It runs through `kernels`, and is written to the folder `cases`, cut into kernel cases. None: it does not.

@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from harness.kernels.targets.vllm.scheduling.engine import Engine
-from harness.oracles.meaning.meaning import CacheEntry, Meaning
-from harness.oracles.meaning.texts import Text
+from harness.oracles.states.state_oracle import CacheEntry, StateOracle
+from harness.oracles.states.texts import Text
 
 
 class RegisteredEntries:
     """Those of one engine. `now` is called after every step, so entries, which last for many, are made once."""
 
-    def __init__(self, engine: Engine, meaning: Meaning) -> None:
+    def __init__(self, engine: Engine, meaning: StateOracle) -> None:
         self._engine, self._meaning = engine, meaning
         self._texts: dict[bytes, tuple[int, Text]] = {}
         self._learned: dict[str, int] = {}

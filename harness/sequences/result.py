@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from harness.oracles.meaning.violation import Violation
+from harness.oracles.states.violation import Violation
 
 NOT_RUN = "host code not run"
 

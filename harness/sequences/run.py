@@ -20,22 +20,22 @@ import msgspec
 
 from harness.case import Case
 from harness.case.sequence import Abort, Add, Finish, Pause, Reset, Resume, SequenceCase, Step
-from harness.case.step_plan import ForwardRow
+from harness.case.step_plan import PlannedRow
 from harness.issues.registry import applicable
 from harness.kernels.targets.vllm.scheduling.engine import Engine, Frame, ReleaseLacks
 from harness.kernels.targets.vllm.scheduling.loading import module
-from harness.kernels.targets.vllm.scheduling.pairing import HostCodeDiffers
 from harness.kernels.targets.vllm.scheduling.runner_model import Outcome, StepTiming
-from harness.oracles.meaning.device import NOBODY, Device
-from harness.oracles.meaning.meaning import Meaning
-from harness.oracles.meaning.story import Story
-from harness.oracles.meaning.texts import STOP, Text
-from harness.oracles.meaning.violation import EXCEPTION, Violation, ViolationFound
+from harness.kernels.targets.vllm.scheduling.runner_pair import HostCodeDiffers
+from harness.oracles.states.device import NOBODY, Device
+from harness.oracles.states.history import History
+from harness.oracles.states.state_oracle import StateOracle
+from harness.oracles.states.texts import STOP, Text
+from harness.oracles.states.violation import EXCEPTION, Violation, ViolationFound
 from harness.refusal import UnknownTarget
 from harness.sequences.byte_device import ByteDevice
 from harness.sequences.controls import Controls
 from harness.sequences.decisions import decisions_of
-from harness.sequences.kernel_cases import KernelCases
+from harness.sequences.kernel_cases import KernelCaseWriter
 from harness.sequences.kernels import Kernels
 from harness.sequences.registered import RegisteredEntries
 from harness.sequences.result import RunResult, not_run
@@ -69,7 +69,7 @@ class SequenceRun:
         self.controls.change_engine(self.engine)
         config = case.config
         rules = self.controls.rules(release_rules(config.runner))
-        self.worker, self._paired, self._host_code_lacks = make_runner_model(self.engine, rules, host)
+        self.runner, self._paired, self._host_code_lacks = make_runner_model(self.engine, rules, host)
         if self._paired:
             self.counters[f"sequences of {config.runner} host code"] += 1
         if self._host_code_lacks is not None:
@@ -79,18 +79,18 @@ class SequenceRun:
             for group in self.engine.attention_groups
         )
         device = Device(config.num_blocks, config.kernel - 1 + config.num_spec, max(sizes))
-        self.meaning = Meaning(
+        self.meaning = StateOracle(
             device, config.block_size, config.kernel, self.engine.mamba_groups, self.engine.attention_groups, sizes
         )
         self.meaning.check_entries = self.controls.check_entries
         self.meaning.counters = self.counters
         self.meaning.fresh_rows_start_empty = rules.fresh_rows_start_empty
-        self._story = Story(self.engine.mamba_groups)
+        self._story = History(self.engine.mamba_groups)
         self._bytes: ByteDevice | None = None
         if kernels is not None:
-            self._bytes = ByteDevice(kernels, config, self.meaning, dim_first=self.worker.fuses)
+            self._bytes = ByteDevice(kernels, config, self.meaning, dim_first=self.runner.fuses)
             self.meaning.after_precopy = self._bytes.start
-        self._cases = None if keep is None else KernelCases(config, keep, dim_first=self.worker.fuses)
+        self._cases = None if keep is None else KernelCaseWriter(config, keep, dim_first=self.runner.fuses)
         outputs = module("vllm.v1.outputs")
         self._make_output, self._make_drafts = outputs.ModelRunnerOutput, outputs.DraftTokenIds
         self._texts: dict[str, Text] = self.meaning.texts
@@ -217,8 +217,8 @@ class SequenceRun:
         output = self.engine.scheduler.schedule()
         self._count(output)
         self._require_tokens(output.num_scheduled_tokens)
-        plan = self.worker.begin(output, timing)
-        self.worker.as_layers_run(plan)
+        plan = self.runner.begin(output, timing)
+        self.runner.as_layers_run(plan)
         self._story.begin(self.meaning.step + 1, plan)
         if self._paired:
             self.counters[f"steps of {self.config.runner} host code"] += 1
@@ -233,7 +233,7 @@ class SequenceRun:
                 if tokens:
                     self._stops.discard(name)
                     outcome[name] = (kept, [*tokens[:-1], STOP])
-            inputs = self.worker.end(outcome)
+            inputs = self.runner.end(outcome)
             counts = self.meaning.postprocess(inputs)
             self._story.end({name: kept for name, (kept, _) in outcome.items()}, self.meaning.moved)
             if self._bytes is not None or self._cases is not None:
@@ -242,7 +242,7 @@ class SequenceRun:
                     self._bytes.end(plan, inputs, sampled, counts)
                 if self._cases is not None:
                     self._cases.add(plan, inputs, sampled)
-            self.worker.settle(outcome, counts)
+            self.runner.finish_step(outcome, counts)
             self._propose(event, plan.rows, outcome)
         else:
             self.counters["empty steps"] += 1
@@ -308,7 +308,7 @@ class SequenceRun:
 
     # Drafts.
 
-    def _propose(self, event: Step, rows: list[ForwardRow], outcome: Outcome) -> None:
+    def _propose(self, event: Step, rows: list[PlannedRow], outcome: Outcome) -> None:
         """What the drafter proposes after a step: how many of the drafts of each request will be right."""
         longest = max(row.computed + row.scheduled for row in rows)
         fits = self.config.runner == "V2" or longest + self.config.num_spec <= self.config.length_limit
@@ -319,7 +319,7 @@ class SequenceRun:
             else:
                 self._proposed.pop(row.request, None)
 
-    def _right_drafts(self, row: ForwardRow) -> int:
+    def _right_drafts(self, row: PlannedRow) -> int:
         """How many of the drafts that a row runs are what the model says."""
         if not row.drafts:
             return 0
@@ -331,7 +331,7 @@ class SequenceRun:
             while right < row.drafts and tokens[right] == text.tokens[start + right]:
                 right += 1
             return right
-        if not self.worker.has_drafts_of(row.request):
+        if not self.runner.has_drafts_of(row.request):
             return 0
         return self._proposed.get(row.request, 0)
 

@@ -6,16 +6,16 @@ from typing import NamedTuple
 
 from harness.case.operations import Runner
 from harness.kernels.targets.vllm.scheduling.engine import Engine
-from harness.kernels.targets.vllm.scheduling.modelless_runner_v1 import v1_host_code_refusal
-from harness.kernels.targets.vllm.scheduling.modelless_runner_v2 import host_code_refusal
 from harness.kernels.targets.vllm.scheduling.rules import RunnerRules
 from harness.kernels.targets.vllm.scheduling.rules_v1 import rules_v1
 from harness.kernels.targets.vllm.scheduling.rules_v2 import rules_v2
 from harness.kernels.targets.vllm.scheduling.runner_model import RunnerModel
-from harness.kernels.targets.vllm.scheduling.worker_v1 import WorkerV1
-from harness.kernels.targets.vllm.scheduling.worker_v1_pair import PairedWorkerV1
-from harness.kernels.targets.vllm.scheduling.worker_v2 import WorkerV2
-from harness.kernels.targets.vllm.scheduling.worker_v2_pair import PairedWorkerV2
+from harness.kernels.targets.vllm.scheduling.runner_model_v1 import RunnerModelV1
+from harness.kernels.targets.vllm.scheduling.runner_model_v2 import RunnerModelV2
+from harness.kernels.targets.vllm.scheduling.runner_pair_v1 import RunnerPairV1
+from harness.kernels.targets.vllm.scheduling.runner_pair_v2 import RunnerPairV2
+from harness.kernels.targets.vllm.scheduling.runner_without_model_v1 import v1_host_code_refusal
+from harness.kernels.targets.vllm.scheduling.runner_without_model_v2 import host_code_refusal
 
 
 class Made(NamedTuple):
@@ -38,5 +38,5 @@ def make_runner_model(engine: Engine, rules: RunnerRules, host_code: bool) -> Ma
     if host_code:
         refusal = v1_host_code_refusal() if first else host_code_refusal()
         if refusal is None:
-            return Made(PairedWorkerV1(engine, rules) if first else PairedWorkerV2(engine, rules), True)
-    return Made(WorkerV1(engine, rules) if first else WorkerV2(engine, rules), False, refusal)
+            return Made(RunnerPairV1(engine, rules) if first else RunnerPairV2(engine, rules), True)
+    return Made(RunnerModelV1(engine, rules) if first else RunnerModelV2(engine, rules), False, refusal)

@@ -27,7 +27,7 @@ from harness.repro.format import DIGITS
 from harness.sequences.classifying import SequencePlan, classify, classify_again
 from harness.sequences.controls import Controls
 from harness.sequences.counters import below_threshold
-from harness.sequences.kernels import Beside, KernelChoice
+from harness.sequences.kernels import KernelChoice, KernelSide
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RESULTS, RunResult
 from harness.sequences.summary import SequenceFinding, SequenceSummary
@@ -58,7 +58,7 @@ class StepSequences(Subject[SequenceCase, RunResult]):
     target: str
     recipe: SequenceRecipe | None = None
     controls: Controls = field(default_factory=Controls)
-    beside: Beside = field(default_factory=Beside)
+    beside: KernelSide = field(default_factory=KernelSide)
     limit: float = LIMIT_SECONDS
     named_fixes: tuple[str, ...] = ()
     loads: str | None = None
@@ -266,7 +266,7 @@ class StepSequences(Subject[SequenceCase, RunResult]):
     @classmethod
     def of_file(cls, repro: SequenceRepro, setting: Setting) -> tuple[StepSequences, SequenceRepro]:
         target, origin = _target_of(repro, setting)
-        beside = Beside()
+        beside = KernelSide()
         if repro.kernels is not None:
             name = repro.kernels if setting.target is None else setting.target
             if setting.target is None and not may_choose(name):
@@ -274,7 +274,7 @@ class StepSequences(Subject[SequenceCase, RunResult]):
             prepare(name, setting.announce)
             executor = default_executor_name() if setting.executor is None else setting.executor
             executor_class(executor)
-            beside = Beside(KernelChoice(name, executor))
+            beside = KernelSide(KernelChoice(name, executor))
         limit = LIMIT_SECONDS if setting.limit is None else setting.limit
         controls = Controls(faults=repro.faults, fixes=repro.fixes)
         return cls(target=target, controls=controls, beside=beside, limit=limit, loads=origin), repro

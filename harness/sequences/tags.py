@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.oracles.meaning.device import Device
+from harness.oracles.states.device import Device
 from harness.sequences.byte_layout import CONV_ITEM, DIM, LAYERS, TEMPORAL_BYTES, TOKEN_BYTES
 
 Words = NDArray[np.uint64]

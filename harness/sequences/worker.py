@@ -8,11 +8,11 @@ import msgspec
 
 from harness.case.sequence import SequenceCase, encode_sequence
 from harness.kernels.targets.vllm.scheduling.loading import HASH_SEED
-from harness.oracles.meaning.device import NOBODY
-from harness.oracles.meaning.violation import Violation
+from harness.oracles.states.device import NOBODY
+from harness.oracles.states.violation import Violation
 from harness.sequences.controls import Controls
 from harness.sequences.judge import ENCODER, DrawnSequences, SequenceAssignment
-from harness.sequences.kernels import Beside
+from harness.sequences.kernels import KernelSide
 from harness.sequences.recipe import SequenceRecipe
 from harness.sequences.result import RESULTS, RunResult
 from harness.worker.losses import WorkerLost
@@ -26,9 +26,9 @@ LOST = "process-"
 """How kinds of violations begin in which the worker was lost."""
 
 
-def assignment(target: str, beside: Beside | None = None) -> Assignment:
+def assignment(target: str, beside: KernelSide | None = None) -> Assignment:
     """What a worker for a release is started with; `beside` says where the sequences' kernel arguments go."""
-    beside = beside or Beside()
+    beside = beside or KernelSide()
     on_device = beside.kernels is not None and beside.kernels.executor == "cuda"
     environment: tuple[tuple[str, str | None], ...] = (("PYTHONHASHSEED", HASH_SEED),)
     if not on_device:
@@ -71,7 +71,7 @@ class SequenceWorker(WorkerProcess):
     def __init__(
         self,
         target: str,
-        beside: Beside | None = None,
+        beside: KernelSide | None = None,
         limit: float | None = None,
         on_notice: Callable[[str], None] = lambda text: None,
     ) -> None:

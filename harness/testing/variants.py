@@ -15,7 +15,7 @@ BLOCKS = 4000
 """Blocks of cases of one layout that are looked through: the rarest variant is in every fifth."""
 
 
-class Variant(NamedTuple):
+class ConformanceVariant(NamedTuple):
     """A kernel as compiled for an operation, a runner and a conv layout (None: the layout does not matter)."""
 
     operation: KindName
@@ -44,13 +44,13 @@ _MOVING: Sequence[tuple[KindName, Runner]] = (
 _LAYOUTS: Sequence[ConvLayout] = ("SD", "DS")
 _OTHERS: Sequence[KindName] = ("advance", "aligned-indices", "scatter-accepted", "fill-accepted")
 
-VARIANTS: tuple[Variant, ...] = (
-    *(Variant(operation, runner, conv_layout) for operation, runner in _MOVING for conv_layout in _LAYOUTS),
-    *(Variant(operation, "V2") for operation in _OTHERS),
+VARIANTS: tuple[ConformanceVariant, ...] = (
+    *(ConformanceVariant(operation, runner, conv_layout) for operation, runner in _MOVING for conv_layout in _LAYOUTS),
+    *(ConformanceVariant(operation, "V2") for operation in _OTHERS),
 )
 
 
-def cases_of(variant: Variant, count: int, seed: int = 21) -> list[Case]:
+def cases_of(variant: ConformanceVariant, count: int, seed: int = 21) -> list[Case]:
     """Small cases of a variant, from many layouts of both domains, always the same for one seed."""
     found: list[Case] = []
     recipe = Recipe(seed=seed, domains=("reachable", "total"), operations=(variant.operation,), scale="small")

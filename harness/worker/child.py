@@ -17,23 +17,23 @@ from harness.files import NotSaved
 from harness.kernels.executors.base import DeviceFault
 from harness.refusal import Refusal
 from harness.text import one_line
-from harness.worker import whereabouts
+from harness.worker import stack_location
 from harness.worker.judge import Channel, Judge, MakeJudge
 from harness.worker.messages import (
-    Answer,
     Ask,
     CaseResult,
     DeviceLost,
     Failed,
     Invalid,
     JudgeCase,
-    Notice,
     RangeDone,
     Ready,
     Refused,
     Reply,
     Request,
     Unsaved,
+    WorkerAnswer,
+    WorkerNotice,
     receive_request,
     send,
 )
@@ -71,7 +71,7 @@ def _answer(judge: Judge, request: Request) -> Reply:
             return CaseResult(request.index, judge.judge(request.case, request.how))
         channel.index = -1
         if isinstance(request, Ask):
-            return Answer(judge.ask(request.question, request.content))
+            return WorkerAnswer(judge.ask(request.question, request.content))
         return RangeDone(judge.range(request))
     except InvalidCase as error:
         return Invalid(str(error))
@@ -89,10 +89,10 @@ def main() -> None:
     """Serve the parent that started this process."""
     connection = Connection(int(sys.argv[1]))
     end_with_parent()
-    whereabouts.hold_question()
+    stack_location.hold_question()
 
     def notice(message: Warning | str, *_: object, **__: object) -> None:
-        send(connection, Notice(one_line(message)))
+        send(connection, WorkerNotice(one_line(message)))
 
     warnings.showwarning = notice  # a warning in a file of standard error reaches no user
     module, _, function = sys.argv[2].partition(":")

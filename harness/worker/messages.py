@@ -30,7 +30,7 @@ class JudgeRange(msgspec.Struct, frozen=True, tag="range"):
 
 
 class Ask(msgspec.Struct, frozen=True, tag="ask"):
-    """A question of the subject's. Answered by `Answer`."""
+    """A question of the subject's. Answered by `WorkerAnswer`."""
 
     question: str
     content: bytes = b""
@@ -56,7 +56,7 @@ class Drawn(msgspec.Struct, frozen=True, tag="drawn"):
     case: bytes
 
 
-class Notice(msgspec.Struct, frozen=True, tag="notice"):
+class WorkerNotice(msgspec.Struct, frozen=True, tag="notice"):
     """A line for the user."""
 
     text: str
@@ -77,7 +77,7 @@ class RangeDone(msgspec.Struct, frozen=True, tag="done"):
     following: int
 
 
-class Answer(msgspec.Struct, frozen=True, tag="answer"):
+class WorkerAnswer(msgspec.Struct, frozen=True, tag="answer"):
     """The answer to a question."""
 
     content: bytes
@@ -118,7 +118,18 @@ class Unsaved(msgspec.Struct, frozen=True, tag="unsaved"):
 
 
 Reply = (
-    Ready | At | Drawn | Notice | CaseResult | RangeDone | Answer | Invalid | Refused | DeviceLost | Failed | Unsaved
+    Ready
+    | At
+    | Drawn
+    | WorkerNotice
+    | CaseResult
+    | RangeDone
+    | WorkerAnswer
+    | Invalid
+    | Refused
+    | DeviceLost
+    | Failed
+    | Unsaved
 )
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -21,10 +21,9 @@ from harness.case import InvalidCase
 from harness.files import NotSaved
 from harness.kernels.cache_directory import ENVIRONMENT_VARIABLE as CACHE_VARIABLE
 from harness.kernels.cache_directory import cache_directory
-from harness.worker import whereabouts
+from harness.worker import stack_location
 from harness.worker.losses import WorkerError, WorkerLost, WorkerRefused, how_it_ended
 from harness.worker.messages import (
-    Answer,
     Ask,
     At,
     CaseResult,
@@ -34,12 +33,13 @@ from harness.worker.messages import (
     Invalid,
     JudgeCase,
     JudgeRange,
-    Notice,
     RangeDone,
     Ready,
     Refused,
     Request,
     Unsaved,
+    WorkerAnswer,
+    WorkerNotice,
     receive_reply,
     send,
 )
@@ -54,7 +54,7 @@ LOADING_SECONDS = 10.0
 OWN_VARIABLES: dict[str, str | None] = {"PYTHONFAULTHANDLER": "1", "TRITON_INTERPRET": None}
 """What every worker's environment has, and has not: a judge that wants Triton's interpreter says so itself."""
 
-Heard = CaseResult | RangeDone | Answer | Ready
+Heard = CaseResult | RangeDone | WorkerAnswer | Ready
 """Replies that a caller waits for; others are taken in here."""
 
 
@@ -166,7 +166,7 @@ class WorkerProcess:
         """The answer to a question of the subject's. Raises WorkerLost, WorkerRefused or WorkerError."""
         self._send(Ask(question, content), -1)
         heard = self.receive()
-        if not isinstance(heard, Answer):
+        if not isinstance(heard, WorkerAnswer):
             raise WorkerError(f"unexpected {heard!r} when asked for {question}")
         return heard.content
 
@@ -209,7 +209,7 @@ class WorkerProcess:
                 self._at, self._answered = reply, False
             case Drawn():
                 self.drawn = reply.case
-            case Notice():
+            case WorkerNotice():
                 self._on_notice(reply.text)
             case DeviceLost():
                 self._process.wait()
@@ -236,7 +236,7 @@ class WorkerProcess:
     def kill_hung(self) -> WorkerLost:
         """End a worker that is overdue; the last thing it is asked is where it was."""
         tail = self._tail()
-        where = whereabouts.ask(self._process, self._said) if self._at.stage != "start" else []
+        where = stack_location.ask(self._process, self._said) if self._at.stage != "start" else []
         self._process.kill()
         self._process.wait()
         self._lost = True

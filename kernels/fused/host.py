@@ -25,7 +25,7 @@ class MissingColumn(ValueError):
     """A request is staged that preprocess has given no column."""
 
 
-class Request(Protocol):
+class HostRequest(Protocol):
     """What the host knows of a request. `blocks[group]` is its row of the group's block table."""
 
     @property
@@ -63,7 +63,7 @@ class HostSide:
         self._destinations = make_buffer("copy destinations", pieces, torch.int64)
         self._sizes = make_buffer("copy sizes", pieces, torch.int32)
 
-    def stage(self, requests: Sequence[Request], num_requests: int, columns: Mapping[str, int]) -> None:
+    def stage(self, requests: Sequence[HostRequest], num_requests: int, columns: Mapping[str, int]) -> None:
         """Stage the first `num_requests` requests for `postprocess`.
 
         Raises MissingColumn, before anything is sent, if one of them has no column.
@@ -98,7 +98,7 @@ class HostSide:
 
     def preprocess(
         self,
-        requests: Sequence[Request],
+        requests: Sequence[HostRequest],
         columns: MutableMapping[str, int],
         accepted: torch.Tensor,
         *,
@@ -140,7 +140,7 @@ class HostSide:
             len(requests), self.staged["source_column"].gpu, self.staged["state_column"].gpu, self.staged["bias"].gpu
         )
 
-    def copy(self, moves: Sequence[tuple[Request, int, int, int]]) -> None:
+    def copy(self, moves: Sequence[tuple[HostRequest, int, int, int]]) -> None:
         """Move states (request, source column, destination column, bias) by one list of copies.
 
         Raises ValueError for a move that is no list of contiguous pieces.

@@ -77,7 +77,7 @@ class Release:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CacheEntry:
     """What is in the cache under one name. `size` in bytes; `sound` if all files have their checksums.
 
     `manifest` is None where it cannot be read.
@@ -89,7 +89,7 @@ class Entry:
     sound: bool
 
 
-def entries() -> Iterator[Entry]:
+def entries() -> Iterator[CacheEntry]:
     """Everything in the cache of releases, by name. Reads all files: their checksums are tested."""
     for directory in sorted(_releases().glob("*")):
         if not directory.is_dir() or directory.name.startswith("."):
@@ -98,9 +98,9 @@ def entries() -> Iterator[Entry]:
         try:
             manifest = msgspec.json.decode((directory / MANIFEST).read_bytes(), type=Manifest)
         except (OSError, msgspec.DecodeError):
-            yield Entry(directory.name, None, size, False)
+            yield CacheEntry(directory.name, None, size, False)
             continue
-        yield Entry(directory.name, manifest, size, _sound(directory, manifest))
+        yield CacheEntry(directory.name, manifest, size, _sound(directory, manifest))
 
 
 def remove(name: str) -> None:

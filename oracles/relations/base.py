@@ -28,7 +28,7 @@ class Undefined(Exception):
 
 
 @dataclass(frozen=True)
-class Step:
+class RunStep:
     """What one operation left behind: the whole memory, and what the host sees beside it, by name and entry.
 
     `expected` is what the memory oracle expected; None for a run that it was not asked about.
@@ -46,7 +46,7 @@ class Run:
     case: Case
     plan: MemoryPlan
     before: Image
-    steps: Sequence[Step]
+    steps: Sequence[RunStep]
     launches: int = 0
 
 
@@ -61,7 +61,7 @@ variant, where no target has a part: a forward pass."""
 
 
 @dataclass(frozen=True)
-class Variant:
+class CaseVariant:
     """A case to run beside the first one, and how.
 
     `prepare` edits the memory that the case describes, `amend` what a forward pass writes. `fresh` runs it in a new
@@ -111,7 +111,7 @@ class Relation(abc.ABC):
     summary: ClassVar[str]
 
     @abc.abstractmethod
-    def variants(self, first: Run) -> Sequence[Variant]:
+    def variants(self, first: Run) -> Sequence[CaseVariant]:
         """The cases to run beside the first one, in this order. Raises Undefined."""
 
     @abc.abstractmethod

@@ -15,6 +15,7 @@ from harness.case import AlignedIndices, Case, Layout, state_extent
 from harness.case.operations.results import ALIGNED_INDICES
 from harness.memory import Image, MemoryPlan
 from harness.oracles.relations.base import (
+    CaseVariant,
     Comparison,
     Mismatch,
     Relation,
@@ -22,7 +23,6 @@ from harness.oracles.relations.base import (
     Run,
     Tie,
     Undefined,
-    Variant,
     require_operations,
 )
 
@@ -33,7 +33,7 @@ class BlockNames(Relation):
     name = "block-names"
     summary = "with other ids for the physical blocks, their payload moved along"
 
-    def variants(self, first: Run) -> Sequence[Variant]:
+    def variants(self, first: Run) -> Sequence[CaseVariant]:
         case = first.case
         require_operations(case, lambda operation: not operation.depends_on_block_ids)
         _require_named_cells(case)
@@ -45,7 +45,7 @@ class BlockNames(Relation):
             for tie in _ties(case, plan):
                 image.view(tie.other, tie.size)[:] = first.before.view(tie.offset, tie.size)
 
-        return [Variant(_renamed(case), prepare=move_payload)]
+        return [CaseVariant(_renamed(case), prepare=move_payload)]
 
     def mismatches(self, first: Run, others: Sequence[Run]) -> Iterator[Mismatch | ResultMismatch]:
         ties = list(_ties(first.case, first.plan))

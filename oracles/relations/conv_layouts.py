@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from harness.case import Case, ConvState, Forward, Group, Layer, Layout, Preprocess, ScalarCopy, State
 from harness.memory import Image, MemoryPlan, StatePlace
 from harness.oracles.relations.base import (
+    CaseVariant,
     Comparison,
     Mismatch,
     Relation,
@@ -22,7 +23,6 @@ from harness.oracles.relations.base import (
     Run,
     Tie,
     Undefined,
-    Variant,
 )
 from harness.oracles.relations.scalar_path import biases_of_moves
 
@@ -35,7 +35,7 @@ class ConvLayouts(Relation):
     name = "conv-layouts"
     summary = "with conv states in the other layout, their data transposed"
 
-    def variants(self, first: Run) -> Sequence[Variant]:
+    def variants(self, first: Run) -> Sequence[CaseVariant]:
         case = first.case
         for operation in case.program:
             listed = isinstance(operation, ScalarCopy) or (
@@ -65,7 +65,7 @@ class ConvLayouts(Relation):
                 elements = _elements(first.steps[index].image, here, block)
                 _elements(image, there, block)[:] = elements.transpose(1, 0, 2)
 
-        return [Variant(replace(case, layout=other), prepare=transpose, amend=write_transposed)]
+        return [CaseVariant(replace(case, layout=other), prepare=transpose, amend=write_transposed)]
 
     def mismatches(self, first: Run, others: Sequence[Run]) -> Iterator[Mismatch | ResultMismatch]:
         (other,) = others

@@ -25,13 +25,13 @@ from harness.case import (
     rows_of,
 )
 from harness.oracles.relations.base import (
+    CaseVariant,
     Comparison,
     Mismatch,
     Relation,
     ResultMismatch,
     Run,
     Undefined,
-    Variant,
     buffers,
     require_operations,
 )
@@ -44,7 +44,7 @@ class IdentityMapping(Relation):
     name = "identity-mapping"
     summary = "through the other runner's entry point"
 
-    def variants(self, first: Run) -> Sequence[Variant]:
+    def variants(self, first: Run) -> Sequence[CaseVariant]:
         case = first.case
         forms = Postprocess | Precopy | PostprocessEntry | Preprocess
         require_operations(case, lambda operation: isinstance(operation, forms))
@@ -52,8 +52,8 @@ class IdentityMapping(Relation):
         if len(runners) > 1:
             raise Undefined("the program has operations of both runners")
         if runners == {"V1"}:
-            return [Variant(replace(case, program=tuple(_mapped(case, operation) for operation in case.program)))]
-        return [Variant(_gathered(case))]
+            return [CaseVariant(replace(case, program=tuple(_mapped(case, operation) for operation in case.program)))]
+        return [CaseVariant(_gathered(case))]
 
     def mismatches(self, first: Run, others: Sequence[Run]) -> Iterator[Mismatch | ResultMismatch]:
         for step, operation in enumerate(first.case.program):

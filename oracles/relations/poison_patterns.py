@@ -14,13 +14,13 @@ import numpy as np
 
 from harness.memory import Image
 from harness.oracles.relations.base import (
+    CaseVariant,
     Comparison,
     Mismatch,
     Relation,
     ResultMismatch,
     Run,
-    Step,
-    Variant,
+    RunStep,
 )
 
 
@@ -28,10 +28,10 @@ class PoisonPatterns(Relation):
     name = "poison-patterns"
     summary = "with the other poison pattern, but for bytes that nobody wrote"
 
-    def variants(self, first: Run) -> Sequence[Variant]:
+    def variants(self, first: Run) -> Sequence[CaseVariant]:
         contents = first.case.contents
         other = msgspec.structs.replace(contents, poison="B" if contents.poison == "A" else "A")
-        return [Variant(msgspec.structs.replace(first.case, contents=other), fresh=True, judged=True)]
+        return [CaseVariant(msgspec.structs.replace(first.case, contents=other), fresh=True, judged=True)]
 
     def mismatches(self, first: Run, others: Sequence[Run]) -> Iterator[Mismatch | ResultMismatch]:
         (other,) = others
@@ -49,7 +49,7 @@ def _differing(one: Image, other: Image) -> Image:
     return one.like((one.data != other.data).astype(np.uint8))
 
 
-def _trace(undefined: Image, step: Step) -> None:
+def _trace(undefined: Image, step: RunStep) -> None:
     """Let undefined bytes follow the copies of an operation."""
     assert step.expected is not None
     before = undefined.copy()

@@ -8,15 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.oracles.relations.base import Comparison, Mismatch, Relation, ResultMismatch, Run, Variant, whole_memory
+from harness.oracles.relations.base import (
+    CaseVariant,
+    Comparison,
+    Mismatch,
+    Relation,
+    ResultMismatch,
+    Run,
+    whole_memory,
+)
 
 
 class Repetition(Relation):
     name = "repetition"
     summary = "when the call is repeated"
 
-    def variants(self, first: Run) -> Sequence[Variant]:
-        return [Variant(first.case)]
+    def variants(self, first: Run) -> Sequence[CaseVariant]:
+        return [CaseVariant(first.case)]
 
     def mismatches(self, first: Run, others: Sequence[Run]) -> Iterator[Mismatch | ResultMismatch]:
         for step in range(len(first.steps)):

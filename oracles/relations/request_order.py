@@ -12,6 +12,7 @@ import msgspec
 
 from harness.case import SKIP_ROW, Case, Operation
 from harness.oracles.relations.base import (
+    CaseVariant,
     Comparison,
     Mismatch,
     Relation,
@@ -19,7 +20,6 @@ from harness.oracles.relations.base import (
     Run,
     Tie,
     Undefined,
-    Variant,
     buffers,
     same_layout,
 )
@@ -32,17 +32,17 @@ class RequestOrder(Relation):
     name = "request-order"
     summary = "with the requests of the batch in reverse order"
 
-    def variants(self, first: Run) -> Sequence[Variant]:
+    def variants(self, first: Run) -> Sequence[CaseVariant]:
         case = first.case
         require_batches(case)
         if all(sum(row.slot != SKIP_ROW for row in operation.rows) < 2 for operation in case.program):
             raise Undefined("no batch has two requests")
         lengths = {len(operation.rows) for operation in case.program if operation.runner == "V1"}
         if not lengths:
-            return [Variant(replace(case, program=tuple(_reversed(operation) for operation in case.program)))]
+            return [CaseVariant(replace(case, program=tuple(_reversed(operation) for operation in case.program)))]
         if len(lengths) > 1 or any(operation.runner == "V2" for operation in case.program):
             raise Undefined("operations that share table rows have batches of different lengths or runners")
-        return [Variant(_reversed_slots(case, lengths.pop()))]
+        return [CaseVariant(_reversed_slots(case, lengths.pop()))]
 
     def mismatches(self, first: Run, others: Sequence[Run]) -> Iterator[Mismatch | ResultMismatch]:
         (other,) = others

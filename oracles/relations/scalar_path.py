@@ -13,13 +13,13 @@ from harness.case import FRESH, ConvState, Layout, Operation, Precopy, Preproces
 from harness.case.operations.results import ACCEPTED_ON_HOST, COLUMNS
 from harness.oracles.copies import StateCopy
 from harness.oracles.relations.base import (
+    CaseVariant,
     Comparison,
     Mismatch,
     Relation,
     ResultMismatch,
     Run,
     Undefined,
-    Variant,
     buffers,
 )
 
@@ -30,7 +30,7 @@ class ScalarPath(Relation):
     name = "scalar-path"
     summary = "by copies worked out on the host instead of the fused kernel, or the other way round"
 
-    def variants(self, first: Run) -> Sequence[Variant]:
+    def variants(self, first: Run) -> Sequence[CaseVariant]:
         case = first.case
         program = tuple(_other_path(operation) for operation in case.program)
         if program == case.program:
@@ -39,7 +39,7 @@ class ScalarPath(Relation):
             if _other_path(operation) is not operation:
                 _require_whole_windows(case.layout, biases_of_moves(operation, case.layout.block_size))
                 _require_no_right_overlap(step.expected.copies if step.expected is not None else ())
-        return [Variant(replace(case, program=program))]
+        return [CaseVariant(replace(case, program=program))]
 
     def mismatches(self, first: Run, others: Sequence[Run]) -> Iterator[Mismatch | ResultMismatch]:
         for step in range(len(first.steps)):

@@ -13,6 +13,7 @@ import msgspec
 from harness.case import SKIP_ROW, Case, rows_of
 from harness.memory import Image, MemoryPlan
 from harness.oracles.relations.base import (
+    CaseVariant,
     Comparison,
     Mismatch,
     Relation,
@@ -20,7 +21,6 @@ from harness.oracles.relations.base import (
     Run,
     Tie,
     Undefined,
-    Variant,
     buffers,
 )
 from harness.oracles.relations.batches import part_of_batch, require_batches
@@ -39,11 +39,11 @@ class SingleRequests(Relation):
     name = "single-requests"
     summary = "with a call of its own for each request"
 
-    def variants(self, first: Run) -> Sequence[Variant]:
+    def variants(self, first: Run) -> Sequence[CaseVariant]:
         case = first.case
         require_batches(case)
         if len(case.program) > 1:
-            return [Variant(_apart(case))]
+            return [CaseVariant(_apart(case))]
         parts = _parts(first)
         if len(parts) < 2:
             raise Undefined("the batch has fewer than two requests")
@@ -55,7 +55,7 @@ class SingleRequests(Relation):
                 for tie in buffers(plan):
                     image.view(tie.offset, tie.size)[:] = last.view(tie.offset, tie.size)
 
-        return [Variant(part_of_batch(case, part), prepare=carry_on) for part in parts]
+        return [CaseVariant(part_of_batch(case, part), prepare=carry_on) for part in parts]
 
     def mismatches(self, first: Run, others: Sequence[Run]) -> Iterator[Mismatch | ResultMismatch]:
         if len(first.case.program) > 1:

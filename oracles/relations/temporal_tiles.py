@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 
 from harness.case import TemporalState
 from harness.oracles.relations.base import (
+    CaseVariant,
     Comparison,
     Mismatch,
     Relation,
     ResultMismatch,
     Run,
     Undefined,
-    Variant,
     whole_memory,
 )
 
@@ -27,11 +27,11 @@ class TemporalTiles(Relation):
     name = "temporal-tiles"
     summary = "with any number of programs for each temporal copy"
 
-    def variants(self, first: Run) -> Sequence[Variant]:
+    def variants(self, first: Run) -> Sequence[CaseVariant]:
         copies = [copy for step in first.steps if step.expected is not None for copy in step.expected.copies]
         if not any(isinstance(copy.place.state, TemporalState) for copy in copies):
             raise Undefined("no temporal state moves")
-        return [Variant(first.case, temporal_tiles=tiles) for tiles in TILES]
+        return [CaseVariant(first.case, temporal_tiles=tiles) for tiles in TILES]
 
     def mismatches(self, first: Run, others: Sequence[Run]) -> Iterator[Mismatch | ResultMismatch]:
         for variant, other in enumerate(others):

@@ -11,8 +11,8 @@ from harness.case import FRESH, SKIP_ROW, Case, Postprocess, Precopy
 from harness.generators.block_pool import BlockPool
 from harness.generators.cases import draw_case, draw_layout
 from harness.generators.draw import RandomDraw
-from harness.generators.layouts import LayoutPlan
-from harness.generators.simulator import Request, Simulator, Traffic
+from harness.generators.layouts import LayoutChoice
+from harness.generators.simulator import SimulatedRequest, Simulator, Traffic
 
 
 def reachable(operation: str, count: int = 1500) -> Iterator[Case]:
@@ -101,7 +101,7 @@ def test_precopy() -> None:
     assert len(seen) == 6
 
 
-def run(simulator: Simulator, requests: list[Request], steps: int) -> list:
+def run(simulator: Simulator, requests: list[SimulatedRequest], steps: int) -> list:
     simulator.waiting.extend(requests)
     return [simulator.step() for _ in range(steps)]
 
@@ -109,7 +109,7 @@ def run(simulator: Simulator, requests: list[Request], steps: int) -> list:
 def test_chunks_end_on_block_boundaries() -> None:
     settings = traffic(chunk=9)
     simulator = Simulator(RandomDraw("chunks"), settings, BlockPool(range(1, 60), 2))
-    steps = run(simulator, [Request(0, 0, 0, prompt=22, limit=40, junction=0)], 6)
+    steps = run(simulator, [SimulatedRequest(0, 0, 0, prompt=22, limit=40, junction=0)], 6)
     ends = [row.computed + row.scheduled for step in steps for row in step if row.draft == 0]
     assert [end for end in ends if end <= 20] == [end for end in ends if end < 22]
     assert all(end % 4 == 0 for end in ends if end < 22)
@@ -119,7 +119,7 @@ def test_chunks_end_on_block_boundaries() -> None:
 def test_small_chunks_align_again_at_the_next_boundary() -> None:
     settings = traffic(block_size=16, chunk=5, num_spec=0, groups=1)
     simulator = Simulator(RandomDraw("small"), settings, BlockPool(range(1, 60), 1))
-    steps = run(simulator, [Request(0, 0, 0, prompt=40, limit=60, junction=0)], 9)
+    steps = run(simulator, [SimulatedRequest(0, 0, 0, prompt=40, limit=60, junction=0)], 9)
     ends = [row.computed + row.scheduled for step in steps for row in step]
     assert {16, 32} <= set(ends)
     assert any(end % 16 for end in ends if end < 32)
@@ -127,7 +127,7 @@ def test_small_chunks_align_again_at_the_next_boundary() -> None:
 
 def test_worker_rows_keep_stale_ids_and_relocated_blocks_show_twice() -> None:
     simulator = Simulator(RandomDraw("rows"), traffic(chunk=8), BlockPool(range(1, 60), 2))
-    request = Request(0, 0, 0, prompt=17, limit=40, junction=0)
+    request = SimulatedRequest(0, 0, 0, prompt=17, limit=40, junction=0)
     run(simulator, [request], 3)
     assert request.slot == 5
     row = simulator.rows[5]
@@ -142,16 +142,16 @@ def test_worker_rows_keep_stale_ids_and_relocated_blocks_show_twice() -> None:
 
 def test_groups_never_share_a_block() -> None:
     simulator = Simulator(RandomDraw("groups"), traffic(), BlockPool(range(1, 60), 2))
-    run(simulator, [Request(0, 0, 0, prompt=9, limit=40, junction=0)], 4)
+    run(simulator, [SimulatedRequest(0, 0, 0, prompt=9, limit=40, junction=0)], 4)
     blocks = [set(column) - {0} for column in zip(*simulator.rows[5], strict=True)]
     assert not blocks[0] & blocks[1]
 
 
 def test_prefix_hits_share_the_source_block() -> None:
     simulator = Simulator(RandomDraw("hits"), traffic(), BlockPool(range(1, 60), 2))
-    first = Request(0, 0, 8, prompt=9, limit=40, junction=0)
+    first = SimulatedRequest(0, 0, 8, prompt=9, limit=40, junction=0)
     run(simulator, [first], 3)
-    second = Request(1, 0, 8, prompt=12, limit=40, junction=0)
+    second = SimulatedRequest(1, 0, 8, prompt=12, limit=40, junction=0)
     simulator.waiting.append(second)
     step = simulator.step()
     rows = {row.slot: row for row in step}
@@ -164,7 +164,7 @@ def test_prefix_hits_share_the_source_block() -> None:
 
 def test_preempted_requests_come_back_from_the_cache_without_drafts() -> None:
     simulator = Simulator(RandomDraw("preempt"), traffic(slots=(5,)), BlockPool(range(1, 60), 2))
-    request = Request(0, 0, 0, prompt=9, limit=40, junction=0)
+    request = SimulatedRequest(0, 0, 0, prompt=9, limit=40, junction=0)
     run(simulator, [request], 4)
     tokens = request.tokens
     simulator.preempt(request)
@@ -181,7 +181,7 @@ def test_blocks_return_when_requests_end() -> None:
     pool = BlockPool(range(1, 12), 1)
     settings = traffic(groups=1, slots=(0, 1))
     simulator = Simulator(RandomDraw("end"), settings, pool)
-    requests = [Request(name, 0, 0, prompt=9, limit=14, junction=0) for name in range(4)]
+    requests = [SimulatedRequest(name, 0, 0, prompt=9, limit=14, junction=0) for name in range(4)]
     run(simulator, requests, 60)
     assert not simulator.running
     assert not simulator.waiting
@@ -203,7 +203,7 @@ def test_v1_rows_are_batch_rows(runner: str) -> None:
 def test_both_operations_of_one_step_agree() -> None:
     checked = 0
     for index in range(400):
-        plan: LayoutPlan = draw_layout(RandomDraw(f"9/layout/{index}"), "reachable", "small")
+        plan: LayoutChoice = draw_layout(RandomDraw(f"9/layout/{index}"), "reachable", "small")
         case = draw_case(RandomDraw(f"9/case/{index}"), plan, "reachable", ("postprocess", "precopy"), "small")
         if len(case.program) == 2:
             before, after = case.program

@@ -8,7 +8,7 @@ code than loops.
 from __future__ import annotations
 
 from harness.kernels.executors.native.abi import UNDEFINED_ADDRESS, UNDEFINED_BRANCH
-from harness.kernels.executors.native.lanes import Buffer, Index, LaneBuilder, Lanes, Value
+from harness.kernels.executors.native.lanes import Index, LaneBuffer, LaneBuilder, Lanes, Value
 from harness.kernels.executors.native.types import Element, Integer, Tensor, stored_bytes, stored_llvm
 
 
@@ -37,7 +37,7 @@ def load_block(
     mask: Value | None,
     other: Value | None,
     epoch: str,
-) -> Buffer:
+) -> LaneBuffer:
     """Load into a new buffer; masked-off and refused lanes get `other`, or 0."""
     buffer = builder.buffer(Tensor(pointer.shape, element))
     clear = other is None or _is_zero(other)
@@ -69,7 +69,7 @@ def _move(
     site: int,
     pointer: Lanes,
     mask: Value | None,
-    buffer: Buffer,
+    buffer: LaneBuffer,
     epoch: str,
     *,
     is_store: bool,

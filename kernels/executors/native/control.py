@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from harness.kernels.executors.base import ExecutorCannot
 from harness.kernels.executors.native.builder import phi_pairs
 from harness.kernels.executors.native.ir import Argument, Block, Operation, Region, Successor
-from harness.kernels.executors.native.lanes import Buffer, LaneBuilder, Lanes, Scalar, Value
+from harness.kernels.executors.native.lanes import LaneBuffer, LaneBuilder, Lanes, Scalar, Value
 from harness.kernels.executors.native.types import Tensor, Type, stored_llvm
 
 Environment = dict[str, Value]
@@ -180,7 +180,7 @@ class ControlWriter:
         return lanes
 
     def _fold(
-        self, operation: Operation, values: Environment, lanes: Lanes, total: Buffer, each: Buffer | None
+        self, operation: Operation, values: Environment, lanes: Lanes, total: LaneBuffer, each: LaneBuffer | None
     ) -> None:
         """Combine lanes one after the other in `total`; keep what it is at each lane in `each`, if there is one."""
         builder = self._builder
@@ -286,7 +286,7 @@ class _Loop:
         self._builder = builder
         self._header = builder.label("loop")
         self._names = [argument.name for argument in arguments]
-        self._buffers: dict[str, Buffer] = {}
+        self._buffers: dict[str, LaneBuffer] = {}
         self._scalars: dict[str, _Incoming] = {}
         self.values: Environment = {}
         # Buffers first: filling one writes blocks, and scalars note the block they come from.
@@ -327,7 +327,7 @@ class _Loop:
             counter.finish()
 
 
-def move(builder: LaneBuilder, pairs: list[tuple[Buffer, Value]]) -> None:
+def move(builder: LaneBuilder, pairs: list[tuple[LaneBuffer, Value]]) -> None:
     """Fill the buffers, all at once: a value may read lanes of any of them."""
     copies = []
     for buffer, value in pairs:
@@ -348,7 +348,7 @@ class _Blocks:
         self._blocks = {block.label: block for block in body.blocks}
         self._entry = body.blocks[0].label
         self._labels = {label: builder.label("block") for label in self._blocks}
-        self._buffers: dict[tuple[str, int], Buffer] = {
+        self._buffers: dict[tuple[str, int], LaneBuffer] = {
             (block.label, number): builder.buffer(argument.type)
             for block in body.blocks
             for number, argument in enumerate(block.arguments)

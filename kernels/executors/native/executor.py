@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from harness.kernels.executors.native.emit import EmitOptions
     from harness.kernels.executors.native.kernel import NativeKernel
     from harness.kernels.executors.native.source_lines import SourceLine
-    from harness.kernels.executors.native.variant import Variant
+    from harness.kernels.executors.native.variant import KernelVariant
 
 VARIANT_LIMIT = 512
 """Variants kept in memory. When there are more, all are dropped; those still used come back from the disk cache."""
@@ -91,10 +91,10 @@ class NativeExecutor(Executor):
         self._epoch = 0
         # Not a set: hashing a Triton kernel reads all that it calls, which may not exist yet.
         self._kernels: list[weakref.ref[NativeKernel]] = []
-        self._loaded: list[Variant] = []
+        self._loaded: list[KernelVariant] = []
         self._executed: set[SourceLine] = set()
         self._known: set[SourceLine] = set()
-        self._running: Variant | None = None
+        self._running: KernelVariant | None = None
         self._lock = threading.Lock()
 
     @classmethod
@@ -198,7 +198,9 @@ class NativeExecutor(Executor):
             raise ExecutorCannot(f"the native executor interleaves at most {MOST_WARPS} warps, not {num_warps}")
         return replace(self.options, interleave=True, warps=num_warps)
 
-    def load(self, kernel: Any, signature: Mapping[str, str], constants: Mapping[str, Any], num_warps: int) -> Variant:
+    def load(
+        self, kernel: Any, signature: Mapping[str, str], constants: Mapping[str, Any], num_warps: int
+    ) -> KernelVariant:
         """Compile a variant of a kernel made by `jit`, or find it in the cache."""
         from harness.kernels.executors.native.variant import load_variant
 
@@ -209,7 +211,7 @@ class NativeExecutor(Executor):
         self._loaded.append(variant)
         return variant
 
-    def launch(self, variant: Variant, grid: tuple[int, int, int], arguments: list[int]) -> None:
+    def launch(self, variant: KernelVariant, grid: tuple[int, int, int], arguments: list[int]) -> None:
         """Run a variant over a grid; as in Triton, nothing is launched over an empty one.
 
         Raises RuntimeError if accesses are checked and `begin` has not said which are allowed.

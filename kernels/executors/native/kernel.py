@@ -16,7 +16,7 @@ from triton.runtime.jit import JITFunction
 from harness.kernels.executors.base import ExecutorCannot
 from harness.kernels.executors.native.emit import EmitOptions
 from harness.kernels.executors.native.frontend import launch_options
-from harness.kernels.executors.native.variant import Variant
+from harness.kernels.executors.native.variant import KernelVariant
 
 _DTYPES = {
     torch.bool: "i1",
@@ -53,10 +53,12 @@ class Launcher(Protocol):
     def compiled_in(self, num_warps: int) -> EmitOptions:
         """What is compiled into variants with so many warps from here on. Raises ExecutorCannot for too many warps."""
 
-    def load(self, kernel: Any, signature: Mapping[str, str], constants: Mapping[str, Any], num_warps: int) -> Variant:
+    def load(
+        self, kernel: Any, signature: Mapping[str, str], constants: Mapping[str, Any], num_warps: int
+    ) -> KernelVariant:
         """Compile a variant of a kernel, or find it in the cache."""
 
-    def launch(self, variant: Variant, grid: tuple[int, int, int], arguments: list[int]) -> None:
+    def launch(self, variant: KernelVariant, grid: tuple[int, int, int], arguments: list[int]) -> None:
         """Run a variant over a grid."""
 
 
@@ -66,7 +68,7 @@ class NativeKernel(JITFunction[Any]):  # type: ignore[misc]
     def __init__(self, launcher: Launcher, function: Callable[..., Any], **options: Any) -> None:
         super().__init__(function, **options)
         self._launcher = launcher
-        self.variants: dict[Any, Variant] = {}
+        self.variants: dict[Any, KernelVariant] = {}
         self._passed = [parameter for parameter in self.params if not parameter.is_constexpr]
         self._constant = [parameter for parameter in self.params if parameter.is_constexpr]
         self._annotated = [_integer_annotation(parameter) for parameter in self._passed]
@@ -124,7 +126,7 @@ class NativeKernel(JITFunction[Any]):  # type: ignore[misc]
 
     def _compile(
         self, kinds: tuple[Any, ...], passed: tuple[Any, ...], constants: tuple[Any, ...], num_warps: int
-    ) -> Variant:
+    ) -> KernelVariant:
         types: dict[str, str] = {}
         values: dict[str, Any] = {}
         for parameter, kind, value in zip(self._passed, kinds, passed, strict=True):

@@ -29,7 +29,7 @@ from harness.kernels.executors.native.types import (
 
 
 @dataclass(frozen=True, eq=False)
-class Buffer:
+class LaneBuffer:
     """Stack memory for a tensor, and for its shadow if the builder tracks."""
 
     type: Tensor
@@ -65,7 +65,7 @@ class Lanes:
     element: Element
     compute: Callable[[Index], str]
     depth: int = 0
-    buffer: Buffer | None = None
+    buffer: LaneBuffer | None = None
     progression: Progression | None = None
     prefix: Prefix | None = None
     shadow: Callable[[Index], str] | None = None
@@ -199,12 +199,12 @@ class LaneBuilder(Builder):
             number = self.value(f"udiv i64 {number}, {size}")
         return tuple(reversed(index))
 
-    def buffer(self, type_: Tensor) -> Buffer:
+    def buffer(self, type_: Tensor) -> LaneBuffer:
         """New memory for a tensor of this type."""
         llvm = stored_llvm(type_.element)
-        return Buffer(type_, self.slot(llvm, type_.lanes), self.slot(llvm, type_.lanes) if self.tracking else "")
+        return LaneBuffer(type_, self.slot(llvm, type_.lanes), self.slot(llvm, type_.lanes) if self.tracking else "")
 
-    def put(self, buffer: Buffer, index: Index, operand: str, shadow: str = "") -> None:
+    def put(self, buffer: LaneBuffer, index: Index, operand: str, shadow: str = "") -> None:
         """Write one lane."""
         llvm = stored_llvm(buffer.type.element)
         pointer = self._place(buffer, index)
@@ -212,7 +212,7 @@ class LaneBuilder(Builder):
         if buffer.shadow:
             self.effect(f"store {llvm} {shadow or '0'}, ptr {self._place(buffer, index, buffer.shadow)}")
 
-    def clear(self, buffer: Buffer, first: str) -> None:
+    def clear(self, buffer: LaneBuffer, first: str) -> None:
         """Zero the lanes from number `first` on, an i64 operand of at most all lanes."""
         size = stored_bytes(buffer.type.element)
         lanes = self.value(f"sub i64 {buffer.type.lanes}, {first}")
@@ -221,7 +221,7 @@ class LaneBuilder(Builder):
             place = self.value(f"getelementptr {stored_llvm(buffer.type.element)}, ptr {pointer}, i64 {first}")
             self.effect(f"call void @llvm.memset.p0.i64(ptr {place}, i8 0, i64 {bytes_}, i1 false)")
 
-    def kept(self, buffer: Buffer) -> Lanes:
+    def kept(self, buffer: LaneBuffer) -> Lanes:
         """The tensor that lies in the buffer."""
         element = buffer.type.element
         llvm = stored_llvm(element)
@@ -235,7 +235,7 @@ class LaneBuilder(Builder):
 
         return Lanes(buffer.type.shape, element, compute, buffer=buffer, shadow=shadow if buffer.shadow else None)
 
-    def keep(self, buffer: Buffer, value: Value) -> None:
+    def keep(self, buffer: LaneBuffer, value: Value) -> None:
         """Write all lanes of `value`."""
         self.each_lane(
             buffer.type.shape,
@@ -250,7 +250,7 @@ class LaneBuilder(Builder):
         """The opposite of `to_stored`."""
         return self.value(f"trunc i8 {operand} to i1") if element == Integer(1) else operand
 
-    def _place(self, buffer: Buffer, index: Index, pointer: str = "") -> str:
+    def _place(self, buffer: LaneBuffer, index: Index, pointer: str = "") -> str:
         number = self.linear(buffer.type.shape, index)
         base = pointer or buffer.pointer
         return self.value(f"getelementptr {stored_llvm(buffer.type.element)}, ptr {base}, i64 {number}")

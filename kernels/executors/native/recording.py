@@ -15,7 +15,7 @@ from harness.kernels.executors.native import abi
 from harness.kernels.executors.native.reserve import reserve
 
 if TYPE_CHECKING:
-    from harness.kernels.executors.native.variant import Variant
+    from harness.kernels.executors.native.variant import KernelVariant
 
 RECORD_CAPACITY = 1 << 22
 STORED_CAPACITY = 1 << 30
@@ -38,7 +38,7 @@ class Recorder:
         self._watch[abi.RECORD_COUNT] = 0
         self._watch[abi.STORED_SIZE] = 0
 
-    def launch(self, variant: Variant, grid: tuple[int, int, int], base: int) -> RecordedLaunch:
+    def launch(self, variant: KernelVariant, grid: tuple[int, int, int], base: int) -> RecordedLaunch:
         """What the launch did; `base` is the address of the arena. Raises ExecutorCannot if it was too much."""
         count, stored = int(self._watch[abi.RECORD_COUNT]), int(self._watch[abi.STORED_SIZE])
         if count > RECORD_CAPACITY or stored > STORED_CAPACITY:

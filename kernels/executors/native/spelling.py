@@ -15,7 +15,7 @@ NAME = r"%[\w$.-]+(?:#\d+)?"
 _OPERATION = re.compile(r'"?([\w.]+)"?')
 
 
-class Line(NamedTuple):
+class IrLine(NamedTuple):
     """A line without locations; `location` is what the one at its end says."""
 
     text: str
@@ -26,7 +26,7 @@ class Unreadable(Exception):
     """The line at hand is not what the parser knows."""
 
 
-def split_location(line: str) -> Line:
+def split_location(line: str) -> IrLine:
     """`line` without its ` loc(...)` parts and comments, and what the last one says if it ends the line."""
     if line.startswith("^"):
         line = line.partition("  //")[0]
@@ -39,7 +39,7 @@ def split_location(line: str) -> Line:
         location = rest[start + 5 : end]
         rest = rest[end + 1 :]
     parts.append(rest)
-    return Line("".join(parts), None if rest else location)
+    return IrLine("".join(parts), None if rest else location)
 
 
 def _closing(text: str, start: int) -> int:

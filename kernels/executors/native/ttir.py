@@ -15,7 +15,7 @@ from harness.kernels.executors.native.forms import READERS
 from harness.kernels.executors.native.ir import Argument, Block, Function, Operation, Region
 from harness.kernels.executors.native.source_lines import LocationTable, SourceLine
 from harness.kernels.executors.native.spelling import (
-    Line,
+    IrLine,
     Unreadable,
     head,
     split_list,
@@ -141,12 +141,12 @@ class _Parser:
         """The line just read."""
         return self._lines[self._position - 1].text
 
-    def _peek(self) -> Line:
+    def _peek(self) -> IrLine:
         if self._position >= len(self._lines):
             raise ExecutorCannot("the native executor got a TTIR text that ends too early")
         return self._lines[self._position]
 
-    def _take(self) -> Line:
+    def _take(self) -> IrLine:
         line = self._peek()
         self._position += 1
         return line

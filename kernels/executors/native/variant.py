@@ -32,7 +32,7 @@ TRANSLATIONS_KEPT = 64
 _translations: dict[Any, Translation] = {}
 
 
-class Variant:
+class KernelVariant:
     """Compiled code in this process with the arrays it writes to. `name` is the kernel's, `options` what is compiled
     in."""
 
@@ -118,7 +118,7 @@ def load_variant(
     options: EmitOptions,
     cache: VariantCache,
     num_warps: int,
-) -> Variant:
+) -> KernelVariant:
     """The variant, from the disk cache if it is there. Raises ExecutorCannot for what cannot be compiled."""
     name = kernel.fn.__name__
     warps = num_warps if options.record or options.warps else None
@@ -171,7 +171,7 @@ def load_variant(
             Threads(np.frombuffer(warps, dtype=np.uint8), phase) for warps, phase in zip(owners, phases, strict=True)
         ]
 
-    return Variant(name, compiled, options, threads if options.record else None)
+    return KernelVariant(name, compiled, options, threads if options.record else None)
 
 
 def _translated(

@@ -8,7 +8,7 @@ from harness.kernels.targets.arguments import HostBatch
 from harness.kernels.targets.vllm.host_path import HostPath
 
 
-class AllMode:
+class AllModeHost:
     """One runner's; `buffer` is what it stages columns in."""
 
     def __init__(self, host: HostPath, layout: Layout, buffer: HostBuffer) -> None:

@@ -18,7 +18,7 @@ from harness.kernels.targets.arguments import (
     StateMove,
 )
 from harness.kernels.targets.base import Allocate, Bound, PostprocessArrays, PrecopyArrays, TargetLacks
-from harness.kernels.targets.vllm.all_mode import AllMode
+from harness.kernels.targets.vllm.all_mode import AllModeHost
 from harness.kernels.targets.vllm.claimed import claim_cuda
 from harness.kernels.targets.vllm.host_path import HostPath
 from harness.kernels.targets.vllm.model_state import ModelState
@@ -185,12 +185,12 @@ class VllmBound(Bound):
         self._host.preprocess(batch, context=path == "fused" if has_choice else None)
 
     @functools.cached_property
-    def _all_mode(self) -> AllMode:
+    def _all_mode(self) -> AllModeHost:
         if not self._version.features.all_mode:
             raise TargetLacks(f"{self._version.name} has no bookkeeping of `all` mode: it went with vllm 0.32.0")
         rows = self._layout.table_rows
         buffer = self._version.allocations(self._allocate, ("previous_column",)).make_buffer(rows, dtype=torch.int32)
-        return AllMode(self._host, self._layout, buffer)
+        return AllModeHost(self._host, self._layout, buffer)
 
     @property
     def previous_column(self) -> StagedView:

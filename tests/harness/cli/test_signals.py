@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 ROOT = Path(__file__).parents[3]
 
 
-def heed_interrupts() -> None:
+def handle_interrupts() -> None:
     """In a new process: a shell has those that it starts in the background ignore Ctrl-C, and all that they start."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
@@ -43,7 +43,7 @@ def start(
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            preexec_fn=heed_interrupts,  # noqa: PLW1509 - no other thread starts processes here
+            preexec_fn=handle_interrupts,  # noqa: PLW1509 - no other thread starts processes here
         )
         started.append(process)
         return process

@@ -36,7 +36,7 @@ def test_every_frozen_file_fails_on_its_mutated_target(frozen: Path, executor_na
     with CaseWorker(names.pop(), executor_name, limit=120.0) as worker:
         worker.wait_ready()
         for repro in repros:
-            assert same(worker.check(repro.case, sighted=repro.signature.sighted), repro, executor_name)
+            assert same(worker.check(repro.case, instrumented=repro.signature.instrumented), repro, executor_name)
 
 
 def test_every_frozen_file_is_fixed_without_the_fault(frozen: Path, executor_name: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 from harness.case import Case, decode_case
 from harness.issues.registry import DEFAULT_FIXES
 from harness.sequences.controls import Controls
-from harness.sequences.kernels import Beside, KernelChoice
+from harness.sequences.kernels import KernelChoice, KernelSide
 from harness.sequences.recipe import SequenceRecipe
 from harness.sequences.result import RESULTS, RunResult
 from harness.sequences.worker import SequenceWorker, recipe_text
@@ -48,7 +48,7 @@ def case_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def scheduler(newest: str, case_folder: Path) -> Iterator[SequenceWorker]:
     """A process that drives the newest release, the builtin kernels beside it on bytes."""
-    beside = Beside(KernelChoice("builtin", "native"), str(case_folder))
+    beside = KernelSide(KernelChoice("builtin", "native"), str(case_folder))
     with SequenceWorker(newest, beside) as child:
         child.wait_ready()
         yield child

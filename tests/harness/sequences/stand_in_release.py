@@ -25,8 +25,8 @@ from harness.case.sequence import Add, SequenceCase, encode_sequence
 from harness.kernels.executors.base import DeviceFault
 from harness.kernels.targets.vllm.scheduling import loading, sources
 from harness.kernels.targets.vllm.scheduling.sources import WholeTree
-from harness.oracles.meaning.device import NOBODY
-from harness.oracles.meaning.violation import Violation
+from harness.oracles.states.device import NOBODY
+from harness.oracles.states.violation import Violation
 from harness.refusal import UnknownTarget
 from harness.sequences import effects, judge
 from harness.sequences.recipe import SequenceRecipe, sequence_at

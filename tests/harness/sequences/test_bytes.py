@@ -8,15 +8,15 @@ import pytest
 
 from harness.case import Case, decode_case, encode_case
 from harness.case.sequence import Segment, SequenceConfig
-from harness.case.step_plan import ForwardRow, MoveRow, PostprocessInput, StartRow, StepPlan
+from harness.case.step_plan import MoveRow, PlannedRow, PostprocessInput, StartRow, StepPlan
 from harness.check.session import Session
 from harness.generators.reachability import require_reachable
-from harness.oracles.meaning.device import Device
-from harness.oracles.meaning.meaning import Meaning
-from harness.oracles.meaning.texts import Text
-from harness.oracles.meaning.violation import ViolationFound
+from harness.oracles.states.device import Device
+from harness.oracles.states.state_oracle import StateOracle
+from harness.oracles.states.texts import Text
+from harness.oracles.states.violation import ViolationFound
 from harness.sequences.byte_device import ByteDevice
-from harness.sequences.kernel_cases import KernelCases
+from harness.sequences.kernel_cases import KernelCaseWriter
 from harness.sequences.kernels import KernelChoice, Kernels
 
 NAME = "request 0"
@@ -43,13 +43,13 @@ class Story:
 
     def __init__(self, kernels: Kernels, config: SequenceConfig, *, dim_first: bool = True) -> None:
         self.config = config
-        judge = Meaning(Device(config.num_blocks, 3 + config.num_spec, 4), 4, 4, (1,), (0,), (4,))
+        judge = StateOracle(Device(config.num_blocks, 3 + config.num_spec, 4), 4, 4, (1,), (0,), (4,))
         judge.texts[NAME] = Text((Segment(family=0, length=8),), 2)
         self.meaning = judge
         self.bytes = ByteDevice(kernels, config, judge, dim_first=dim_first)
         judge.after_precopy = self.bytes.start
         self.cases: list[Case] = []
-        self.kept = KernelCases(config, self.cases.append, dim_first=dim_first, steps=3)
+        self.kept = KernelCaseWriter(config, self.cases.append, dim_first=dim_first, steps=3)
         self.column, self.accepted = -1, 1
 
     def step(self, computed: int, scheduled: int, *, drafts: int = 0, right: int = 0, wrong_source: int = 0) -> None:
@@ -61,7 +61,7 @@ class Story:
         start = StartRow(0, self.column + wrong_source, column, bias, self.accepted if v2 else 0, computed, scheduled)
         before = [MoveRow(NAME, 0, self.column, column, bias, MAMBA)] if moves else []
         self.accepted = 1 if moves else self.accepted
-        row = ForwardRow(
+        row = PlannedRow(
             *(NAME, 0, computed, scheduled, drafts, drafts > 0, self.accepted, column),
             *(computed + scheduled >= 8, 0, -1, MAMBA, ATTENTION),
         )

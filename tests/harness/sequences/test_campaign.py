@@ -20,7 +20,7 @@ from harness.issues.registry import DEFAULT_FIXES
 from harness.kernels.executors.base import DeviceFault
 from harness.sequences import judge
 from harness.sequences.controls import Controls
-from harness.sequences.kernels import Beside, KernelChoice, Kernels
+from harness.sequences.kernels import KernelChoice, Kernels, KernelSide
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.subject import StepSequences
 from harness.sequences.worker import SequenceWorker
@@ -71,7 +71,7 @@ def test_events_that_leave_nothing_to_do_are_no_pass(scheduler: SequenceWorker, 
             "fixes none, not padded-fresh-row",
         ),
         (
-            StepSequences(target="vllm==0.33.0", recipe=RECIPE, beside=Beside(KernelChoice("builtin", "native"))),
+            StepSequences(target="vllm==0.33.0", recipe=RECIPE, beside=KernelSide(KernelChoice("builtin", "native"))),
             "kernels executor none, not native",
         ),
     ],

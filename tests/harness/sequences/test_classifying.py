@@ -13,8 +13,8 @@ from harness.campaign.findings import Findings
 from harness.campaign.settings import Settings
 from harness.case.sequence import SequenceCase, decode_sequence
 from harness.issues.registry import SEQUENCE_ISSUES
-from harness.oracles.meaning.device import NOBODY
-from harness.oracles.meaning.violation import Violation
+from harness.oracles.states.device import NOBODY
+from harness.oracles.states.violation import Violation
 from harness.repro import SequenceRepro
 from harness.sequences.controls import Controls
 from harness.sequences.recipe import SequenceRecipe, sequence_at

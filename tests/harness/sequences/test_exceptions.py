@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import harness
-from harness.oracles.meaning.violation import Violation
+from harness.oracles.states.violation import Violation
 from harness.sequences import run
 
 OURS = Path(harness.__file__).parent

@@ -10,9 +10,9 @@ import pytest
 
 from harness.case.sequence import SequenceCase
 from harness.check.outcome import Signature
-from harness.kernels.targets.vllm.scheduling.pairing import Difference
-from harness.oracles.meaning.device import NOBODY
-from harness.oracles.meaning.violation import HOST_CODE_DIFFERS, Violation
+from harness.kernels.targets.vllm.scheduling.runner_pair import HostDifference
+from harness.oracles.states.device import NOBODY
+from harness.oracles.states.violation import HOST_CODE_DIFFERS, Violation
 from harness.repro import SequenceRepro, read_any
 from harness.sequences.classifying import SequencePlan, classify
 from harness.sequences.controls import Controls
@@ -41,7 +41,7 @@ def test_a_difference_is_not_judged_where_host_code_did_not_run() -> None:
 
 def test_a_difference_is_a_violation_that_names_both_sides() -> None:
     violation = violation_of(
-        Difference(1, "request 2", "forward pass: accepted", "num_accepted_tokens of row 1", "2", "1")
+        HostDifference(1, "request 2", "forward pass: accepted", "num_accepted_tokens of row 1", "2", "1")
     )
     assert violation.summary == (
         "step 1, request 2: num_accepted_tokens of row 1 (forward pass: accepted): "

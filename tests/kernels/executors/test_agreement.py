@@ -12,7 +12,7 @@ from harness.case import Case, Execution
 from harness.engines.random import Recipe, case_at
 from harness.kernels.executors.registry import executor_class
 from harness.testing import Judgement, executor_agrees
-from harness.testing.variants import VARIANTS, Variant, cases_of
+from harness.testing.variants import VARIANTS, ConformanceVariant, cases_of
 
 # Mutations whose accesses stay within what kernels may touch: elsewhere a checking executor keeps the damage away.
 TARGETS = ("builtin", "builtin+wrong-group", "builtin+conv-shift-off-by-one", "builtin+lost-reset")
@@ -56,7 +56,7 @@ def test_native_and_interpreter_agree_on_many(target: str) -> None:
 EACH = 20
 
 
-def agree_on_variants(target: str, variants: Sequence[Variant], count: int) -> None:
+def agree_on_variants(target: str, variants: Sequence[ConformanceVariant], count: int) -> None:
     cases = [case for variant in variants for case in cases_of(variant, count)]
     said = agree(target, ("native", "interpreter"), cases)
     judged = Counter(row.operation for row in said if row.status == "pass")
@@ -76,7 +76,7 @@ def test_native_and_interpreter_agree_on_every_variant(target: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS, ids=lambda variant: "-".join(filter(None, variant)))
 @pytest.mark.parametrize("target", ["builtin", pytest.param("vllm==0.33.0", marks=pytest.mark.release)])
-def test_native_and_interpreter_agree_on_twenty_of_every_variant(target: str, variant: Variant) -> None:
+def test_native_and_interpreter_agree_on_twenty_of_every_variant(target: str, variant: ConformanceVariant) -> None:
     agree_on_variants(target, [variant], EACH)
 
 

@@ -9,14 +9,14 @@ import pytest
 from harness.case import Case
 from harness.check.operations.registry import expect
 from harness.memory import Image, initial_image, plan_memory
-from harness.oracles.relations.base import Mismatch, Run, Step
+from harness.oracles.relations.base import Mismatch, Run, RunStep
 from harness.oracles.relations.poison_patterns import PoisonPatterns
 
 
 def run_of(case: Case, before: Image) -> Run:
     plan = plan_memory(case, 64)
     expected = expect(case, plan, 0, before)
-    return Run(case, plan, before, [Step(expected.image.copy(), expected.results, expected)])
+    return Run(case, plan, before, [RunStep(expected.image.copy(), expected.results, expected)])
 
 
 @pytest.fixture

@@ -19,22 +19,22 @@ from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.loading import module
 from harness.kernels.targets.vllm.scheduling.mamba2_rows import run_as_mamba2
 from harness.kernels.targets.vllm.scheduling.rules import ColumnUnit, RunnerRules
-from harness.kernels.targets.vllm.scheduling.standins_v1 import (
-    Buffer,
-    Precopy,
-    Standin,
+from harness.kernels.targets.vllm.scheduling.stub_objects_v1 import (
+    HostBuffer,
+    KernelContext,
+    Stub,
     without_pinned_memory,
 )
 
 
 def _original(holder: Any, name: str) -> Any:
-    """Production's function, also once an earlier worker has put its own in the place of it."""
+    """Production's function, also once an earlier batch has put its own in its place."""
     function = getattr(holder, name, None)
     return getattr(function, "original", function)
 
 
 def _parameters_of(function: Any) -> list[str]:
-    """Parameter names of production's function, also once an earlier worker has put its own in the place of it."""
+    """Parameter names of production's function, also once an earlier batch has put its own in its place."""
     return getattr(function, "caught", None) or list(inspect.signature(function).parameters)
 
 
@@ -73,9 +73,9 @@ class BatchV1(abc.ABC):
         rows = config.requests
         self.mamba_state_idx: dict[str, int] = {}
         groups = list(engine.mamba_groups)
-        self._context = Precopy(lambda: Buffer(rows), groups) if config.num_spec else None
+        self._context = KernelContext(lambda: HostBuffer(rows), groups) if config.num_spec else None
         specs = engine.kv_cache_config.kv_cache_groups
-        self._copy_buffers = Standin(
+        self._copy_buffers = Stub(
             "preprocess_mamba", mamba_group_ids=groups, mamba_spec=specs[groups[0]].kv_cache_spec, offset=0
         )
         self._scalar: list[MoveRow] = []
@@ -100,12 +100,12 @@ class BatchV1(abc.ABC):
 
     def _patch(self) -> None:
         """Catch what the release's functions would launch; there is one rank."""
-        worker = self
+        batch = self
         runner_module, utils = self._runner_module, self._utils
         rank = types.SimpleNamespace(is_last_rank=True, is_first_rank=True, world_size=1)
         runner_module.get_pp_group = lambda: rank
         if hasattr(runner_module, "copy_kv_cache_blocks_inplace"):
-            runner_module.copy_kv_cache_blocks_inplace = lambda caches, blocks, copies, *_: worker._copies.extend(
+            runner_module.copy_kv_cache_blocks_inplace = lambda caches, blocks, copies, *_: batch._copies.extend(
                 (copy.src_block_id, copy.dst_block_id) for copy in copies
             )
 
@@ -118,23 +118,23 @@ class BatchV1(abc.ABC):
                 return
             state = said["req_state"]
             tables = tuple(state.block_ids[group] for group in said["mamba_group_ids"])
-            worker._scalar.append(MoveRow(state.req_id, 0, source, destination, bias, tables))
+            batch._scalar.append(MoveRow(state.req_id, 0, source, destination, bias, tables))
 
         collect.caught = names  # type: ignore[attr-defined]
         utils.collect_mamba_copy_meta = collect
         utils.do_mamba_copy_block = lambda *_, **__: None
 
         def clean(output: Any, columns: dict[str, int]) -> None:
-            rules = worker.rules
+            rules = batch.rules
             if rules.forgets_columns:
-                worker._cleanup(output, columns)
+                batch._cleanup(output, columns)
             else:
                 for name in output.finished_req_ids:
                     columns.pop(name, None)
             if rules.column_unit is not ColumnUnit.MAMBA:  # in which the release's own function counts
                 for new in output.scheduled_new_reqs:
                     columns[new.req_id] = rules.column_unit.column(
-                        new.num_computed_tokens, worker.config.block_size, worker.smallest_block
+                        new.num_computed_tokens, batch.config.block_size, batch.smallest_block
                     )
 
         if self._cleanup is not None:
@@ -198,7 +198,7 @@ class BatchV1(abc.ABC):
         context = self._context
         assert context is not None
         moves = []
-        for i, (name, (source, destination, bias)) in enumerate(zip(names, context.handed_over(names), strict=True)):
+        for i, (name, (source, destination, bias)) in enumerate(zip(names, context.passed_on(names), strict=True)):
             if source >= 0 and source != destination:
                 tables = tuple(self._table(group, i) for group in self.engine.mamba_groups)
                 moves.append(MoveRow(name, i, source, destination, bias, tables))
@@ -207,7 +207,7 @@ class BatchV1(abc.ABC):
     def _starts(self, names: list[str], moves: list[MoveRow]) -> list[StartRow]:
         """What precopy gets for every row of the batch."""
         if self.fuses and self._context is not None:
-            return [StartRow(i, *row, 0, 0, 0) for i, row in enumerate(self._context.handed_over(names))]
+            return [StartRow(i, *row, 0, 0, 0) for i, row in enumerate(self._context.passed_on(names))]
         moved = {move.slot: StartRow(move.slot, move.source, move.destination, move.bias, 0, 0, 0) for move in moves}
         kept = self.mamba_state_idx
         return [moved.get(i, StartRow(i, -1, kept[name], 0, 0, 0, 0)) for i, name in enumerate(names)]

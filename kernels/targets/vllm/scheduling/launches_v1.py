@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from harness.kernels.targets.vllm.scheduling.loading import module
-from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks
+from harness.kernels.targets.vllm.scheduling.runner_pair import HostCodeLacks
 from harness.refusal import UnknownTarget
 
 _NOWHERE = -1

@@ -11,7 +11,7 @@ of both, and stay as planned.
 
 from __future__ import annotations
 
-from harness.case.step_plan import ForwardRow, StepPlan
+from harness.case.step_plan import PlannedRow, StepPlan
 from harness.kernels.targets.vllm.scheduling.checkpoints import Checkpoints
 from harness.kernels.targets.vllm.scheduling.rules import RunnerRules
 
@@ -37,6 +37,6 @@ def run_as_mamba2(
         behind = behind or row.scheduled > longest or (prefilling[i] and not tail)
 
 
-def _as_prefill(row: ForwardRow, checkpoints: Checkpoints) -> ForwardRow:
+def _as_prefill(row: PlannedRow, checkpoints: Checkpoints) -> PlannedRow:
     offset, column = checkpoints.of(row.request, row.computed + row.scheduled, row.scheduled)
     return row._replace(speculative=False, checkpoint_offset=offset, checkpoint_column=column)

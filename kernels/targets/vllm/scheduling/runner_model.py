@@ -28,7 +28,7 @@ class StepTiming(NamedTuple):
 
 
 class RunnerModel(Protocol):
-    """See module docstring. Each step is `begin`, then `end` and `settle` if it has rows."""
+    """See module docstring. Each step is `begin`, then `end` and `finish_step` if it has rows."""
 
     rules: RunnerRules
 
@@ -45,7 +45,7 @@ class RunnerModel(Protocol):
     def end(self, outcome: Outcome) -> list[PostprocessInput]:
         """Take what the sampler accepted; what the postprocess kernel gets."""
 
-    def settle(self, outcome: Outcome, counts: dict[str, int]) -> None:
+    def finish_step(self, outcome: Outcome, counts: dict[str, int]) -> None:
         """Keep the accepted counts that postprocess left, by request."""
 
     def has_drafts_of(self, name: str) -> bool:

@@ -1,4 +1,4 @@
-"""A term is what vLLM calls a value that a pair compares (pairing.py): the word to look for in its sources.
+"""A term is what vLLM calls a value that a pair compares (runner_pair.py): the word to look for in its sources.
 
 Ours are short and the same for both runners and all releases. Where theirs differ from release to release, the term is
 that of the newest one; where nothing in vLLM is the value, it is what the value is calculated from, or ours.

@@ -17,7 +17,7 @@ from harness.kernels.executors.native.runtime import Watch
 from harness.kernels.executors.native.source_lines import LocationTable, SourceLine, function_at
 from harness.kernels.executors.native.ttir import parse
 from harness.kernels.executors.native.types import Float, Integer, Pointer, Tensor, parse_type
-from harness.kernels.executors.native.variant import Variant
+from harness.kernels.executors.native.variant import KernelVariant
 
 TEXTS = Path(__file__).with_name("ttir")
 OPTIONS = EmitOptions(checks=True, lines=True)
@@ -162,14 +162,14 @@ def test_locations(tmp_path: Path) -> None:
     assert library.file == standard.__file__
 
 
-def run(text: str, memory: np.ndarray, *arguments: int) -> Variant:
+def run(text: str, memory: np.ndarray, *arguments: int) -> KernelVariant:
     """Run a kernel given as TTIR; its first argument is the address of `memory`, which it may touch."""
     function = parse(text)
     emitted = emit(function, OPTIONS)
     compiled = CompiledVariant(
         jit.compile_object(emitted.llvm, verify=True), len(function.arguments), emitted.sites, emitted.blocks
     )
-    variant, watch = Variant(function.name, compiled, OPTIONS), Watch()
+    variant, watch = KernelVariant(function.name, compiled, OPTIONS), Watch()
     watch.begin(memory.ctypes.data, [AccessSpan(0, memory.nbytes, "memory", "memory")])
     words = [memory.ctypes.data, *(argument & (1 << 64) - 1 for argument in arguments)]
     assert variant.launch((1, 1, 1), 0, watch.address, words) == 0

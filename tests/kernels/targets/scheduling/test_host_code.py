@@ -36,7 +36,7 @@ def attempt(case, controls, fault=None):
     except ReleaseLacks:
         return None
     if fault is not None:
-        run.worker.model.rules = FAULTS[fault].change.rules(run.worker.model.rules)
+        run.runner.model.rules = FAULTS[fault].change.rules(run.runner.model.rules)
     return run.run()
 
 counters, violations, found = Counter(), [], {}

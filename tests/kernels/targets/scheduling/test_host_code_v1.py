@@ -36,7 +36,7 @@ def attempt(case, controls, fault=None, edit=()):
     except ReleaseLacks:
         return None
     if fault is not None:
-        run.worker.model.rules = FAULTS[fault].change.rules(run.worker.model.rules)
+        run.runner.model.rules = FAULTS[fault].change.rules(run.runner.model.rules)
     kept = {name: getattr(runner, name) for name, _ in edit}
     for name, edited in edit:
         setattr(runner, name, edited)

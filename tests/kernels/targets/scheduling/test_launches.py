@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from harness.kernels.targets.vllm.scheduling import launches_v1, launches_v2
-from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks
+from harness.kernels.targets.vllm.scheduling.runner_pair import HostCodeLacks
 
 torch = pytest.importorskip("torch")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.case.step_plan import ForwardRow, StepPlan
+from harness.case.step_plan import PlannedRow, StepPlan
 from harness.kernels.targets.vllm.scheduling.mamba2_rows import run_as_mamba2
 from harness.kernels.targets.vllm.scheduling.rules import RunnerRules
 
@@ -25,7 +25,7 @@ def planned(*rows: tuple[int, int, int]) -> StepPlan:
     """As the worker plans them: rows of (computed, scheduled, drafts) tokens, speculative if all but one are drafts."""
     return StepPlan(
         rows=[
-            ForwardRow(f"request {i}", i, *row, row[2] == row[1] - 1, 1, 0, True, 0, -1, ([1],), ([2],))
+            PlannedRow(f"request {i}", i, *row, row[2] == row[1] - 1, 1, 0, True, 0, -1, ([1],), ([2],))
             for i, row in enumerate(rows)
         ]
     )

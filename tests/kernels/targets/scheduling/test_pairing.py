@@ -8,26 +8,26 @@ from typing import Any
 
 import pytest
 
-from harness.case.step_plan import ForwardRow, PostprocessInput, StartRow, StepPlan
-from harness.kernels.targets.vllm.scheduling.pairing import Difference, HostCodeDiffers, PairedWorkers
+from harness.case.step_plan import PlannedRow, PostprocessInput, StartRow, StepPlan
 from harness.kernels.targets.vllm.scheduling.runner_model import StepTiming
+from harness.kernels.targets.vllm.scheduling.runner_pair import HostCodeDiffers, HostDifference, RunnerPair
+from harness.kernels.targets.vllm.scheduling.runner_pair_v1 import RunnerPairV1
 from harness.kernels.targets.vllm.scheduling.terms import term_of
-from harness.kernels.targets.vllm.scheduling.worker_v1_pair import PairedWorkerV1
 
 ROWS = [
-    ForwardRow(name, slot, 8, 1, 0, False, 1, 1, True, 0, -1, ([4, 5],), ([6],))
+    PlannedRow(name, slot, 8, 1, 0, False, 1, 1, True, 0, -1, ([4, 5],), ([6],))
     for name, slot in (("request 4", 7), ("request 2", 9))
 ]
 PLAN = StepPlan(rows=ROWS, starts=[StartRow(row.slot, 1, 1, 0, 1, 8, 1) for row in ROWS])
 
 
-class Slotted(PairedWorkers):
+class Slotted(RunnerPair):
     """A pair whose requests have slots."""
 
     has_slots = True
 
 
-def pair(kind: type[PairedWorkers] = PairedWorkers, **differences: Any) -> PairedWorkers:
+def pair(kind: type[RunnerPair] = RunnerPair, **differences: Any) -> RunnerPair:
     """A pair of which the host code plans something else."""
     sides = []
     for plan in (PLAN, replace(PLAN, **differences)):
@@ -37,7 +37,7 @@ def pair(kind: type[PairedWorkers] = PairedWorkers, **differences: Any) -> Paire
     return kind(*sides)
 
 
-def found(workers: PairedWorkers) -> Difference:
+def found(workers: RunnerPair) -> HostDifference:
     with pytest.raises(HostCodeDiffers) as raised:
         workers.begin(None, StepTiming())
     return raised.value.difference
@@ -45,7 +45,7 @@ def found(workers: PairedWorkers) -> Difference:
 
 def test_a_field_of_a_row_is_told_with_request_and_row() -> None:
     rows = [ROWS[0], ROWS[1]._replace(accepted=2)]
-    assert found(pair(rows=rows)) == Difference(
+    assert found(pair(rows=rows)) == HostDifference(
         1, "request 2", "forward pass: accepted", "num_accepted_tokens of row 1", "2", "1"
     )
     assert found(pair(Slotted, rows=rows)).term == "num_accepted_tokens of row 1, slot 9"
@@ -96,7 +96,7 @@ def test_the_same_word_may_be_two_things(ours: str, theirs: str) -> None:
     ],
 )
 def test_what_v1_keeps_is_told_of_the_first_request_that_differs(held: Any, should: Any, told: tuple[str, ...]) -> None:
-    workers = object.__new__(PairedWorkerV1)
+    workers = object.__new__(RunnerPairV1)
     workers._rows, workers._step = ROWS, 1
     workers._same_of_each("outputs", should, should)
     with pytest.raises(HostCodeDiffers) as raised:

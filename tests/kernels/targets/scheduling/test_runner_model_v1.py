@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.case.step_plan import ForwardRow, StepPlan
+from harness.case.step_plan import PlannedRow, StepPlan
 from harness.kernels.targets.vllm.scheduling.rules import RunnerRules
-from harness.kernels.targets.vllm.scheduling.worker_v1 import WorkerV1
+from harness.kernels.targets.vllm.scheduling.runner_model_v1 import RunnerModelV1
 
 ROWS = 4
 
 
-def model(asynchronous: bool = True, **rules: bool) -> WorkerV1:
+def model(asynchronous: bool = True, **rules: bool) -> RunnerModelV1:
     """A model between two steps: the first had the requests a, b and c, each in the row of its place."""
-    made = object.__new__(WorkerV1)
+    made = object.__new__(RunnerModelV1)
     made.config = SimpleNamespace(asynchronous=asynchronous, num_spec=2)  # type: ignore[assignment]
     made.rules = RunnerRules(zero_drafts=True, padded_tails=True, **rules)
     made.batch = SimpleNamespace(
@@ -29,7 +29,7 @@ def model(asynchronous: bool = True, **rules: bool) -> WorkerV1:
     return made
 
 
-def gathered(made: WorkerV1, *names: str) -> list[int]:
+def gathered(made: RunnerModelV1, *names: str) -> list[int]:
     made._gather_accepted(list(names))
     counts: list[int] = made.batch.num_accepted_tokens_cpu[: len(names)].tolist()
     return counts
@@ -78,7 +78,7 @@ def test_counts_on_their_way_to_the_host_are_those_that_postprocess_left(resets:
     made.batch = SimpleNamespace(
         num_tokens_no_spec=np.array([4, 6, 0, 0]), token_ids_cpu=tokens, is_token_ids=np.zeros((ROWS, 20), dtype=bool)
     )
-    made.settle({"a": (2, [50, 51]), "b": (3, [])}, {"a": 1, "b": 1})
+    made.finish_step({"a": (2, [50, 51]), "b": (3, [])}, {"a": 1, "b": 1})
     assert made._landing == landing
     assert made.batch.prev_req_id_to_index == {"a": 0}, "of requests that sampled"
     assert made._runner.requests["a"].output_token_ids == [-1], "an asynchronous host knows no token yet"
@@ -99,7 +99,7 @@ def test_layers_of_mamba2_see_the_rows_that_the_host_counts_as_prefills() -> Non
     made.checkpoints = SimpleNamespace(of=lambda *_: (0, -1))  # type: ignore[assignment]
     made.batch = SimpleNamespace(num_computed_tokens_cpu=np.array([22, 8]), num_prompt_tokens=np.array([20, 20]))
     rows = [
-        ForwardRow(name, i, computed, 2, 0, False, 1, 0, True, 0, -1, ([1],), ([2],))
+        PlannedRow(name, i, computed, 2, 0, False, 1, 0, True, 0, -1, ([1],), ([2],))
         for i, (name, computed) in enumerate((("a", 22), ("b", 8)))
     ]
     plan = StepPlan(rows=rows)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.case.step_plan import MoveRow
-from harness.kernels.targets.vllm.scheduling import worker_v2
+from harness.kernels.targets.vllm.scheduling import runner_model_v2
 from harness.kernels.targets.vllm.scheduling.rules import ColumnUnit, RunnerRules
 from harness.kernels.targets.vllm.scheduling.runner_model import StepTiming
 
@@ -20,10 +20,10 @@ BLOCK, SMALLEST, DRAFTS = 8, 2, 2
 @pytest.fixture(autouse=True)
 def batch_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the place of the release's function: as scheduled."""
-    monkeypatch.setattr(worker_v2, "_batch_order", lambda engine: lambda tokens, drafts: list(tokens))
+    monkeypatch.setattr(runner_model_v2, "_batch_order", lambda engine: lambda tokens, drafts: list(tokens))
 
 
-def model(rules: RunnerRules = RULES) -> worker_v2.WorkerV2:
+def model(rules: RunnerRules = RULES) -> runner_model_v2.RunnerModelV2:
     engine: Any = SimpleNamespace(
         config=SimpleNamespace(requests=2, block_size=BLOCK, num_spec=DRAFTS, checkpoint_alignment=None),
         kv_cache_config=SimpleNamespace(kv_cache_groups=[None, None]),
@@ -31,7 +31,7 @@ def model(rules: RunnerRules = RULES) -> worker_v2.WorkerV2:
         attention_groups=(0,),
         vllm_config=SimpleNamespace(cache_config=SimpleNamespace(block_size=SMALLEST)),
     )
-    return worker_v2.WorkerV2(engine, rules)
+    return runner_model_v2.RunnerModelV2(engine, rules)
 
 
 def output(
@@ -65,7 +65,7 @@ def output(
     )
 
 
-def begin(made: worker_v2.WorkerV2, given: Any) -> Any:
+def begin(made: runner_model_v2.RunnerModelV2, given: Any) -> Any:
     return made.begin(given, StepTiming())
 
 
@@ -81,11 +81,11 @@ def test_what_was_rejected_is_computed_again_and_the_bias_is_what_was_accepted()
     made = model()
     begin(made, output(("a", 5, 0), scheduled={"a": 5}))
     made.end({"a": (1, [50])})
-    made.settle({"a": (1, [50])}, {"a": 1})
+    made.finish_step({"a": (1, [50])}, {"a": 1})
     begin(made, output(scheduled={"a": 3}, drafts={"a": [1, 2]}, cached={"a": 5}))
     (postprocess,) = made.end({"a": (2, [51, 52])})
     assert (postprocess.computed, postprocess.scheduled, postprocess.drafts, postprocess.accepted) == (5, 3, 2, 2)
-    made.settle({"a": (2, [51, 52])}, {"a": 2})
+    made.finish_step({"a": (2, [51, 52])}, {"a": 2})
     plan = begin(made, output(scheduled={"a": 3}, drafts={"a": [1, 2]}, cached={"a": 8}))
     assert (plan.rows[0].computed, plan.starts[0].bias) == (7, 1)
     assert plan.precopy == [MoveRow("a", 1, 0, 1, 1, ([5, 6, 7, 8],))]
@@ -97,7 +97,7 @@ def test_the_runner_keeps_what_postprocess_leaves_of_an_accepted_count(resets: b
     made = model(replace(RULES, resets_accepted=resets))
     begin(made, output(("a", 5, 0), scheduled={"a": 5}))
     made.end({"a": (2, [50, 51])})
-    made.settle({"a": (2, [50, 51])}, {"a": 1})
+    made.finish_step({"a": (2, [50, 51])}, {"a": 1})
     plan = begin(made, output(scheduled={"a": 1}, cached={"a": 6}))
     assert plan.starts[0].bias == bias
 
@@ -132,7 +132,7 @@ def speculative(given: Any, *steps: tuple[Any, int], **rules: bool) -> bool:
     for before, kept in steps:
         begin(made, before)
         made.end({"a": (kept, [50] * kept)})
-        made.settle({"a": (kept, [50] * kept)}, {"a": kept})
+        made.finish_step({"a": (kept, [50] * kept)}, {"a": kept})
     (row,) = begin(made, given).rows
     return bool(row.speculative)
 
@@ -159,5 +159,5 @@ def test_drafts_are_those_of_requests_that_sampled_last() -> None:
     begin(made, output(("a", 4, 0), ("b", 9, 0), scheduled={"a": 4, "b": 4}))
     outcome = {"a": (1, [50]), "b": (0, [])}
     made.end(outcome)
-    made.settle(outcome, {"a": 1, "b": 1})
+    made.finish_step(outcome, {"a": 1, "b": 1})
     assert (made.has_drafts_of("a"), made.has_drafts_of("b")) == (True, False)

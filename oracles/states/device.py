@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from harness.oracles.meaning.texts import UNDEFINED, Fingerprint
+from harness.oracles.states.texts import UNDEFINED, Fingerprint
 
 
 class Writer(NamedTuple):

@@ -1,4 +1,4 @@
-"""The host worker is the V2 runner's own host code, in the loop and unmodified, on a runner that has no model.
+"""The V2 host code is the V2 runner's own, in the loop and unmodified, on a runner that has no model.
 
 `execute_model` and `sample_tokens` are the release's own, and with them all that they call: request states, block
 tables, the order and the counts of the batch, the Mamba model state. A kernel does what launches_v2.py says. What the
@@ -10,21 +10,21 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from harness.case.step_plan import ForwardRow, MoveRow, PostprocessInput, StartRow, StepPlan
+from harness.case.step_plan import MoveRow, PlannedRow, PostprocessInput, StartRow, StepPlan
 from harness.kernels.targets.vllm.scheduling.checkpoints import Checkpoints
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.loading import module
-from harness.kernels.targets.vllm.scheduling.modelless_runner_v2 import make_runner
 from harness.kernels.targets.vllm.scheduling.rules import RunnerRules
 from harness.kernels.targets.vllm.scheduling.rules_v2 import GPU, rules_v2
 from harness.kernels.targets.vllm.scheduling.runner_model import Outcome, StepTiming
+from harness.kernels.targets.vllm.scheduling.runner_without_model_v2 import make_runner
 
 _PROPOSED = 1
 """Stands for a draft token that the drafter proposed after a sampled one; 0 for any other."""
 
 
-class HostWorkerV2:
-    """See module docstring. `begin`, `end` and `settle` as for the V1 worker."""
+class HostCodeV2:
+    """A runner model: see module docstring."""
 
     def __init__(self, engine: Engine, rules: RunnerRules) -> None:
         self.engine, self.config, self.rules = engine, engine.config, rules
@@ -40,7 +40,7 @@ class HostWorkerV2:
         self.context = _Context(self)
         self._plan = StepPlan()
         self._inputs: list[PostprocessInput] = []
-        self._rows: list[ForwardRow] = []
+        self._rows: list[PlannedRow] = []
         self.runner = make_runner(self)
         self._count_sampled = module(f"{GPU}.input_batch").get_num_sampled_and_rejected
         self.states, self.model_state = self.runner.req_states, self.runner.model_state
@@ -87,7 +87,7 @@ class HostWorkerV2:
             )
             offset, where = (0, -1) if speculative else self.checkpoints.of(name, end, scheduled)
             plan.rows.append(
-                ForwardRow(
+                PlannedRow(
                     name,
                     slot,
                     end - scheduled,
@@ -166,7 +166,7 @@ class HostWorkerV2:
                 )
             )
 
-    def settle(self, outcome: Outcome, counts: dict[str, int]) -> None:
+    def finish_step(self, outcome: Outcome, counts: dict[str, int]) -> None:
         """Keep the accepted counts that postprocess left."""
         held = self.model_state.num_accepted_tokens_gpu.numpy()
         for row in self._rows:
@@ -224,12 +224,12 @@ class _Context:
 
     is_initialized = True
 
-    def __init__(self, worker: HostWorkerV2) -> None:
-        self._worker = worker
+    def __init__(self, code: HostCodeV2) -> None:
+        self._code = code
         self.before: list[int] = []
 
     def run_fused_precopy(self, *values: Any) -> None:
-        self._worker.precopy(self.before, *values)
+        self._code.precopy(self.before, *values)
 
     def run_fused_postprocess_align(self, *values: Any) -> None:
-        self._worker.postprocess(*values)
+        self._code.postprocess(*values)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from harness.oracles.meaning.device import Writer
+from harness.oracles.states.device import Writer
 
 
 class Violation(NamedTuple):

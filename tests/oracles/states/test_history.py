@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from harness.case.step_plan import ForwardRow, MoveRow, StepPlan
-from harness.oracles.meaning.device import NOBODY, Writer
-from harness.oracles.meaning.story import MOST_LINES, STEPS, Decisions, Story
-from harness.oracles.meaning.violation import Violation
+from harness.case.step_plan import MoveRow, PlannedRow, StepPlan
+from harness.oracles.states.device import NOBODY, Writer
+from harness.oracles.states.history import MOST_LINES, STEPS, Decisions, History
+from harness.oracles.states.violation import Violation
 
 
-def row(request: str, table: list[int], **changes: int) -> ForwardRow:
-    plain = ForwardRow(request, 0, 8, 1, 0, False, 1, 1, True, 0, 0, (table,), ([20],))
+def row(request: str, table: list[int], **changes: int) -> PlannedRow:
+    plain = PlannedRow(request, 0, 8, 1, 0, False, 1, 1, True, 0, 0, (table,), ([20],))
     return plain._replace(**changes)
 
 
@@ -18,7 +18,7 @@ def violation(request: str = "request 1", block: int = 5, writer: Writer = NOBOD
 
 
 def test_the_source_of_a_copy_is_told() -> None:
-    story = Story((1,))
+    story = History((1,))
     move = MoveRow("request 1", 0, 0, 1, 0, ([0, 5],))
     back = MoveRow("request 1", 0, 1, 0, 1, ([4, 5, 6],))
     story.begin(3, StepPlan(copies=[(7, 5), (8, 9)], precopy=[move], rows=[row("request 1", [0, 5], drafts=2)]))
@@ -32,7 +32,7 @@ def test_the_source_of_a_copy_is_told() -> None:
 
 
 def test_others_are_told_where_they_hold_the_block_or_wrote_it() -> None:
-    story = Story((1,))
+    story = History((1,))
     story.begin(1, StepPlan(rows=[row(f"request {n}", [n, n + 3]) for n in (1, 2, 4)]))
     story.end({}, [])
     told = "\n".join(story.tell(violation()))
@@ -43,7 +43,7 @@ def test_others_are_told_where_they_hold_the_block_or_wrote_it() -> None:
 
 
 def test_a_violation_of_nobody_and_nowhere_tells_everything_but_not_for_ever() -> None:
-    story = Story((1,))
+    story = History((1,))
     for number in range(1, 8):
         story.begin(number, StepPlan(rows=[row(f"request {n}", [n]) for n in range(20)]))
         story.end({}, [])
@@ -53,14 +53,14 @@ def test_a_violation_of_nobody_and_nowhere_tells_everything_but_not_for_ever() -
     assert told[-1].startswith("step 7: row of request 19: 1 token from position 8; state column 1; group 1: outside")
 
 
-def scheduled(story: Story, number: int, decisions: Decisions, *rows: ForwardRow) -> None:
+def scheduled(story: History, number: int, decisions: Decisions, *rows: PlannedRow) -> None:
     story.schedule(number, decisions.started, lambda: decisions)
     story.begin(number, StepPlan(rows=list(rows)))
     story.end({}, [])
 
 
 def test_what_the_scheduler_decided_is_told_of_whom_it_concerns() -> None:
-    story = Story((1,))
+    story = History((1,))
     one = {"request 1": 1}
     scheduled(story, 1, Decisions(started={"request 1": 8, "request 2": 0}, scheduled={**one, "request 2": 1}))
     scheduled(story, 2, Decisions(finished={"request 2"}), row("request 3", [5, 6]), row("request 4", [7]))
@@ -78,7 +78,7 @@ def test_what_the_scheduler_decided_is_told_of_whom_it_concerns() -> None:
 
 
 def test_a_request_that_starts_twice_is_resumed() -> None:
-    story = Story((1,))
+    story = History((1,))
     for number, computed in ((1, 0), (2, 1)):
         scheduled(story, number, Decisions(started={"request 1": computed}, scheduled={"request 1": 1}))
     assert story.tell(violation()) == [
@@ -88,7 +88,7 @@ def test_a_request_that_starts_twice_is_resumed() -> None:
 
 
 def test_who_was_running_before_the_first_step_told_is_known() -> None:
-    story = Story((1,))
+    story = History((1,))
     scheduled(story, 1, Decisions(started={"request 1": 0}, scheduled={"request 1": 1}))
     for number in range(2, STEPS + 2):
         scheduled(story, number, Decisions())
@@ -96,7 +96,7 @@ def test_who_was_running_before_the_first_step_told_is_known() -> None:
 
 
 def test_a_step_that_was_never_planned_says_what_was_scheduled() -> None:
-    story = Story((1,))
+    story = History((1,))
     made: list[str] = []
 
     def decisions() -> Decisions:

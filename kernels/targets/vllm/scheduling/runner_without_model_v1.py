@@ -17,8 +17,8 @@ from harness.kernels.targets.vllm.scheduling import stubs
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.launches_v1 import replace_launches, require_launches
 from harness.kernels.targets.vllm.scheduling.loading import module
-from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks
-from harness.kernels.targets.vllm.scheduling.standins_v1 import without_pinned_memory
+from harness.kernels.targets.vllm.scheduling.runner_pair import HostCodeLacks
+from harness.kernels.targets.vllm.scheduling.stub_objects_v1 import without_pinned_memory
 from harness.kernels.targets.vllm.scheduling.stubs import Quiet, nothing
 from harness.refusal import UnknownTarget
 from harness.text import one_line
@@ -49,7 +49,7 @@ _DRAFTERS = {
 }
 
 
-class Caller(Protocol):
+class RunnerDriverV1(Protocol):
     """What drives a modelless runner: it is handed what would be launched, and gives what a model would give."""
 
     engine: Engine
@@ -70,7 +70,7 @@ class Caller(Protocol):
 
 @functools.cache
 def v1_host_code_refusal() -> str | None:
-    """Why the host worker cannot drive the loaded release's V1 runner, in one line; None if it can.
+    """Why the host code of the loaded release's V1 runner cannot be driven, in one line; None if it can.
 
     The release must have the functions that are replaced or asked, under the names they had from 0.25.0 to 0.33.0.
     """
@@ -132,25 +132,25 @@ def _runner_kind() -> Any:
             raise HostCodeLacks(f"this release's V1 runner needs {name}, which the stand-in for it does not have")
 
         def _zero_block_ids(self, blocks: list[int]) -> None:
-            self.worker.zeroed.extend(blocks)
+            self.driver.zeroed.extend(blocks)
 
         def _update_states(self, output: Any) -> Any:
             before = set(self.input_batch.req_id_to_index)
             corrections = super()._update_states(output)
-            self.worker.updated(before, output)
+            self.driver.updated(before, output)
             return corrections
 
         def _prepare_inputs(self, *values: Any, **named: Any) -> Any:
-            self.worker.preparing()
+            self.driver.preparing()
             prepared = super()._prepare_inputs(*values, **named)
-            self.worker.prepared(prepared)
+            self.driver.prepared(prepared)
             return prepared
 
         def _model_forward(self, *_: Any, **__: Any) -> Any:
             return self.hidden
 
         def _sample(self, logits: Any, metadata: Any) -> Any:
-            return SimpleNamespace(sampled_token_ids=self.worker.sampled(metadata), logprobs_tensors=None)
+            return SimpleNamespace(sampled_token_ids=self.driver.sampled(metadata), logprobs_tensors=None)
 
         def _get_or_create_async_output_copy_stream(self) -> None:
             return None
@@ -240,30 +240,30 @@ def _buffers(rows: int, tokens: int) -> dict[str, Any]:
     return made
 
 
-def _drafter(worker: Caller) -> Any:
-    """The release's drafter of the configured method, which proposes what the worker says."""
+def _drafter(driver: RunnerDriverV1) -> Any:
+    """The release's drafter of the configured method, which proposes what the driver says."""
     import torch
 
-    kind = _drafter_kind(worker.config.spec_method)
+    kind = _drafter_kind(driver.config.spec_method)
     own = {
         "__init__": lambda self: None,
-        "propose": lambda self, *values, **named: worker.propose(values),
+        "propose": lambda self, *values, **named: driver.propose(values),
         "take_last_draft_probs": nothing,
     }
     drafter = type("Drafter", (kind,), own)()
-    drafter.kv_cache_gid = worker.engine.attention_groups[-1]
+    drafter.kv_cache_gid = driver.engine.attention_groups[-1]
     drafter.supports_mm_inputs = False
-    drafter.backup_next_token_ids = _buffer(worker.config.requests, torch.int32)
+    drafter.backup_next_token_ids = _buffer(driver.config.requests, torch.int32)
     return drafter
 
 
-def make_runner(worker: Caller) -> Any:
-    """A runner that hands the worker what it would launch, and asks it for what a model would give."""
+def make_runner(driver: RunnerDriverV1) -> Any:
+    """A runner that hands the driver what it would launch, and asks it for what a model would give."""
     _replace_devices()
     import numpy as np
     import torch
 
-    engine, config = worker.engine, worker.config
+    engine, config = driver.engine, driver.config
     device = torch.device("cpu")
     vllm_config, groups = engine.vllm_config, engine.kv_cache_config.kv_cache_groups
     rows, tokens = config.requests, config.budget
@@ -284,7 +284,7 @@ def make_runner(worker: Caller) -> Any:
         **stubs.V1,
         **stubs.config_parts(vllm_config),
         **_buffers(rows, tokens),
-        worker=worker,
+        driver=driver,
         hidden=torch.zeros(tokens, 1),
         compilation_config=SimpleNamespace(
             static_forward_context={}, pass_config=SimpleNamespace(enable_sp=False), fast_moe_cold_start=False
@@ -302,17 +302,17 @@ def make_runner(worker: Caller) -> Any:
         use_async_spec_decode=asynchronous and speculative,
         kv_cache_config=engine.kv_cache_config,
         kv_caches=[],
-        attn_groups=[[_Group(kind(), worker.received, i)] for i, kind in enumerate(kinds)],
+        attn_groups=[[_Group(kind(), driver.received, i)] for i, kind in enumerate(kinds)],
         requests={},
-        input_batch=worker.batch,
+        input_batch=driver.batch,
         num_prompt_logprobs={},
         late_interaction_runner=Quiet(),
         encoder_cache={},
-        mamba_state_idx=worker.mamba_state_idx,
-        _mamba_bufs=SimpleNamespace(preprocess=worker.copy_buffers, postprocess_align=worker.context),
+        mamba_state_idx=driver.mamba_state_idx,
+        _mamba_bufs=SimpleNamespace(preprocess=driver.copy_buffers, postprocess_align=driver.context),
         _mamba_state_copy_funcs={},
         model=SimpleNamespace(compute_logits=nothing, get_mamba_state_copy_func=nothing),
-        drafter=_drafter(worker) if speculative else None,
+        drafter=_drafter(driver) if speculative else None,
         cudagraph_dispatcher=SimpleNamespace(dispatch=dispatch),
         positions=torch.zeros(tokens, dtype=torch.int64),
         is_padding=torch.zeros(tokens, dtype=torch.bool),
@@ -327,7 +327,7 @@ def make_runner(worker: Caller) -> Any:
         draft_token_ids_cpu=torch.empty((rows, max(config.num_spec, 1)), dtype=torch.int64),
         valid_sampled_token_count_cpu=torch.empty(rows, dtype=torch.int32),
         draft_token_ids_event=Quiet() if speculative else None,
-        num_accepted_tokens_event=worker.landing_event() if speculative else None,
+        num_accepted_tokens_event=driver.landing_event() if speculative else None,
         draft_token_ids_copy_stream=Quiet(),
         valid_sampled_token_count_event=Quiet() if speculative and asynchronous else None,
         valid_sampled_token_count_copy_stream=Quiet(),

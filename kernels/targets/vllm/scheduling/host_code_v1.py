@@ -1,4 +1,4 @@
-"""The V1 host worker is the V1 runner's own host code, whole and unmodified, on a runner that has no model.
+"""The V1 host code is the V1 runner's own, whole and unmodified, on a runner that has no model.
 
 `execute_model` and `sample_tokens` are the release's own, and with them all that they call: states, batch, inputs,
 attention metadata, what follows the sampler. What the copy kernels and the layers get is caught: it is the plan of the
@@ -12,15 +12,15 @@ from copy import copy
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
-from harness.case.step_plan import ForwardRow, PostprocessInput, StepPlan
+from harness.case.step_plan import PlannedRow, PostprocessInput, StepPlan
 from harness.kernels.targets.vllm.scheduling.batch_v1 import BatchV1
 from harness.kernels.targets.vllm.scheduling.engine import Engine
-from harness.kernels.targets.vllm.scheduling.modelless_runner_v1 import make_runner
-from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks
 from harness.kernels.targets.vllm.scheduling.rules import RunnerRules
 from harness.kernels.targets.vllm.scheduling.rules_v1 import rules_v1
 from harness.kernels.targets.vllm.scheduling.runner_model import Outcome, StepTiming
-from harness.kernels.targets.vllm.scheduling.standins_v1 import Buffer, Precopy
+from harness.kernels.targets.vllm.scheduling.runner_pair import HostCodeLacks
+from harness.kernels.targets.vllm.scheduling.runner_without_model_v1 import make_runner
+from harness.kernels.targets.vllm.scheduling.stub_objects_v1 import HostBuffer, KernelContext
 from harness.kernels.targets.vllm.scheduling.stubs import Quiet
 
 _UNKNOWN = -1000
@@ -29,7 +29,7 @@ _DRAFT = 1_000_000
 """Where the numbers of proposed draft tokens begin, each different."""
 
 
-class Told(NamedTuple):
+class LayerInputs(NamedTuple):
     """What the layers are told of one row beside the plan: `slots` and `positions` by token, `slots` of each attention
     group; the tokens that it runs; whether the metadata call it a prefill.
     """
@@ -40,12 +40,12 @@ class Told(NamedTuple):
     prefilling: bool
 
 
-class HostWorkerV1(BatchV1):
-    """See module docstring. `begin`, `end` and `settle` as for the V1 worker."""
+class HostCodeV1(BatchV1):
+    """A runner model: see module docstring."""
 
     def __init__(self, engine: Engine, rules: RunnerRules) -> None:
         self.received: dict[int, tuple[Any, dict[str, Any]]] = {}
-        self.told: list[Told] = []
+        self.told: list[LayerInputs] = []
         self.inputs: list[PostprocessInput] = []
         self.proposed: dict[str, list[int]] = {}
         """Draft tokens that the runner keeps for the next step, of requests that sampled."""
@@ -133,7 +133,7 @@ class HostWorkerV1(BatchV1):
                 speculative = self.rules.zero_drafts and self._decodes(i, scheduled)
             offset, column = (0, -1) if speculative else self.checkpoints.of(name, end, scheduled)
             plan.rows.append(
-                ForwardRow(
+                PlannedRow(
                     name,
                     i,
                     end - scheduled,
@@ -150,7 +150,7 @@ class HostWorkerV1(BatchV1):
                 )
             )
             self.told.append(
-                Told(
+                LayerInputs(
                     positions[begin:stop],
                     tuple(mapping[begin:stop] for mapping in slots),
                     tokens[begin:stop],
@@ -164,7 +164,7 @@ class HostWorkerV1(BatchV1):
         return self.config.num_spec > 0 and scheduled == 1 and past_prompt
 
     def end(self, outcome: Outcome) -> list[PostprocessInput]:
-        """Take what the sampler accepted; what the postprocess kernel gets. `settle` follows."""
+        """Take what the sampler accepted; what the postprocess kernel gets. `finish_step` follows."""
         self._outcome = outcome
         self.inputs = []
         counts = self.batch.num_accepted_tokens_cpu
@@ -189,7 +189,7 @@ class HostWorkerV1(BatchV1):
         kept = zip(self._names, drafts.tolist(), self._samples, strict=True)
         self.proposed = {name: row for name, row, samples in kept if samples}
 
-    def settle(self, outcome: Outcome, counts: dict[str, int]) -> None:
+    def finish_step(self, outcome: Outcome, counts: dict[str, int]) -> None:
         """Keep the accepted counts that postprocess left."""
         if self._context is None:
             return
@@ -319,19 +319,19 @@ class HostWorkerV1(BatchV1):
             )
 
 
-class _Context(Precopy):
+class _Context(KernelContext):
     """The context of the fused kernels, which hands on what postprocess gets as well."""
 
-    def __init__(self, worker: HostWorkerV1) -> None:
+    def __init__(self, code: HostCodeV1) -> None:
         import torch
 
-        rows = worker.config.requests
-        super().__init__(lambda: Buffer(rows), list(worker.engine.mamba_groups))
-        self._worker = worker
+        rows = code.config.requests
+        super().__init__(lambda: HostBuffer(rows), list(code.engine.mamba_groups))
+        self._code = code
         self.num_accepted_tokens_out = _UNKNOWN - torch.arange(rows, dtype=torch.int32)
 
     def run_fused_postprocess(self, **given: Any) -> None:
-        self._worker.postprocess(given)
+        self._code.postprocess(given)
 
 
 def _own(output: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 from harness.refusal import UnknownTarget
 
 
-class Standin:
+class Stub:
     """An object that says by name what it was asked for and does not have."""
 
     def __init__(self, what: str, **values: Any) -> None:
@@ -39,14 +39,14 @@ class _Nothing:
 NOTHING = _Nothing()
 
 
-class Precopy:
+class KernelContext:
     """Stands for the context of the fused kernels: keeps what `preprocess_mamba` hands over."""
 
     is_initialized = True
-    mamba_state_idx_buf: Buffer
-    num_scheduled_tokens_buf: Buffer
-    num_computed_tokens_buf: Buffer
-    num_draft_tokens_buf: Buffer
+    mamba_state_idx_buf: HostBuffer
+    num_scheduled_tokens_buf: HostBuffer
+    num_computed_tokens_buf: HostBuffer
+    num_draft_tokens_buf: HostBuffer
 
     def __init__(self, make: Callable[[], Any], groups: list[int]) -> None:
         self.mamba_group_ids = groups
@@ -59,13 +59,13 @@ class Precopy:
     def run_fused_precopy(self, *_: Any, **__: Any) -> None:
         """Nothing: what it would copy is read from the buffers."""
 
-    def handed_over(self, names: list[str]) -> Iterator[tuple[int, int, int]]:
+    def passed_on(self, names: list[str]) -> Iterator[tuple[int, int, int]]:
         """Source column, destination column and bias of each row of the batch."""
         buffers = (self.precopy_src_col_buf, self.mamba_state_idx_buf, self.precopy_token_bias_buf)
         return zip(*(buffer.np[: len(names)].tolist() for buffer in buffers), strict=True)
 
 
-class Buffer:
+class HostBuffer:
     """Host side of a buffer of int32; there is no device side."""
 
     def __init__(self, size: int) -> None:

@@ -12,8 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from harness.case.step_plan import ForwardRow, MoveRow, StepPlan, Table
-from harness.oracles.meaning.violation import Violation, in_tokens
+from harness.case.step_plan import MoveRow, PlannedRow, StepPlan, Table
+from harness.oracles.states.violation import Violation, in_tokens
 
 STEPS = 4
 """Steps that a story goes back."""
@@ -50,7 +50,7 @@ class _Step:
     moved: list[MoveRow] = field(default_factory=list)
 
 
-class Story:
+class History:
     """`mamba` are the numbers of the Mamba groups, in the order in which rows have their tables."""
 
     def __init__(self, mamba: tuple[int, ...]) -> None:
@@ -132,7 +132,7 @@ class Story:
             said += f"; group {group}: {source} to {_cell(table, move.destination)}"
         return said
 
-    def _forward(self, row: ForwardRow, kept: int | None) -> str:
+    def _forward(self, row: PlannedRow, kept: int | None) -> str:
         kind = "decode" if row.speculative else "row"
         said = f"{kind} of {row.request}: {in_tokens(row.scheduled)} from position {row.computed}"
         if row.drafts:

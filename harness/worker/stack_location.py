@@ -28,7 +28,7 @@ QUESTION = signal.SIGUSR1
 SAMPLED_SECONDS = 0.2
 """For how long a kernel is watched: what it runs meanwhile is what it does not get out of."""
 PATIENCE_SECONDS = 3.0
-_END = "whereabouts: that is all"
+_END = "stack: that is all"
 
 
 def hold_question() -> None:
@@ -58,7 +58,7 @@ def answer(executor: Executor | None, owns: Owns) -> None:
             with contextlib.suppress(OSError, ValueError):
                 print(*lines, _END, sep="\n", file=sys.stderr, flush=True)
 
-    threading.Thread(target=wait, name="whereabouts", daemon=True).start()
+    threading.Thread(target=wait, name="stack-location", daemon=True).start()
 
 
 def _of_kernel(name: str, lines: Sequence[tuple[str, str, int]]) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from harness.case.step_plan import StepPlan
-from harness.oracles.meaning.device import Device, Writer
-from harness.oracles.meaning.meaning import Meaning
+from harness.oracles.states.device import Device, Writer
+from harness.oracles.states.state_oracle import StateOracle
 from harness.sequences.byte_layout import LAYERS, TEMPORAL_BYTES, TOKEN_BYTES
 from harness.sequences.tags import Pages
 
@@ -41,7 +41,7 @@ def test_the_symbolic_device_reads_before_it_writes() -> None:
 
 def test_a_step_hands_all_its_copies_over_at_once() -> None:
     device = filled()
-    judge = Meaning(device, 4, 4, (1,), (0,), (4,))
+    judge = StateOracle(device, 4, 4, (1,), (0,), (4,))
     judge.idle(StepPlan(copies=[(A, B), (B, C)]))
     assert (device.temporal[B], device.temporal[C]) == (100 * A, 100 * B)
     assert judge.counters["block copies"] == 2

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from harness.oracles.meaning.device import NOBODY, Device, Writer
-from harness.oracles.meaning.meaning import Meaning
-from harness.oracles.meaning.texts import UNDEFINED
-from harness.oracles.meaning.violation import Violation
+from harness.oracles.states.device import NOBODY, Device, Writer
+from harness.oracles.states.state_oracle import StateOracle
+from harness.oracles.states.texts import UNDEFINED
+from harness.oracles.states.violation import Violation
 from harness.sequences.verdicts import evidence_of
 
 
@@ -32,7 +32,7 @@ def test_what_is_nowhere_is_not_told() -> None:
 
 
 def test_equal_slots_are_told_once() -> None:
-    meaning = Meaning(Device(4, 3, 8), 8, 4, (1,), (0,), (8,))
+    meaning = StateOracle(Device(4, 3, 8), 8, 4, (1,), (0,), (8,))
     assert meaning.say([UNDEFINED] * 8) == "undefined (8 times)"
     assert meaning.say([UNDEFINED]) == "undefined"
 

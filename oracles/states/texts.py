@@ -27,7 +27,7 @@ def follow(fingerprint: Fingerprint, token: int) -> Fingerprint:
     return ((fingerprint ^ (fingerprint >> 29)) * 6364136223846793005 + token * 1442695040888963407 + 1) & _MASK or 1
 
 
-def said_next(fingerprint: Fingerprint, vocabulary: int) -> int:
+def next_token(fingerprint: Fingerprint, vocabulary: int) -> int:
     """What the model says after a prefix: a token from 1 to `vocabulary`."""
     return (fingerprint >> 31) % vocabulary + 1
 
@@ -51,7 +51,7 @@ class Text:
             start, end = end, end + segment.length
             for position in range(start, end):
                 if segment.family == CONTINUATION:
-                    token = said_next(fingerprint, vocabulary)
+                    token = next_token(fingerprint, vocabulary)
                 else:
                     token = _of_family(segment.family, position, vocabulary)
                 fingerprint = follow(fingerprint, token)
@@ -63,7 +63,7 @@ class Text:
         """Know at least `length` tokens."""
         tokens, prefix = self.tokens, self.prefix
         while len(tokens) < length:
-            token = said_next(prefix[-1], self.vocabulary)
+            token = next_token(prefix[-1], self.vocabulary)
             tokens.append(token)
             prefix.append(follow(prefix[-1], token))
 

@@ -1,4 +1,4 @@
-"""The V2 worker: request slots and what the V2 runner keeps in them on the device.
+"""The model of the V2 runner: request slots and what the runner keeps in them on the device.
 
 The V2 runner keeps its state in tensors that kernels update, so its host code decides little: which slot a request
 gets, what a slot is seeded with, the order of the batch, which rows run as decodes. All that is modelled here, slot by
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from harness.case.step_plan import ForwardRow, MoveRow, PostprocessInput, StartRow, StepPlan
+from harness.case.step_plan import MoveRow, PlannedRow, PostprocessInput, StartRow, StepPlan
 from harness.kernels.targets.vllm.bare import accepted
 from harness.kernels.targets.vllm.scheduling.checkpoints import Checkpoints
 from harness.kernels.targets.vllm.scheduling.engine import Engine
@@ -21,8 +21,8 @@ from harness.kernels.targets.vllm.scheduling.runner_model import Outcome, StepTi
 from harness.refusal import UnknownTarget
 
 
-class WorkerV2:
-    """See module docstring. `begin`, `end` and `settle` as for the V1 worker."""
+class RunnerModelV2:
+    """A runner model: see module docstring."""
 
     def __init__(self, engine: Engine, rules: RunnerRules) -> None:
         self.engine, self.config, self.rules = engine, engine.config, rules
@@ -41,7 +41,7 @@ class WorkerV2:
         self.fuses = True
         self._seen: set[str] = set()
         self._sort = _batch_order(engine)
-        self._rows: list[ForwardRow] = []
+        self._rows: list[PlannedRow] = []
         self._skip_drafts = False
 
     def begin(self, output: Any, timing: StepTiming) -> StepPlan:
@@ -98,7 +98,7 @@ class WorkerV2:
         self.state_column[slot] = column
         offset, where = (0, -1) if speculative else self.checkpoints.of(name, end, scheduled)
         plan.rows.append(
-            ForwardRow(
+            PlannedRow(
                 name,
                 slot,
                 computed,
@@ -166,7 +166,7 @@ class WorkerV2:
             )
         return inputs
 
-    def settle(self, outcome: Outcome, counts: dict[str, int]) -> None:
+    def finish_step(self, outcome: Outcome, counts: dict[str, int]) -> None:
         """Keep the accepted counts that postprocess left."""
         for row in self._rows:
             kept = outcome[row.request][0] if row.samples else 1

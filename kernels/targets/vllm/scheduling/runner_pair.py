@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
-from harness.case.step_plan import ForwardRow, PostprocessInput, StepPlan
+from harness.case.step_plan import PlannedRow, PostprocessInput, StepPlan
 from harness.kernels.targets.vllm.scheduling.runner_model import Outcome, RunnerModel, StepTiming
 from harness.kernels.targets.vllm.scheduling.terms import term_of
 from harness.refusal import UnknownTarget
@@ -21,7 +21,7 @@ class HostCodeLacks(UnknownTarget):
     """The host code of a release needs something that was not made for it; the message says what."""
 
 
-class Difference(NamedTuple):
+class HostDifference(NamedTuple):
     """What host code and model say differently of a value in `step`.
 
     `what` is our name of the value, `term` vLLM's with its row; `request` is whose it is, or "the batch". `host` and
@@ -39,13 +39,13 @@ class Difference(NamedTuple):
 class HostCodeDiffers(Exception):
     """Ends a sequence: from here on the two are no longer in the same state."""
 
-    def __init__(self, difference: Difference) -> None:
+    def __init__(self, difference: HostDifference) -> None:
         super().__init__(f"{difference.what} of {difference.request}")
         self.difference = difference
 
 
-class PairedWorkers(Generic[Model, Host]):
-    """A runner model of two, which have the same rules. `begin`, `end` and `settle` raise HostCodeDiffers."""
+class RunnerPair(Generic[Model, Host]):
+    """A runner model of two, which have the same rules. `begin`, `end` and `finish_step` raise HostCodeDiffers."""
 
     has_slots = False
     """Whether requests have slots beside their rows in the batch."""
@@ -54,7 +54,7 @@ class PairedWorkers(Generic[Model, Host]):
         self.model, self.host = model, host
         self.rules, self.fuses = host.rules, host.fuses
         self._step = 0
-        self._rows: list[ForwardRow] = []
+        self._rows: list[PlannedRow] = []
 
     def begin(self, output: Any, timing: StepTiming) -> StepPlan:
         """From the scheduler's output to what the device runs."""
@@ -80,10 +80,10 @@ class PairedWorkers(Generic[Model, Host]):
         self._compare("postprocess", inputs, wanted)
         return inputs
 
-    def settle(self, outcome: Outcome, counts: dict[str, int]) -> None:
+    def finish_step(self, outcome: Outcome, counts: dict[str, int]) -> None:
         """Keep the accepted counts that postprocess left."""
-        self.model.settle(outcome, counts)
-        self.host.settle(outcome, counts)
+        self.model.finish_step(outcome, counts)
+        self.host.finish_step(outcome, counts)
 
     def has_drafts_of(self, name: str) -> bool:
         """Whether the device has drafts of a request for its next step."""
@@ -107,7 +107,7 @@ class PairedWorkers(Generic[Model, Host]):
 
     def _fail(self, what: str, request: str, held: Any, should: Any) -> NoReturn:
         term = term_of(what) + self._place_of(request)
-        raise HostCodeDiffers(Difference(self._step, request, what, term, str(held), str(should)))
+        raise HostCodeDiffers(HostDifference(self._step, request, what, term, str(held), str(should)))
 
     def _place_of(self, request: str) -> str:
         """The row of a request in the host code's batch, where it has one."""

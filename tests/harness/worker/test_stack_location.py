@@ -7,11 +7,11 @@ import sys
 import tempfile
 import time
 
-from harness.worker import whereabouts
+from harness.worker import stack_location
 
 FAILS_ONCE = """
 import time
-from harness.worker import whereabouts
+from harness.worker import stack_location
 class Executor:
     failed = False
     def under_way(self, seconds):
@@ -19,8 +19,8 @@ class Executor:
             self.failed = True
             raise RuntimeError("no such luck")
         return "kernel", [("file.py", "function", 3)]
-whereabouts.hold_question()
-whereabouts.answer(Executor(), lambda file: False)
+stack_location.hold_question()
+stack_location.answer(Executor(), lambda file: False)
 print("ready", flush=True)
 time.sleep(60)
 """
@@ -33,9 +33,9 @@ def test_a_failure_is_not_told_and_not_the_end() -> None:
             assert process.stdout is not None
             assert process.stdout.readline() == b"ready\n"
             began = time.monotonic()
-            assert whereabouts.ask(process, said) == []
-            assert time.monotonic() - began < whereabouts.PATIENCE_SECONDS, "it answered, if with nothing"
-            assert whereabouts.ask(process, said) == ["kernel kernel does not end: it runs file.py lines 3"]
+            assert stack_location.ask(process, said) == []
+            assert time.monotonic() - began < stack_location.PATIENCE_SECONDS, "it answered, if with nothing"
+            assert stack_location.ask(process, said) == ["kernel kernel does not end: it runs file.py lines 3"]
             said.seek(0)
             assert said.read() == b""
         finally:

@@ -1,4 +1,4 @@
-"""The V1 worker: our model of the V1 runner, around the release's own functions (batch_v1.py).
+"""The model of the V1 runner: its rules around the release's own functions (batch_v1.py).
 
 Between them stand the few lines of `_prepare_inputs` that matter here: which accepted counts a row gets, which rows are
 speculative.
@@ -9,17 +9,17 @@ from __future__ import annotations
 import types
 from typing import Any
 
-from harness.case.step_plan import ForwardRow, PostprocessInput, StepPlan
+from harness.case.step_plan import PlannedRow, PostprocessInput, StepPlan
 from harness.kernels.targets.vllm.bare import accepted
 from harness.kernels.targets.vllm.scheduling.batch_v1 import BatchV1
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.rules import RunnerRules
 from harness.kernels.targets.vllm.scheduling.runner_model import Outcome, StepTiming
-from harness.kernels.targets.vllm.scheduling.standins_v1 import NOTHING, Buffer, Standin
+from harness.kernels.targets.vllm.scheduling.stub_objects_v1 import NOTHING, HostBuffer, Stub
 from harness.refusal import UnknownTarget
 
 
-class WorkerV1(BatchV1):
+class RunnerModelV1(BatchV1):
     """A runner model: see module docstring."""
 
     def __init__(self, engine: Engine, rules: RunnerRules) -> None:
@@ -30,11 +30,11 @@ class WorkerV1(BatchV1):
 
     def make_runner(self, rows: int) -> Any:
         config, engine = self.config, self.engine
-        worker = self
+        model = self
 
-        class Runner(Standin):
+        class Runner(Stub):
             def _zero_block_ids(self, blocks: list[int]) -> None:
-                worker.zeroed.extend(blocks)
+                model.zeroed.extend(blocks)
 
             def _on_request_state_removed(self, *_: Any) -> None:
                 """Nothing: no other state hangs on a request here."""
@@ -43,7 +43,7 @@ class WorkerV1(BatchV1):
                 """Nothing: no encoder."""
 
             def _get_valid_sampled_token_count(self) -> list[int]:
-                return worker._previous_counts
+                return model._previous_counts
 
         runner = Runner(
             "V1 runner",
@@ -61,7 +61,7 @@ class WorkerV1(BatchV1):
             device="cpu",
             use_async_scheduling=config.asynchronous,
             use_async_spec_decode=config.asynchronous and config.num_spec > 0,
-            prev_num_draft_tokens=Buffer(rows),
+            prev_num_draft_tokens=HostBuffer(rows),
             reorder_batch_threshold=1 + config.num_spec,
             model_config=engine.vllm_config.model_config,
             cache_config=engine.vllm_config.cache_config,
@@ -131,7 +131,7 @@ class WorkerV1(BatchV1):
             end = computed[i] + scheduled[i]
             offset, column = (0, -1) if speculative else self.checkpoints.of(name, end, scheduled[i])
             plan.rows.append(
-                ForwardRow(
+                PlannedRow(
                     name,
                     i,
                     computed[i],
@@ -198,7 +198,7 @@ class WorkerV1(BatchV1):
         stage(**accepted(stage, offered))
 
     def end(self, outcome: Outcome) -> list[PostprocessInput]:
-        """Take what the sampler accepted; what the postprocess kernel gets. `settle` follows."""
+        """Take what the sampler accepted; what the postprocess kernel gets. `finish_step` follows."""
         names = self._names
         counts = [outcome[name][0] if keep else 1 for name, keep in zip(names, self._samples, strict=True)]
         self._previous_counts = [
@@ -219,7 +219,7 @@ class WorkerV1(BatchV1):
                 )
         return inputs
 
-    def settle(self, outcome: Outcome, counts: dict[str, int]) -> None:
+    def finish_step(self, outcome: Outcome, counts: dict[str, int]) -> None:
         """Keep the accepted counts that postprocess left, and the tokens that were sampled."""
         batch, names = self.batch, self._names
         if self._context is not None:

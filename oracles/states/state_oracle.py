@@ -13,10 +13,10 @@ from itertools import groupby
 from typing import NamedTuple, NoReturn
 
 from harness.case import landing
-from harness.case.step_plan import ForwardRow, MoveRow, PostprocessInput, StepPlan, Table
-from harness.oracles.meaning.device import NOBODY, Device, Writer
-from harness.oracles.meaning.texts import UNDEFINED, Fingerprint, Text
-from harness.oracles.meaning.violation import Violation, ViolationFound, in_tokens
+from harness.case.step_plan import MoveRow, PlannedRow, PostprocessInput, StepPlan, Table
+from harness.oracles.states.device import NOBODY, Device, Writer
+from harness.oracles.states.texts import UNDEFINED, Fingerprint, Text
+from harness.oracles.states.violation import Violation, ViolationFound, in_tokens
 
 
 class CacheEntry(NamedTuple):
@@ -33,7 +33,7 @@ class CacheEntry(NamedTuple):
     wanted: list[Fingerprint]
 
 
-class Meaning:
+class StateOracle:
     """Judges one sequence.
 
     `block_size` is that of Mamba groups, `kernel` the convolution's width, `mamba` and `attention` the KV-cache group
@@ -72,7 +72,7 @@ class Meaning:
 
     # What a step does.
 
-    def forward(self, plan: StepPlan, accept: Callable[[ForwardRow], int]) -> dict[str, tuple[int, list[int]]]:
+    def forward(self, plan: StepPlan, accept: Callable[[PlannedRow], int]) -> dict[str, tuple[int, list[int]]]:
         """Run copies, precopy and the forward pass.
 
         `accept` says how many drafts of a row are right. Returns for each request how many tokens the sampler accepts
@@ -197,7 +197,7 @@ class Meaning:
 
     # Parts of the forward pass.
 
-    def _nodes(self, row: ForwardRow, right: int) -> list[Fingerprint]:
+    def _nodes(self, row: PlannedRow, right: int) -> list[Fingerprint]:
         """Fingerprints after each token of a row: true ones up to the last right draft."""
         text = self.texts[row.request]
         end = row.computed + row.scheduled
@@ -206,7 +206,7 @@ class Meaning:
         nodes = text.prefix[row.computed + 1 : true + 1]
         return nodes + text.astray(true, end - true) if end > true else nodes
 
-    def _write_attention(self, row: ForwardRow, nodes: list[Fingerprint]) -> None:
+    def _write_attention(self, row: PlannedRow, nodes: list[Fingerprint]) -> None:
         device = self.device
         for group, table in zip(self.attention, row.attention, strict=True):
             size = self.attention_sizes[group]
@@ -226,7 +226,7 @@ class Meaning:
                 taken += len(part)
                 position += len(part)
 
-    def _read(self, row: ForwardRow, reads: dict[int, str]) -> list[list[Fingerprint]]:
+    def _read(self, row: PlannedRow, reads: dict[int, str]) -> list[list[Fingerprint]]:
         """Check (a): everything a row reads. Returns the conv window it starts from, by Mamba group."""
         device, computed, taps = self.device, row.computed, self.taps
         prefix = self.texts[row.request].prefix
@@ -262,7 +262,7 @@ class Meaning:
             windows.append(window)
         return windows
 
-    def _check_fresh(self, row: ForwardRow) -> None:
+    def _check_fresh(self, row: PlannedRow) -> None:
         """A speculative row reads its state unconditionally: at position 0 that must be an empty one."""
         for group, table in zip(self.mamba, row.mamba, strict=True):
             if not 0 <= row.state_column < len(table):
@@ -282,7 +282,7 @@ class Meaning:
 
     def _write_states(
         self,
-        row: ForwardRow,
+        row: PlannedRow,
         nodes: list[Fingerprint],
         windows: list[list[Fingerprint]],
         written: dict[int, tuple[str, int]],
@@ -318,7 +318,7 @@ class Meaning:
 
     def _export(
         self,
-        row: ForwardRow,
+        row: PlannedRow,
         group: int,
         table: list[int],
         window: list[Fingerprint],
@@ -368,7 +368,7 @@ class Meaning:
         written[block] = (request, column)
 
     def _check_other_reader(
-        self, reads: Mapping[int, str], row: ForwardRow, group: int, column: int, block: int
+        self, reads: Mapping[int, str], row: PlannedRow, group: int, column: int, block: int
     ) -> None:
         """Check (d) for one write."""
         reader = reads.get(block)
@@ -382,7 +382,7 @@ class Meaning:
         self._fail("column-outside-row", state, request, group, column, -1, said, "")
 
     def _misread(
-        self, state: str, row: ForwardRow, group: int, column: int, block: int, holds: list[Fingerprint], tokens: int
+        self, state: str, row: PlannedRow, group: int, column: int, block: int, holds: list[Fingerprint], tokens: int
     ) -> NoReturn:
         self._fail(
             "wrong-state-read",

@@ -29,7 +29,7 @@ _WAYS_OUT = {
 """Methods after which a tensor's memory may be written unseen; or, of `apply_` and its kind, has been."""
 
 
-class HandedOut(TorchFunctionMode):
+class ExportedMemory(TorchFunctionMode):
     """While it is entered, it notes which memory is handed out; what it has noted holds afterwards as well."""
 
     def __init__(self, arena: Arena) -> None:

@@ -5,25 +5,25 @@ from __future__ import annotations
 import pytest
 
 from harness.case.sequence import CONTINUATION, Segment
-from harness.case.step_plan import ForwardRow, MoveRow, PostprocessInput, StepPlan
-from harness.oracles.meaning.device import Device
-from harness.oracles.meaning.meaning import Meaning
-from harness.oracles.meaning.texts import Text
-from harness.oracles.meaning.violation import ViolationFound
+from harness.case.step_plan import MoveRow, PlannedRow, PostprocessInput, StepPlan
+from harness.oracles.states.device import Device
+from harness.oracles.states.state_oracle import StateOracle
+from harness.oracles.states.texts import Text
+from harness.oracles.states.violation import ViolationFound
 
 NAME = "request 0"
 
 
-def meaning(num_spec: int = 2) -> Meaning:
+def meaning(num_spec: int = 2) -> StateOracle:
     """Blocks of 4 tokens, a window of 3 taps and `num_spec` rows, Mamba group 1, attention group 0."""
-    judge = Meaning(Device(16, 3 + num_spec, 4), 4, 4, (1,), (0,), (4,))
+    judge = StateOracle(Device(16, 3 + num_spec, 4), 4, 4, (1,), (0,), (4,))
     judge.texts[NAME] = Text((Segment(family=0, length=8),), 2)
     return judge
 
 
-def row(computed: int, scheduled: int, **changes: object) -> ForwardRow:
+def row(computed: int, scheduled: int, **changes: object) -> PlannedRow:
     end = computed + scheduled
-    plain = ForwardRow(
+    plain = PlannedRow(
         NAME,
         0,
         computed,
@@ -41,7 +41,7 @@ def row(computed: int, scheduled: int, **changes: object) -> ForwardRow:
     return plain._replace(**changes)
 
 
-def run(judge: Meaning, *rows: ForwardRow, right: int = 0, precopy: tuple[MoveRow, ...] = ()) -> dict[str, object]:
+def run(judge: StateOracle, *rows: PlannedRow, right: int = 0, precopy: tuple[MoveRow, ...] = ()) -> dict[str, object]:
     return dict(judge.forward(StepPlan(precopy=list(precopy), rows=list(rows)), lambda _: right))
 
 
@@ -49,7 +49,7 @@ def move(source: int, destination: int, bias: int = 0) -> MoveRow:
     return MoveRow(NAME, 0, source, destination, bias, ([1, 2, 3, 4, 5],))
 
 
-def violated(judge: Meaning, *rows: ForwardRow, precopy: tuple[MoveRow, ...] = ()) -> tuple[str, str]:
+def violated(judge: StateOracle, *rows: PlannedRow, precopy: tuple[MoveRow, ...] = ()) -> tuple[str, str]:
     with pytest.raises(ViolationFound) as found:
         run(judge, *rows, precopy=precopy)
     return found.value.violation.kind, found.value.violation.state
@@ -151,7 +151,7 @@ def test_a_block_that_another_row_reads_must_not_be_written() -> None:
     ],
 )
 def test_a_column_outside_of_its_row_is_told_with_both(
-    rows: list[ForwardRow], moves: tuple[MoveRow, ...], said: str
+    rows: list[PlannedRow], moves: tuple[MoveRow, ...], said: str
 ) -> None:
     judge = meaning()
     if rows and rows[0].computed:

@@ -1,4 +1,4 @@
-"""The V1 pair: the V1 runner's host code beside our model of it (pairing.py).
+"""The V1 pair: the V1 runner's host code beside our model of it (runner_pair.py).
 
 Beside the plan of each step, both keep state on the host from step to step: it is compared as well, before it can do
 harm. What the layers are told by token, the model has no word for, and is compared with what follows from the rows.
@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.case.step_plan import ForwardRow, PostprocessInput, StepPlan
+from harness.case.step_plan import PlannedRow, PostprocessInput, StepPlan
 from harness.kernels.targets.vllm.scheduling.batch_v1 import BatchV1
 from harness.kernels.targets.vllm.scheduling.engine import Engine
-from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks, PairedWorkers
+from harness.kernels.targets.vllm.scheduling.host_code_v1 import HostCodeV1, LayerInputs
 from harness.kernels.targets.vllm.scheduling.rules import RunnerRules
 from harness.kernels.targets.vllm.scheduling.runner_model import Outcome, StepTiming
-from harness.kernels.targets.vllm.scheduling.worker_v1 import WorkerV1
-from harness.kernels.targets.vllm.scheduling.worker_v1_host import HostWorkerV1, Told
+from harness.kernels.targets.vllm.scheduling.runner_model_v1 import RunnerModelV1
+from harness.kernels.targets.vllm.scheduling.runner_pair import HostCodeLacks, RunnerPair
 
 
-class PairedWorkerV1(PairedWorkers[WorkerV1, HostWorkerV1]):
+class RunnerPairV1(RunnerPair[RunnerModelV1, HostCodeV1]):
     """See module docstring."""
 
     def __init__(self, engine: Engine, rules: RunnerRules) -> None:
-        super().__init__(WorkerV1(engine, rules), HostWorkerV1(engine, rules))
+        super().__init__(RunnerModelV1(engine, rules), HostCodeV1(engine, rules))
         self.config = engine.config
         groups = engine.kv_cache_config.kv_cache_groups
         self._sizes = [int(groups[group].kv_cache_spec.block_size) for group in engine.attention_groups]
@@ -31,7 +31,7 @@ class PairedWorkerV1(PairedWorkers[WorkerV1, HostWorkerV1]):
 
     def begin(self, output: Any, timing: StepTiming) -> StepPlan:
         """From the scheduler's output to what the device runs."""
-        self.model._patch()  # the host worker has put its own in the place
+        self.model._patch()  # the host code has put its own in the place
         for new in output.scheduled_new_reqs:
             self._known[new.req_id] = dict(enumerate(new.prompt_token_ids))
         plan = super().begin(output, timing)
@@ -46,7 +46,7 @@ class PairedWorkerV1(PairedWorkers[WorkerV1, HostWorkerV1]):
                 self._compare_places(row, told)
         return plan
 
-    def _compare_places(self, row: ForwardRow, told: Told) -> None:
+    def _compare_places(self, row: PlannedRow, told: LayerInputs) -> None:
         positions = list(range(row.computed, row.computed + row.scheduled))
         self._same("positions", row.request, told.positions, positions)
         for size, table, slots in zip(self._sizes, row.attention, told.slots, strict=True):
@@ -92,9 +92,9 @@ class PairedWorkerV1(PairedWorkers[WorkerV1, HostWorkerV1]):
                 wanted += drafts
             self._same("tokens", row.request, told.tokens[: len(wanted)], wanted)
 
-    def settle(self, outcome: Outcome, counts: dict[str, int]) -> None:
+    def finish_step(self, outcome: Outcome, counts: dict[str, int]) -> None:
         """Keep the accepted counts that postprocess left."""
-        super().settle(outcome, counts)
+        super().finish_step(outcome, counts)
         self._compare_hosts("after the sampler")
         for name, held, should in zip(
             ("accepted counts copied to the host", "counts of sampled tokens", "requests with drafts"),
@@ -116,9 +116,9 @@ class PairedWorkerV1(PairedWorkers[WorkerV1, HostWorkerV1]):
         return {row.request: self.config.num_spec for row in self._rows if row.samples}
 
 
-def _host_state(worker: BatchV1) -> dict[str, dict[str, Any]]:
+def _host_state(side: BatchV1) -> dict[str, dict[str, Any]]:
     """Counts that the host keeps, by request."""
-    batch, states = worker.batch, worker._runner.requests
+    batch, states = side.batch, side._runner.requests
     rows = dict(batch.req_id_to_index)
     return {
         "rows": rows,
@@ -127,7 +127,7 @@ def _host_state(worker: BatchV1) -> dict[str, dict[str, Any]]:
         "computed tokens": {name: int(state.num_computed_tokens) for name, state in states.items()},
         "outputs": {name: len(state.output_token_ids) for name, state in states.items()},
         "drafts before": {name: state.prev_num_draft_len for name, state in states.items()},
-        "state columns": {name: int(column) for name, column in worker.mamba_state_idx.items()},
+        "state columns": {name: int(column) for name, column in side.mamba_state_idx.items()},
         "previous rows": dict(batch.prev_req_id_to_index or {}),
     }
 

@@ -17,15 +17,15 @@ from harness.kernels.targets.vllm.scheduling import stubs
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.launches_v2 import replace_launches, require_launches
 from harness.kernels.targets.vllm.scheduling.loading import module
-from harness.kernels.targets.vllm.scheduling.pairing import HostCodeLacks
 from harness.kernels.targets.vllm.scheduling.rules_v2 import GPU, rules_v2
-from harness.kernels.targets.vllm.scheduling.standins_v1 import without_pinned_memory
+from harness.kernels.targets.vllm.scheduling.runner_pair import HostCodeLacks
+from harness.kernels.targets.vllm.scheduling.stub_objects_v1 import without_pinned_memory
 from harness.kernels.targets.vllm.scheduling.stubs import Quiet, nothing
 from harness.refusal import UnknownTarget
 from harness.text import one_line
 
 
-class Caller(Protocol):
+class RunnerDriverV2(Protocol):
     """What drives a modelless runner: it is handed what would be launched, and gives what a model would give."""
 
     engine: Engine
@@ -60,7 +60,7 @@ _NEEDED = ("execute_model", "sample_tokens", "prepare_inputs", "sample")
 
 @functools.cache
 def host_code_refusal() -> str | None:
-    """Why the host worker cannot drive the loaded release, in one line; None if it can.
+    """Why the loaded release's host code cannot be driven, in one line; None if it can.
 
     The release must have the functions that are replaced, under the names they had from 0.25.0 to 0.33.0.
     """
@@ -126,13 +126,13 @@ def _kinds() -> tuple[Any, Any]:
             return self.batch
 
         def sample(self, hidden: Any, batch: Any, grammar: Any) -> Any:
-            return self.worker.sampled(batch)
+            return self.driver.sampled(batch)
 
     class State(state_kind):  # type: ignore[misc]
         def add_request(self, slot: int, new: Any) -> None:
             before = int(self._mamba_state_idx_gpu[slot])
             super().add_request(slot, new)
-            self.worker.seed(slot, new, before)
+            self.driver.seed(slot, new, before)
 
         def preprocess_state(self, *values: Any, **named: Any) -> None:
             self._mamba_ctx.before = self.num_accepted_tokens_gpu.tolist()
@@ -149,12 +149,12 @@ def _encoder_connector() -> Any:
         return None
 
 
-def make_runner(worker: Caller) -> Any:
-    """A runner that hands the worker what it would launch, and asks it for what a model would give."""
+def make_runner(driver: RunnerDriverV2) -> Any:
+    """A runner that hands the driver what it would launch, and asks it for what a model would give."""
     _replace_devices()
     import torch
 
-    engine, config = worker.engine, worker.config
+    engine, config = driver.engine, driver.config
     device = torch.device("cpu")
     vllm_config, groups = engine.vllm_config, engine.kv_cache_config.kv_cache_groups
     rows, length = config.requests, config.length_limit + config.num_spec + 1
@@ -201,9 +201,9 @@ def make_runner(worker: Caller) -> Any:
         object.__setattr__(vllm_config.model_config, name, value)
     model = SimpleNamespace()
     state = state_kind.__new__(state_kind)
-    state.worker = worker
+    state.driver = driver
     state.__init__(vllm_config, model, None, device)
-    state._mamba_ctx, state._mamba_state_copy_funcs = worker.context, ()
+    state._mamba_ctx, state._mamba_state_copy_funcs = driver.context, ()
 
     def dispatch(requests: int, tokens: int, *_: Any, **__: Any) -> Any:
         return graphs.BatchExecutionDescriptor(cg_mode=none, num_tokens=tokens, num_reqs=requests)
@@ -214,11 +214,11 @@ def make_runner(worker: Caller) -> Any:
     speculator = None
     if config.num_spec:
         speculator = SimpleNamespace(supports_mm_inputs=False, draft_logits=None)
-        speculator.propose = lambda *_, **__: worker.propose()
+        speculator.propose = lambda *_, **__: driver.propose()
     return runner_kind(
         **stubs.V2,
         **stubs.config_parts(vllm_config),
-        worker=worker,
+        driver=driver,
         batch=None,
         compilation_config=vllm_config.compilation_config,
         device=device,
@@ -229,9 +229,9 @@ def make_runner(worker: Caller) -> Any:
         num_speculative_steps=config.num_spec,
         decode_query_len=config.num_spec + 1,
         kv_cache_config=engine.kv_cache_config,
-        kv_caches=worker.copies,
-        kv_block_zeroer=SimpleNamespace(zero_block_ids=worker.zeroed.extend),
-        attn_groups=worker.layers,
+        kv_caches=driver.copies,
+        kv_block_zeroer=SimpleNamespace(zero_block_ids=driver.zeroed.extend),
+        attn_groups=driver.layers,
         req_states=states,
         block_tables=tables,
         model_state=state,
