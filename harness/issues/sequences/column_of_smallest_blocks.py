@@ -12,7 +12,7 @@ ISSUE = SequenceIssue(
     name="column-of-smallest-blocks",
     summary="the V2 runner seeds a state column in the smallest block size of all groups (up to 0.31)",
     report="https://github.com/vllm-project/vllm/issues/55600",
-    since="0.30.0",
+    since="0.28.0",
     until="0.32.0",
     reaches=lambda config: config.runner == "V2" and has_other_drafter_blocks(config),
     fix="a V2 state column is seeded in Mamba blocks, whatever the smallest block size is, as since 0.32",
