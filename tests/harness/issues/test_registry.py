@@ -153,3 +153,15 @@ def test_faults_in_windows_of_ds_layout_have_names(name: str, operation: str, or
     assert kernel_issue(f"vllm=={issue.since}", signature, case) is issue
     assert issue.until is not None
     assert kernel_issue(f"vllm=={issue.until}", signature, case) is None
+
+
+def test_a_race_on_an_accepted_count_is_known_whatever_was_accepted() -> None:
+    repro = read_repro(ROOT / "corpus" / "v2-accepted-race-temporal.json")
+    (launch,) = repro.case.program
+    rows = tuple(replace_struct(row, accepted=1) for row in launch.rows)
+    case = replace_struct(repro.case, program=(replace_struct(launch, rows=rows),))
+    race = Signature("postprocess", "race", "between-programs", "accepted", "-")
+    found = kernel_issue("vllm==0.25.0", race, case)
+    assert found is not None
+    assert found.name == "accepted-count-race"
+    assert kernel_issue("vllm==0.25.0", repro.signature, case) is None
