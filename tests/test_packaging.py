@@ -65,21 +65,34 @@ assert not {{"generators", "oracles", "kernels", "reports"}} & set(sys.modules)
     subprocess.run([sys.executable, "-P", "-c", code], cwd=tmp_path, check=True)
 
 
-@pytest.mark.slow
-def test_a_wheel_holds_the_rooms_inside_harness_only(tmp_path: Path) -> None:
-    """Built from the files under version control, and nothing that lies around."""
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """The files under version control, and nothing else that lies around; their names."""
     git = shutil.which("git")
     if git is None or not (ROOT / ".git").exists():
         pytest.skip("needs a checkout")
     listed = subprocess.run([git, "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     files = [name for name in listed.splitlines() if (ROOT / name).exists()]
-    source = tmp_path / "source"
+    folder = tmp_path_factory.mktemp("source")
     for name in files:
-        (source / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(ROOT / name, source / name, follow_symlinks=False)
-    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "-w", str(tmp_path)]
-    subprocess.run([*command, str(source)], check=True)
-    (wheel,) = tmp_path.glob("*.whl")
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, folder / name, follow_symlinks=False)
+    return folder, files
+
+
+def build(source: Path, folder: Path, kind: str) -> Path:
+    """A wheel or an sdist of some sources."""
+    command = [sys.executable, "-m", "build", "--no-isolation", f"--{kind}", "--outdir", str(folder), str(source)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    (built,) = folder.iterdir()
+    return built
+
+
+@pytest.mark.slow
+def test_a_wheel_holds_the_rooms_inside_harness_only(source: tuple[Path, list[str]], tmp_path: Path) -> None:
+    folder, files = source
+    wheel = build(folder, tmp_path, "wheel")
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
         entry_points = next(archive.read(name).decode() for name in names if name.endswith("entry_points.txt"))
@@ -92,6 +105,29 @@ def test_a_wheel_holds_the_rooms_inside_harness_only(tmp_path: Path) -> None:
     }
     assert wanted <= set(names)
     assert not [name for name in names if name.startswith("harness/tests")]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["wheel", "sdist"])
+def test_what_is_built_runs_without_the_clone(source: tuple[Path, list[str]], tmp_path: Path, kind: str) -> None:
+    built, installed = build(source[0], tmp_path / "built", kind), tmp_path / "installed"
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--target"]
+    subprocess.run([*pip, str(installed), str(built)], check=True)
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+
+    def run(*arguments: object) -> str:
+        command = [sys.executable, "-P", "-c", "from harness.cli.main import main; main()", *map(str, arguments)]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    where = [sys.executable, "-P", "-c", "import harness; print(harness.__file__)"]
+    found = subprocess.run(where, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True).stdout
+    assert Path(found.strip()).is_relative_to(installed)
+    assert "nothing found" in run("run", "-t", "builtin", "--cases", 40, "--out", "findings")
+    assert "left-out-row" in run("names", "issues")
+    run("replay", ROOT / "corpus" / "v2-accepted-race-temporal.json", "-t", "builtin")
+    run("show", ROOT / "corpus" / "sequences" / "left-out-row.json")
 
 
 @pytest.fixture
