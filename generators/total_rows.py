@@ -72,7 +72,7 @@ class TotalRows:
         return self._draw.boundary(0, min(most, self._most_bias), self._biases)
 
     def _postprocess_move(self, slot: int) -> Move:
-        """A move with `bias < (destination + 1) * block size`, columns inside the row; never one that copies nothing."""
+        """A move with `bias < (destination + 1) * block size`, columns inside the row; never one without any copy."""
         draw = self._draw
         known = [move for move in self._known.get(slot, ()) if self._decides_postprocess(move)]
         if known and draw.boolean():
