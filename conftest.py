@@ -1,9 +1,9 @@
 """Options, fixtures and Hypothesis profiles of the whole suite.
 
-Three tiers: without an option what takes seconds; `--long` adds what takes more than five seconds by itself; `--slow`
-adds what takes minutes as well. Tests marked `gpu` are skipped, with the reason, where no GPU can be used. Hypothesis
-profiles: `dev` (few examples, the default), `ci` (more of them, the same ones every time) and `thorough`; chosen with
-`--hypothesis-profile`."""
+There are three tiers. Without an option, tests that take seconds run; `--long` adds those that take more than five
+seconds each; `--slow` also adds those that take minutes. Tests marked `gpu` are skipped, with the reason, where no GPU
+can be used. Hypothesis profiles: `dev` (few examples, the default), `ci` (more of them, the same ones every time) and
+`thorough`; chosen with `--hypothesis-profile`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from harness.case import (
 
 ROOT = Path(__file__).resolve().parent
 
-# What failed once is tried first the next time, on this machine; `ci` tries the same examples everywhere.
+# Examples that failed are tried first the next time, on this machine; `ci` tries the same examples everywhere.
 EXAMPLES = DirectoryBasedExampleDatabase(ROOT / ".hypothesis" / "examples")
 settings.register_profile("dev", max_examples=50, deadline=None, database=EXAMPLES)
 settings.register_profile("ci", max_examples=200, deadline=None, derandomize=True, print_blob=True)
@@ -69,7 +69,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture(scope="session")
 def executor_name() -> str:
-    """The fastest executor of the CPU that works here."""
+    """The fastest CPU executor that works here."""
     from harness.kernels.executors.registry import executor_class
 
     return "native" if executor_class("native").unavailable() is None else "interpreter"
@@ -80,7 +80,7 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 @pytest.fixture
 def harness(tmp_path: Path) -> Command:
-    """Call it with the arguments of a `harness` command: it runs in a process and a folder of its own."""
+    """Call it with the arguments of a `harness` command: the command runs in a separate process and folder."""
 
     def run(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
@@ -143,7 +143,7 @@ def small_layout(conv_layout: str = "SD", **changes: Any) -> Layout:
 
 
 def plain_layout(*states: State, num_blocks: int = 8, **changes: Any) -> Layout:
-    """One group of one layer with these states, blocks as far apart as the first one's stride, tables of 4 x 4."""
+    """One group of one layer with these states, block stride as in the first one, tables of 4 x 4."""
     fields: dict[str, Any] = {
         "num_spec": 0,
         "num_blocks": num_blocks,

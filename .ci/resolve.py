@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Resolves what the README's first command installs, as on a fresh machine: for each supported Python that this machine
-has, with the extras of the README, the constraints, and nothing but a package index.
+has, with the extras of the README, the constraints, and only a package index.
 
 usage: .ci/resolve.py
 
-Prints a line for each Python: resolved, FAILED with what pip says, or skipped where there is no such Python. Exit
-status: 0, or 1 if one of them failed. Needs the network; installs nothing, and reads metadata alone, some 20 MB for
-each Python (less, and within seconds, from an index that offers metadata by itself).
+Prints a line for each Python: resolved, FAILED with pip's error, or skipped where there is no such Python. Exit
+status: 0, or 1 if one of them failed. Needs the network. Installs nothing and reads only metadata, some 20 MB for each
+Python (less, and within seconds, from an index that offers metadata separately).
 
-Whatever this machine is set up with stays out, as no fresh machine has it: packages on its disk, other indexes beside
-its default one, other constraints. How its default index is reached stays: its address, proxy and certificates.
+Ignores local settings that a fresh machine does not have: packages on its disk, other indexes than its default one,
+other constraints. Keeps how the default index is reached: its address, proxy and certificates.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 VERSIONS = ("3.11", "3.12", "3.13")
 EXTRAS = ("test,sequences", "test")
-"""What the README installs, the most first: versions that fit all of that fit any part of it. Less is tried only where
-there are none, to tell which part they are missing for."""
+"""What the README installs, largest first: versions that fit all of it fit any part of it. Smaller sets are tried only
+if no versions fit, to find out for which part."""
 
 METADATA = ("pyproject.toml", "README.md", "LICENSE", "constraints.txt")
-"""What decides the answer. A copy is resolved: several Pythons at once would write into one checkout."""
+"""The files that decide the answer. A copy is resolved: several Pythons at once would write into one checkout."""
 
 REACHING = ("index-url", "cert", "client-cert", "proxy", "trusted-host", "default-timeout", "timeout", "retries")
-"""The settings of pip that say how the default index is reached."""
+"""The settings of pip that determine how the default index is reached."""
 
 SHOWN = ("torch", "triton", "llvmlite", "numpy")
 
@@ -51,7 +51,7 @@ def main() -> int:
 
 
 def fresh_environment() -> dict[str, str]:
-    """The environment in which pip knows how to reach its default index, and nothing else."""
+    """The environment in which pip knows how to reach its default index, and nothing more."""
     listed = run([sys.executable, "-m", "pip", "config", "list"], os.environ).stdout.splitlines()
     kept = {}
     for line in sorted(listed, key=lambda line: line.startswith(":env:")):  # such as global.proxy='…'; variables win
@@ -66,7 +66,7 @@ def fresh_environment() -> dict[str, str]:
 
 
 def newest_pip(folder: Path, environment: Mapping[str, str]) -> list[str]:
-    """The command of a new pip, which reads the metadata of a wheel without the rest where the index lets it."""
+    """The command of a new pip, which reads only the metadata of a wheel where the index allows that."""
     run([sys.executable, "-m", "venv", str(folder)], environment)
     python = str(folder / "bin" / "python")
     run([python, "-m", "pip", "install", "--quiet", "--upgrade", "pip"], environment)
@@ -74,7 +74,7 @@ def newest_pip(folder: Path, environment: Mapping[str, str]) -> list[str]:
 
 
 def resolve(version: str, folder: Path, pip: list[str], environment: Mapping[str, str]) -> bool:
-    """Resolve for one Python, and say what came of it. False if that failed."""
+    """Resolve for one Python, and print the result. False if that failed."""
     python = next(interpreters(version), None)
     if python is None:
         say(f"Python {version}: skipped, this machine has none")
@@ -102,7 +102,7 @@ def resolve(version: str, folder: Path, pip: list[str], environment: Mapping[str
 
 
 def interpreters(version: str) -> Iterator[str]:
-    """The Pythons of that version which can be run and make virtual environments."""
+    """The Pythons of that version that can run and make virtual environments."""
     for name in (sys.executable, shutil.which(f"python{version}"), *from_pyenv(version)):
         if name is not None:
             probe = "import sys, ensurepip; print('%d.%d' % sys.version_info[:2])"
@@ -112,22 +112,22 @@ def interpreters(version: str) -> Iterator[str]:
 
 
 def from_pyenv(version: str) -> list[str]:
-    """Those that pyenv has installed: it puts a command on the path that runs only one that was chosen before."""
+    """Those that pyenv has installed: its command on the path runs only a version that was selected before."""
     pyenv = shutil.which("pyenv")
     root = run([pyenv, "root"], os.environ).stdout.strip() if pyenv else os.environ.get("PYENV_ROOT", "~/.pyenv")
     return [str(file) for file in sorted(Path(root).expanduser().glob(f"versions/{version}*/bin/python{version}"))]
 
 
 def why(done: subprocess.CompletedProcess[str]) -> str:
-    """What pip says of a failure: which requirements are in conflict, or else its errors."""
+    """pip's reason for a failure: which requirements are in conflict, or else its errors."""
     _, caused, conflict = done.stdout.partition("The conflict is caused by:")
-    said = caused + conflict.partition("To fix this")[0] if caused else done.stderr
-    lines = [line for line in said.splitlines() if line.strip() and not line.startswith("WARNING: pip is using")]
+    message = caused + conflict.partition("To fix this")[0] if caused else done.stderr
+    lines = [line for line in message.splitlines() if line.strip() and not line.startswith("WARNING: pip is using")]
     return "\n".join(f"    {line}" for line in lines[-20:]) or f"    pip ended with status {done.returncode}"
 
 
 def from_disk(report: Path, project: Path) -> str | None:
-    """What a report took from this machine's disk, other than the project; None if nothing."""
+    """The packages of a report that came from this machine's disk, except the project; None if there are none."""
     installed = json.loads(report.read_text(encoding="utf-8"))["install"]
     names = [
         one["metadata"]["name"]
@@ -138,7 +138,7 @@ def from_disk(report: Path, project: Path) -> str | None:
 
 
 def summary(report: Path) -> str:
-    """How many packages a report has, and the versions that matter most."""
+    """The number of packages of a report, and the most important versions."""
     found = [one["metadata"] for one in json.loads(report.read_text(encoding="utf-8"))["install"]]
     versions = {one["name"].lower(): one["version"] for one in found}
     return f"{len(found)} packages, " + ", ".join(f"{name} {versions[name]}" for name in SHOWN)

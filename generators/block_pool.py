@@ -1,4 +1,4 @@
-"""A block pool is the physical blocks that requests of all groups take from and give back to, prefix cache included.
+"""A block pool holds the physical blocks that requests of all groups take and give back, prefix cache included.
 
 Blocks are handled a column at a time: a cell is one physical block per group, since all Mamba groups keep the same
 columns and only their ids differ. A block given back keeps its contents and its cache entry until it is taken again,
@@ -28,11 +28,11 @@ class BlockPool:
         self.owners = [FREE] * (len(self._free) + 1)
 
     def can_take(self, cells: int) -> bool:
-        """Whether `cells` new cells are there."""
+        """Whether `cells` new cells are left."""
         return cells * len(self._cached) <= len(self._free)
 
     def take(self, cells: int) -> list[Cell]:
-        """New cells, each block held once; cache entries of the blocks are lost."""
+        """New cells, each block held once; the blocks lose their cache entries."""
         if not cells:
             return []
         free, keys, owners = self._free, self._keys, self.owners
@@ -56,7 +56,7 @@ class BlockPool:
             self._references[block] += 1
 
     def release(self, cell: Cell) -> None:
-        """Let go of a cell's blocks once; null blocks are ignored."""
+        """Release a cell's blocks once; null blocks are ignored."""
         for block in cell:
             if block:
                 self._references[block] -= 1
@@ -64,7 +64,7 @@ class BlockPool:
                     self._free.append(block)
 
     def register(self, key: Hashable, cell: Cell) -> None:
-        """Remember that the blocks of `cell` hold the state that `key` names; the first one to do so stays."""
+        """Remember that the blocks of `cell` hold the state that `key` names; the first registration of a key stays."""
         for cached, block in zip(self._cached, cell, strict=True):
             if block and key not in cached and self._keys[block] is None:
                 cached[key] = block

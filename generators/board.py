@@ -1,8 +1,8 @@
 """A board is the block tables of a total case while its rows are being drawn.
 
-Rows claim columns; the board decides which physical blocks lie there, so that no program of a launch writes a byte
-that another one reads or writes: a destination block belongs to one row alone, source blocks may be shared. What is
-left over is filled with stale ids.
+Rows claim columns. The board decides which physical blocks lie there, so that no program of a launch writes a byte
+that another one reads or writes: a destination block belongs to one row alone, source blocks may be shared. The
+remaining cells are filled with stale ids.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _GroupBoard:
         self._read.clear()
 
     def claim(self, draw: Draw, pool: list[int], slot: int, move: tuple[int, int, int]) -> bool:
-        """Put blocks into the columns of a move (source, destination, bias). False: it would meet another row."""
+        """Put blocks into the columns of a move (source, destination, bias). False if it would conflict with a row."""
         source, destination, bias = move
         row = self.cells.setdefault(slot, {})
         for column in (source, source + bias):
@@ -96,12 +96,12 @@ class Board:
         self._pool = draw.permutation(range(1, num_blocks)) if num_blocks <= 64 else list(range(num_blocks - 1, 0, -1))
 
     def begin_launch(self) -> None:
-        """Blocks used by the launch before this one may be used in any way again."""
+        """Allow any use of the blocks that the previous launch used."""
         for group in self._groups:
             group.begin_launch()
 
     def claim(self, slot: int, move: tuple[int, int, int]) -> bool:
-        """Make a move (source column, destination column, bias) of a slot possible; False if it is not."""
+        """Make a move (source column, destination column, bias) of a slot possible; False if that cannot be done."""
         return all(group.claim(self._draw, self._pool, slot, move) for group in self._groups)
 
     def finish(self) -> Tables:

@@ -1,7 +1,7 @@
-"""Where cases come from, whatever drives the choices: a layout plan first, then cases that share it.
+"""Drawing cases, from any source of choices: first a layout plan, then cases that share it.
 
-`GENERATOR_VERSION` changes with anything that changes what a given stream of choices turns into, so that a seed
-is never taken for the case that another version drew from it.
+`GENERATOR_VERSION` increases with every change of what a given stream of choices results in, so that a seed is
+never mistaken for the case that another version drew from it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["GENERATOR_VERSION", "KindName", "LayoutChoice", "Scale", "draw_case"
 def draw_case(draw: Draw, plan: LayoutChoice, domain: Domain, operations: Sequence[KindName], scale: Scale) -> Case:
     """Draw one valid case of a domain over a planned layout.
 
-    `operations` are those that the program may be made of. `plan` must come from `draw_layout` with the same domain
+    `operations` are those that the program may contain. `plan` must come from `draw_layout` with the same domain
     and scale. Raises ValueError if there are no operations.
     """
     if not operations:

@@ -1,8 +1,8 @@
-"""A draw is where a generator's choices come from: a stream of small decisions, each within bounds.
+"""A draw is the source of a generator's choices: a stream of small decisions, each within bounds.
 
-Generators speak only to this interface, so that any engine can drive them: random numbers, Hypothesis, a corpus. The
-bias towards boundary values lives in here and in the generators, not in an engine, so every engine has it. Simpler
-choices come first (low integers, the first of a sequence, False), which lets an engine that shrinks do so.
+Generators use this interface alone, so that any engine can drive them: random numbers, Hypothesis, a corpus. The
+bias towards boundary values is in here and in the generators, not in an engine, so every engine has it. Simpler
+choices come first (low integers, the first of a sequence, False), so that an engine that shrinks can use that.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Draw(abc.ABC):
-    """A stream of decisions. An engine provides `integer` and `boolean`; everything else is made of these two."""
+    """A stream of decisions. An engine provides `integer` and `boolean`; everything else is built from these two."""
 
     @abc.abstractmethod
     def integer(self, low: int, high: int) -> int:
@@ -27,11 +27,11 @@ class Draw(abc.ABC):
         """True with `probability`."""
 
     def choice(self, options: Sequence[T]) -> T:
-        """One of `options`, each as likely. Raises ValueError if there are none."""
+        """One of `options`, all equally likely. Raises ValueError if there are none."""
         return options[self.integer(0, len(options) - 1)]
 
     def weighted(self, options: Sequence[tuple[T, int]]) -> T:
-        """One of the first parts of `options`, as likely as its second part, a weight, says."""
+        """The first part of one of `options`; the second part of each is its weight."""
         total = 0
         for _, weight in options:
             total += weight
@@ -43,7 +43,7 @@ class Draw(abc.ABC):
         raise ValueError("weights must not be negative")
 
     def boundary(self, low: int, high: int, interesting: Sequence[int] = ()) -> int:
-        """An integer from `low` to `high` that is near an end, or one of `interesting`, far more often than not.
+        """An integer from `low` to `high`, usually near an end or one of `interesting`.
 
         Interesting values outside the bounds are ignored.
         """
@@ -63,7 +63,7 @@ class Draw(abc.ABC):
         return self.sample(items, len(items))
 
     def sample(self, items: Sequence[T], count: int) -> list[T]:
-        """`count` different ones of `items`, in any order. Raises ValueError if there are fewer."""
+        """`count` different `items`, in any order. Raises ValueError if there are fewer."""
         if not 0 <= count <= len(items):
             raise ValueError(f"cannot take {count} of {len(items)} items")
         pool = list(items)
@@ -75,10 +75,10 @@ class Draw(abc.ABC):
 
 
 class RandomDraw(Draw):
-    """Decisions from a pseudo-random generator that the text `seed_text` seeds.
+    """Decisions from a pseudo-random generator, seeded with the text `seed_text`.
 
     The same text gives the same decisions in every process and Python version: text seeds and `random()` are the
-    two parts of `random.Random` whose sequences Python promises to keep, so everything is made of them.
+    two parts of `random.Random` whose sequences Python promises to keep, so everything is built from them.
     """
 
     def __init__(self, seed_text: str) -> None:

@@ -1,6 +1,6 @@
-"""Extra cache tensors stand behind the states that a layer copies: the layer needs them, and copies leave them alone.
+"""Extra cache tensors come after the states that a layer copies: the layer needs them, and copies ignore them.
 
-Each gets a buffer of its own, so that a copy of one shows as a write where no state lies.
+Each has its own buffer, so that a copy of one shows as a write where no state lies.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from harness.case import Buffer, Group, Layer, Layout, TemporalState
 from harness.generators.draw import Draw
 
 SHARE = 0.15
-"""How many layouts have layers with extra tensors."""
+"""The share of layouts whose layers have extra tensors."""
 
 
 def with_extras(draw: Draw, layout: Layout) -> Layout:
-    """The layout, some of its layers with one or two extra tensors."""
+    """The layout, with one or two extra tensors in some of its layers."""
     buffers = list(layout.buffers)
     groups = []
     for group in layout.groups:

@@ -1,10 +1,10 @@
-"""A layout plan is a drawn layout and how many requests its blocks are enough for.
+"""A layout plan is a drawn layout, with the number of requests that its blocks are enough for.
 
-A layout is drawn in three passes: what the layers are (templates), how their pages lie in buffers (placement), how
-many blocks and table cells there are. Placement follows docs/domain.md, section 6: one buffer for all groups with the
-layers or the blocks outermost; one buffer per layer position, shared by that layer of every group; and, in the total
-domain only, one buffer per state. Whatever is drawn, the bytes of block b of one group meet those of block b
-of other groups only, so that the owner of a block id keeps groups apart.
+A layout is drawn in three passes: what the layers are (templates), how their pages lie in buffers (placement), and
+how many blocks and table cells there are. Placement follows docs/domain.md, section 6: one buffer for all groups with
+the layers or the blocks outermost; one buffer per layer position, shared by that layer of every group; and, in the
+total domain only, one buffer per state. In every placement the bytes of block b of one group overlap only those of
+block b of other groups, so that the owner of a block id keeps groups apart.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from harness.generators.spread import spread
 Scale = Literal["small", "full"]
 
 SPREAD_SHARE = 0.25
-"""How many layouts have their blocks spread over gigabytes, where that is possible."""
+"""The share of layouts whose blocks are spread over gigabytes, where that is possible."""
 
 PADDINGS = (0.0, 0.0025, 0.087, 0.43, 3.0)
 """Padding of real pages, as a share of their natural bytes."""
@@ -37,7 +37,7 @@ PADDINGS = (0.0, 0.0025, 0.087, 0.43, 3.0)
 
 @dataclass(frozen=True)
 class LayoutChoice:
-    """A layout, and what its cases need to know beyond it. `requests`: how many fit its blocks."""
+    """A layout, and what else its cases need to know. `requests`: how many fit its blocks."""
 
     layout: Layout
     requests: int
@@ -57,8 +57,8 @@ class _Limits:
 def draw_layout(draw: Draw, domain: Domain, scale: Scale) -> LayoutChoice:
     """Draw everything static about a case.
 
-    `small` layouts suit executors that need milliseconds for a program; `full` ones are bounded by what comparing
-    every byte costs: mostly below 256 KiB, rarely some MiB.
+    `small` layouts suit executors that need milliseconds per program. The size of `full` ones is bounded by the cost of
+    comparing every byte: mostly below 256 KiB, rarely some MiB.
     """
     limits = _draw_limits(draw, scale)
     conv_layout: ConvLayout = draw.choice(("SD", "DS"))
@@ -111,7 +111,7 @@ def _draw_limits(draw: Draw, scale: Scale) -> _Limits:
 
 
 def _draw_blocks(draw: Draw, domain: Domain) -> tuple[int, int]:
-    """Block size and number of speculative tokens. Block sizes are few: each is another compile."""
+    """Block size and number of speculative tokens. There are few block sizes: each needs another compilation."""
     num_spec = draw.weighted(((2, 4), (0, 2), (1, 4), (3, 5), (4, 1), (5, 2), (7, 2), (15, 1)))
     if domain == "total":
         return draw.choice((4, 1, 2, 3, 7, 8, 16)), num_spec
@@ -134,7 +134,7 @@ def _draw_groups(
     groups: list[list[LayerTemplate]] = []
     left = limits.states
     for remaining in range(count, 0, -1):
-        # Groups of one model are alike but for one layer, unless another kind of layer has a group of its own.
+        # Groups of one model differ in one layer at most, unless another kind of layer has its own group.
         template = layer() if draw.boolean(0.3) else common
         if groups and len(template) > left:
             break
@@ -171,7 +171,7 @@ def _block_bytes(groups: list[list[LayerTemplate]], conv_layout: ConvLayout) -> 
 def _draw_table(
     draw: Draw, domain: Domain, scale: Scale, num_spec: int, requests: int, limits: _Limits
 ) -> tuple[int, int]:
-    """Rows and columns of the block tables, from short lists: a row stride may be another compile."""
+    """Rows and columns of the block tables, from short lists: each row stride may need another compilation."""
     least = num_spec + 4 if domain == "reachable" else 4
     widths = [width for width in (8, 16, 40, 40, 331) if width >= least and width * requests <= limits.cells]
     width = draw.choice(widths or [40])
@@ -186,7 +186,7 @@ def _draw_table(
 
 
 class _Placement:
-    """Where the states of every group lie: first how many bytes a block takes, then states and buffers."""
+    """Where the states of every group lie: first the bytes of a block, then states and buffers."""
 
     def __init__(
         self,
@@ -236,7 +236,7 @@ class _Placement:
         return offsets
 
     def _page_sizes(self) -> list[list[int]]:
-        """Page bytes per group and layer, with as many layers in each group as positions need."""
+        """Page bytes per group and layer. Each group has as many layers as positions need."""
         draw = self._draw
         positions = max(len(group) for group in self._groups)
         natural = [
@@ -258,7 +258,7 @@ class _Placement:
         if self._arrangement == "states" or (self._arrangement == "positions" and self._total):
             tallest = [max(group[i] for group in natural if i < len(group)) for i in range(positions)]
             return [[padded(size) for size in tallest] for _ in self._groups]
-        # One page size for all, as vLLM pads them to.
+        # One page size for all: vLLM pads pages to it.
         page = padded(max(max(group) for group in natural))
         return [[page] * positions for _ in self._groups]
 

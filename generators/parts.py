@@ -1,4 +1,4 @@
-"""Parts are what a drawn case consists of besides its layout: tables, owners of blocks, and a program."""
+"""Parts of a drawn case besides its layout: tables, owners of blocks, and a program."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Tables = tuple[tuple[tuple[int, ...], ...], ...]
 
 
 class Parts(NamedTuple):
-    """`linked` as in a case."""
+    """`linked` has the same meaning as in a case."""
 
     tables: Tables
     owners: tuple[int, ...]

@@ -1,6 +1,6 @@
-"""A program is several steps of one deployment: what the runner calls in each, with a forward pass in the middle.
+"""A program is several steps of one deployment: what the runner calls in each, with a forward pass in between.
 
-One context, and for V2 one set of arrays, serves all steps. Between two of them the block manager edits the tables.
+All steps share one context and, for V2, one set of arrays. Between two steps the block manager edits the tables.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from harness.generators.parts import Parts, Tables
 from harness.generators.simulator import Scheduled
 
 MOST_SKIPPED = 6
-"""Steps that may pass before the first one that is kept."""
+"""Maximum number of steps before the first one that is kept."""
 
 
 def draw_program(deployment: Deployment) -> Parts:
@@ -63,7 +63,7 @@ def draw_program(deployment: Deployment) -> Parts:
             continue
         if tables is None:
             tables = tables_of(simulator.rows, groups)
-            owners = tuple(simulator.pool.owners)  # edits say who owns a block later
+            owners = tuple(simulator.pool.owners)  # edits record later owners of a block
             owned = list(owners)
         else:
             edits = _edits(known, simulator.rows, owned, simulator.pool.owners)
@@ -82,7 +82,7 @@ def _step(draw: Draw, layout: Layout, runner: Runner, step: Sequence[Scheduled])
     if runner == "V1":
         rows = tuple([preprocess_row(draw, row, layout.table_columns) for row in step])
         preprocess = Preprocess(path=reachable_path(layout.num_spec), rows=rows)
-        if layout.num_spec == 0:  # production has no postprocess then
+        if layout.num_spec == 0:  # then production has no postprocess
             return [preprocess, forward]
         return [preprocess, forward, PostprocessEntry(rows=tuple(postprocess_row(row, row.slot) for row in step))]
     moves = [
@@ -102,7 +102,7 @@ def _step(draw: Draw, layout: Layout, runner: Runner, step: Sequence[Scheduled])
 def _edits(
     before: Mapping[int, Sequence[Cell]], after: Mapping[int, Sequence[Cell]], owned: list[int], owners: Sequence[int]
 ) -> tuple[TableCell, ...]:
-    """Cells that differ or are new, and those whose block has come back to their group; `owned` keeps up with them."""
+    """Cells that differ or are new, and those whose block has returned to their group; `owned` is updated with them."""
     edits = []
     for slot, cells in after.items():
         known = before.get(slot, ())

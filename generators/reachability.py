@@ -1,9 +1,9 @@
-"""Reachability is whether a scheduler could have asked for an operation: the rules that every step obeys.
+"""Reachability: whether a scheduler could have asked for an operation, by the rules that every step obeys.
 
-The simulator produces reachable cases by construction; this is the check of it, and what keeps shrinking inside the
-domain. It states the rules of docs/domain.md, section 6, for layouts; each kind of operation brings its own. A layout
-may be smaller than that of any model, but is one that a model could have: what only the total domain has
-(`harness.regimes`) is never left by shrinking either.
+The simulator produces reachable cases by construction. This module checks that, and keeps shrinking inside the
+domain. It states the rules of docs/domain.md, section 6, for layouts; each kind of operation has its own rules. A
+layout may be smaller than that of any model, but a model could have it: shrinking does not introduce what only the
+total domain has (`harness.regimes`).
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from harness.generators.kinds.registry import kind_of
 from harness.generators.kinds.rules import NULL_BLOCK
 
 PAGE_ALIGNMENT = 8
-"""Bytes that addresses, strides and sizes of real states are multiples of (in fact of more: pages are padded)."""
+"""Bytes: addresses, strides and sizes of real states are multiples of this (in fact of more: pages are padded)."""
 MODEL_ITEM_SIZES = (2, 4)
 """Bytes of an element: models keep states as float32, float16 or bfloat16."""
 LEAST_BLOCK_SIZE = 2
-"""Tokens: Mamba blocks are as long as those of attention, whose kernels have none of one token."""
+"""Tokens: Mamba blocks are as long as attention blocks, and no attention kernel has blocks of one token."""
 
 
 def require_reachable(case: Case) -> None:
-    """Raise InvalidCase, saying which rule is broken, if no scheduler can have produced this case."""
+    """Raise InvalidCase, naming the broken rule, if no scheduler can have produced this case."""
     for text in _broken(case):
         raise InvalidCase(f"not reachable: {text}")
 
@@ -59,7 +59,7 @@ def _broken_layout(layout: Layout) -> Iterator[str]:
 
 
 def _broken_state(layout: Layout, state: State) -> str | None:
-    """What no model has about a state's size. A window has a row for each draft beside those of the convolution."""
+    """A property of the state's size that no model has. A window has a row per draft besides the convolution's rows."""
     if state.item_size not in MODEL_ITEM_SIZES:
         return f"has elements of {state.item_size} bytes"
     if not isinstance(state, ConvState):
@@ -67,14 +67,14 @@ def _broken_state(layout: Layout, state: State) -> str | None:
     if state.dim * state.item_size % PAGE_ALIGNMENT:
         return f"has {state.dim * state.item_size} bytes for a token"
     if state.window <= layout.num_spec:
-        return f"has a window of {state.window} where the model makes {layout.num_spec} drafts"
+        return f"has a window of {state.window} but the model makes {layout.num_spec} drafts"
     if state.row_stride not in (None, state.window * state.item_size):
         return "has gaps between its rows"
     return None
 
 
 def _edited(case: Case, edit: EditTables) -> Case:
-    """The case with other tables. A block given to a column then belongs to the group of the table."""
+    """The case with edited tables. A block that is given to a column then belongs to the group of the table."""
     tables = [[list(cells) for cells in table] for table in case.contents.tables]
     owners = list(case.contents.owners)
     for cell in edit.cells:

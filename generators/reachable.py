@@ -17,11 +17,11 @@ from harness.generators.simulator import Scheduled, SimulatedRequest, Simulator,
 
 MOST_STEPS = 14
 PATIENCE = 10
-"""Steps for which the more interesting moves are waited for."""
+"""Maximum number of steps to wait for the more interesting moves."""
 
 
 def draw_reachable(draw: Draw, plan: LayoutChoice, operations: Sequence[KindName]) -> Parts:
-    """Simulate until a step does something, and give that step's tables and operations; or several steps."""
+    """Simulate until a step does something, and return that step's tables and operations; or those of several steps."""
     kinds = _draw_kinds(draw, operations, plan.layout.num_spec)
     runners = kinds.runners if isinstance(kinds, ProgramKind) else kinds[0].runners
     traffic = _draw_traffic(draw, plan, draw.choice(runners))
@@ -38,7 +38,7 @@ def draw_reachable(draw: Draw, plan: LayoutChoice, operations: Sequence[KindName
 def _draw_kinds(draw: Draw, operations: Sequence[KindName], num_spec: int) -> ProgramKind | tuple[AnyDrawnKind, ...]:
     """A kind of program, or operations of one step, in the order in which a step runs them.
 
-    Without drafts postprocess moves nothing: it is drawn less often then.
+    Without drafts postprocess moves nothing, so it is drawn less often then.
     """
     kind = KINDS[draw.choice(operations)]
     if isinstance(kind, ProgramKind):
@@ -61,7 +61,7 @@ def _draw_traffic(draw: Draw, plan: LayoutChoice, runner: Runner) -> Traffic:
         reach = rows if draw.boolean(0.1) else min(rows, count + draw.integer(0, 4))
         slots = tuple(draw.sample(range(reach), count))
     chunk = size * draw.weighted(((1, 4), (2, 8), (3, 6), (6, 3), (24, 1))) + draw.integer(0, size - 1)
-    if draw.boolean(0.15):  # a block wider than a chunk may be
+    if draw.boolean(0.15):  # a block longer than a chunk can be
         chunk = draw.boundary(-(-size // 4), size)
     return Traffic(
         runner=runner,
@@ -81,7 +81,7 @@ def _draw_pool(draw: Draw, plan: LayoutChoice) -> BlockPool:
     order: Sequence[int] = range(1, blocks)
     if blocks <= 40 and draw.boolean(0.3):
         order = draw.permutation(order)
-    elif draw.boolean(0.5):  # as after some time: everything is in the pool, in another order
+    elif draw.boolean(0.5):  # as after a while: all blocks are in the pool, in another order
         start = draw.integer(1, blocks - 1)
         order = (*range(blocks - 1, start - 1, -1), *range(1, start))
     return BlockPool(order, len(plan.layout.groups))
@@ -99,7 +99,7 @@ def _draw_requests(draw: Draw, plan: LayoutChoice, traffic: Traffic) -> list[tup
         blocks = (
             draw.integer(1, traffic.columns - spec - 1) if deep else draw.weighted(((1, 4), (2, 4), (3, 2), (5, 1)))
         )
-        # Most prompts end where the first decode steps reach the block's end; the others anywhere.
+        # Most prompts end where the first decode steps reach the end of the block; the others anywhere.
         into = size - draw.integer(1, min(size, spec + 2)) if draw.boolean(0.75) else draw.boundary(0, size - 1)
         prompt = min(most - 1, max(1, (blocks - 1) * size + into))
         shared = min(stem, prompt) if draw.boolean(0.6) else 0
@@ -118,9 +118,9 @@ def _run(
     kinds: Sequence[AnyDrawnKind],
     block_size: int,
 ) -> list[Scheduled]:
-    """Step until one of the operations has something to move (or, sometimes, regardless); that step.
+    """Run steps until one of the operations has something to move (or, sometimes, regardless); returns that step.
 
-    Most first moves are those of prefill, which have no bias: often a move of a decode is waited for.
+    Most first moves are those of a prefill, which have no bias, so often a move of a decode is awaited.
     """
     least = draw.weighted(((0, 3), (1, 2), (3, 2), (5, 1)))
     indifferent = draw.boolean(0.05)
@@ -143,5 +143,5 @@ def _run(
 
 
 def _moves(row: Scheduled, kinds: Sequence[AnyDrawnKind], block_size: int, decoding: bool) -> bool:
-    """Whether one of the operations has something to do for the row; if `decoding`, what only decodes do."""
+    """Whether one of the operations has something to do for the row; if `decoding`, something that only decodes do."""
     return any(kind.moves(row, block_size, decoding) for kind in kinds)

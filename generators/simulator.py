@@ -1,9 +1,9 @@
-"""A simulator runs a few scheduler steps of imagined requests, so that what it hands out is what production can meet.
+"""A simulator runs a few scheduler steps of synthetic requests, so that production can meet everything it returns.
 
-It models what decides columns and block ids in vLLM's align mode (docs/domain.md, sections 4, 6 and 8): chunked
+It models what determines columns and block ids in vLLM's align mode (docs/domain.md, sections 4, 6 and 8): chunked
 prefill that ends on block boundaries, decode with drafts and partial acceptance, prefix hits that share a source
 block, retirement of old columns, relocation of speculative blocks, preemption and resumption, rows of the
-persistent batch (V1) or request slots (V2). Tokens have no values: a prefix is known by its name and length.
+persistent batch (V1) or request slots (V2). Tokens have no values: a prefix is identified by its name and length.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from harness.generators.draw import Draw
 
 
 class Traffic(NamedTuple):
-    """What the simulated deployment is like."""
+    """The properties of the simulated deployment."""
 
     runner: Runner
     block_size: int
@@ -26,11 +26,11 @@ class Traffic(NamedTuple):
     columns: int
     """Columns of a block-table row."""
     slots: tuple[int, ...]
-    """Request slots (V2) in the order in which they are given out; V1 uses only their number."""
+    """Request slots (V2) in the order in which they are assigned; V1 uses only their number."""
     chunk: int
-    """Most tokens of one prefill chunk."""
+    """Maximum tokens of one prefill chunk."""
     drop_last_boundary: bool
-    """The prefix cache gives up its last block (drafters that need it), so prefill stops one block earlier."""
+    """The prefix cache drops its last block (some drafters need that), so prefill stops one block earlier."""
     dense: bool
     """Every block boundary stays in the prefix cache, not only the last one of a prompt."""
 
@@ -47,9 +47,9 @@ class Scheduled(NamedTuple):
     """Column of the running state before the step, or FRESH."""
     column: int
     bias: int
-    """Accepted tokens of the step before, less one: what precopy has to shift by."""
+    """Accepted tokens of the previous step, less one: the bias of precopy."""
     remembered: bool = True
-    """Whether `previous_column` is what the runner remembers, and not what follows from `computed`."""
+    """Whether the runner remembers `previous_column`; otherwise it follows from `computed`."""
     resumed: bool = False
     """Whether the request starts again after preemption."""
     samples: bool = True
@@ -57,7 +57,7 @@ class Scheduled(NamedTuple):
 
     @property
     def running(self) -> int:
-        """Tokens up to and including the first, always-kept one (docs/domain.md, section 3)."""
+        """Tokens up to and including the first one, which is always kept (docs/domain.md, section 3)."""
         return self.computed + self.scheduled - self.draft
 
     @property
@@ -66,7 +66,7 @@ class Scheduled(NamedTuple):
 
 
 class SimulatedRequest:
-    """One imagined request. `stream` names the text that its first `shared` tokens come from."""
+    """One synthetic request. `stream` names the text that its first `shared` tokens come from."""
 
     def __init__(self, name: int, stream: int, shared: int, prompt: int, limit: int, junction: int) -> None:
         self.name = name
@@ -81,7 +81,7 @@ class SimulatedRequest:
         self.forget()
 
     def forget(self) -> None:
-        """Lose all computed state, as preemption does."""
+        """Lose all computed state, as in a preemption."""
         self.computed = 0
         self.accepted = 1
         self.column: int | None = None
@@ -98,7 +98,7 @@ class SimulatedRequest:
 
 
 class Simulator:
-    """Requests, a block pool and worker tables. `rows[slot]` are the cells the kernels would see in that row."""
+    """Requests, a block pool and worker tables. `rows[slot]` are the cells that the kernels would see in that row."""
 
     def __init__(self, draw: Draw, traffic: Traffic, pool: BlockPool) -> None:
         self._draw = draw
@@ -116,7 +116,7 @@ class Simulator:
         """Schedule, run and commit one step; its requests in batch order. Empty if nothing could be scheduled."""
         chosen: list[tuple[SimulatedRequest, int, int]] = []
         self._schedule_running(chosen)
-        if not self._preempted:  # what was taken from one request is not given to another in the same step
+        if not self._preempted:  # blocks taken from one request are not given to another in the same step
             self._schedule_waiting(chosen)
         self._preempted = False
         self._place_rows([request for request, _, _ in chosen])
@@ -125,7 +125,7 @@ class Simulator:
         return [self._run(*item) for item in chosen]
 
     def preempt(self, request: SimulatedRequest) -> None:
-        """Take everything away from a running request; it waits, first in line, and starts again later."""
+        """Take all blocks away from a running request; it waits, first in line, and starts again later."""
         self.running.remove(request)
         self._leave(request)
         request.forget()
@@ -180,12 +180,12 @@ class Simulator:
     def _wanted(self, request: SimulatedRequest) -> tuple[int, int]:
         """Tokens to schedule and how many of them are drafts."""
         spec = self._traffic.num_spec
-        if request.tokens == 1 and spec and self._draw.boolean():  # since 0.33: padded with drafts that nobody made
+        if request.tokens == 1 and spec and self._draw.boolean():  # since 0.33: padded with placeholder drafts
             return 1 + spec, spec
         end = max(request.prompt, request.tokens - 1)
         if request.computed < end:
             return self._chunk(request, end), 0
-        if not request.started:  # resumed: drafts do not survive preemption
+        if not request.started:  # resumed: drafts are lost in a preemption
             return 1, 0
         draft = self._traffic.num_spec
         if draft:
@@ -197,7 +197,7 @@ class Simulator:
         """Length of a prefill chunk (docs/domain.md, section 6): it ends on a block boundary, with exceptions."""
         traffic, size, start = self._traffic, self._traffic.block_size, request.computed
         most = traffic.chunk
-        if start and self._draw.boolean(0.2):  # other requests have used up a part of the step's tokens
+        if start and self._draw.boolean(0.2):  # other requests have taken a part of the step's tokens
             most = self._draw.integer(1, most)
         end = min(request.tokens, start + most)
         if end < prefill_end and (end // size * size > start or size <= traffic.chunk):
@@ -211,7 +211,7 @@ class Simulator:
     # Blocks
 
     def _allocate(self, request: SimulatedRequest, total: int) -> bool:
-        """Give a request the columns for `total` tokens and its speculative ones. False: there are too few blocks."""
+        """Give a request the columns for `total` tokens and its speculative ones. False if there are too few blocks."""
         size, spec = self._traffic.block_size, self._traffic.num_spec
         self._retire(request)
         cells = request.cells
@@ -228,17 +228,17 @@ class Simulator:
             elif before:
                 request.last_column = before - 1
             cells.extend([self._null] * (running - before))
-            for column in moving:  # scratch that the jump leaves behind goes to the right
+            for column in moving:  # scratch blocks that the jump leaves behind move to the right
                 cells.append(cells[column])
                 cells[column] = self._null
             cells.extend(self.pool.take(new))
         request.started = True
-        # The worker only ever appends: columns retired or relocated above keep their old ids there.
+        # The worker only appends: columns retired or relocated above keep their old ids there.
         request.worker.extend(cells[len(request.worker) :])
         return True
 
     def _retire(self, request: SimulatedRequest) -> None:
-        """Give back the columns before the running state, and the one that the last move read from."""
+        """Give back the columns before the running state, and the one that the last move read."""
         size = self._traffic.block_size
         cells, null = request.cells, self._null
         end = min((request.computed - 1) // size, len(cells))
@@ -263,7 +263,7 @@ class Simulator:
     # Rows of the worker's tables
 
     def _place_rows(self, requests: list[SimulatedRequest]) -> None:
-        """Bring the batch into order and write the rows of its requests; older cells further right stay."""
+        """Order the batch and write the rows of its requests; older cells further right stay."""
         if self._traffic.runner == "V1":
             self._condense(requests)
             for row, request in enumerate(requests):
@@ -278,7 +278,7 @@ class Simulator:
             cells[: len(request.worker)] = request.worker
 
     def _condense(self, requests: list[SimulatedRequest]) -> None:
-        """V1: rows of requests that are not scheduled are given away; the last rows close gaps that remain.
+        """V1: other requests get the rows of those that are not scheduled; the last rows close gaps that remain.
 
         Leaves the batch in `_batch` and puts `requests` into the same order.
         """
@@ -295,7 +295,7 @@ class Simulator:
                 batch.pop()
             if row < len(batch) and batch[row] is None:
                 batch[row] = batch.pop()
-        if len(batch) > 1 and self._draw.boolean(0.3):  # decodes are brought to the front
+        if len(batch) > 1 and self._draw.boolean(0.3):  # decodes move to the front
             i = self._draw.integer(1, len(batch) - 1)
             batch[0], batch[i] = batch[i], batch[0]
         self._batch = batch
@@ -328,7 +328,7 @@ class Simulator:
         request.computed = step.running + accepted - 1
         landed = landing(step.running, accepted, size)
         if landed is not None and landed.column == column:
-            request.accepted = 1  # the postprocess of this step leaves the state at the block's end
+            request.accepted = 1  # postprocess of this step leaves the state at the end of the block
         if request.computed >= request.tokens:
             request.tokens = request.computed + 1
         self._register(request)
@@ -338,7 +338,7 @@ class Simulator:
         return step
 
     def _accept(self, computed: int, draft: int) -> int:
-        """Tokens kept. Often all, none of the drafts, or just enough to reach or pass a block boundary."""
+        """Tokens kept: often all, no draft, or just enough to reach or pass a block boundary."""
         how = self._draw.integer(0, 5)
         if how == 0 or draft == 0:
             return 1
@@ -350,7 +350,7 @@ class Simulator:
         return self._draw.integer(1, draft + 1)
 
     def _register(self, request: SimulatedRequest) -> None:
-        """Put the states at block boundaries reached by now into the prefix cache."""
+        """Put the states at the block boundaries reached so far into the prefix cache."""
         size = self._traffic.block_size
         if request.computed // size <= request.registered:
             return

@@ -1,8 +1,8 @@
 """A template is the shape of one layer's states before they have a place in memory.
 
-Sizes sit around the values where a copy kernel changes its path: 8-byte words with heads and tails, loop steps of
+Sizes lie around the values where a copy kernel changes its path: 8-byte words with heads and tails, loop steps of
 1024 words, 1024 rows of a DS window, sixteen tiles of a temporal state. Reachable sizes keep the ratios of real
-models, scaled down (docs/domain.md, section 6): there every address and size is a multiple of 8, DS rows excepted.
+models, scaled down (docs/domain.md, section 6): there every address and size is a multiple of 8, except for DS rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from harness.generators.draw import Draw
 LOOP_BYTES = 8192
 """Bytes of one step of a kernel's copy loop: 1024 words of 8 bytes."""
 LOOP_ROWS = 1024
-"""Rows of a DS window of one step of a kernel's loop."""
+"""Rows of a DS window in one step of a kernel's loop."""
 TILES = 16
 """Programs that share one temporal copy."""
 
@@ -63,7 +63,7 @@ _TOTAL_KINDS = (
 
 
 def draw_reachable_layer(draw: Draw, num_spec: int, roomy: bool) -> LayerTemplate:
-    """A layer as real models have them. `roomy` allows the rare large sizes."""
+    """A layer as in real models. `roomy` allows the rare large sizes."""
     kinds = draw.weighted(_REACHABLE_KINDS)
     if "conv" not in kinds:  # linear attention: no window
         return (_reachable_temporal(draw, draw.choice((2, 4)), roomy),)
@@ -102,7 +102,7 @@ def _total_conv(draw: Draw, conv_layout: str, roomy: bool) -> ConvTemplate:
         window = draw.weighted(((1, 3), (2, 3), (3, 1), (4, 1)))
         if conv_layout == "DS":
             dim = LOOP_ROWS * draw.weighted(((1, 6), (2, 1))) + draw.choice((0, -1, 1, 8))
-        else:  # one run of about one loop step, after a bias that leaves `kept` tokens
+        else:  # a run of about one loop step, after a bias that leaves `kept` tokens
             kept = draw.integer(1, window)
             dim = max(1, _around(draw, LOOP_BYTES) // (kept * item))
     else:

@@ -1,7 +1,7 @@
-"""A spread layout is one whose blocks lie far apart, so that a block id times its stride passes 2**31 or 2**32 bytes.
+"""A spread layout has its blocks so far apart that a block id times its stride passes 2**31 or 2**32 bytes.
 
-Real pools pass 2**31 in almost every deployment (docs/domain.md, section 6), with thousands of blocks. A case has
-dozens; its stride makes up for it. Nothing lies between the blocks, so that such a case costs no more memory.
+Real pools, with thousands of blocks, pass 2**31 in almost every deployment (docs/domain.md, section 6). A case has
+dozens of blocks, so it needs a larger stride. Nothing lies between the blocks, so such a case needs no more memory.
 """
 
 from __future__ import annotations
@@ -14,19 +14,20 @@ from harness.generators.draw import Draw
 LARGEST_REAL_STRIDE = 150_000_000
 """Bytes from one block to the next in the widest real layout."""
 LARGEST_SPAN = 1 << 35
-"""Bytes that a spread buffer may reach over."""
+"""Maximum bytes that a spread buffer may extend over."""
 PAGE_UNIT = 256
-"""Real pages are multiples of it, so strides of the reachable domain are as well."""
+"""Bytes: real pages are multiples of this, and so are strides of the reachable domain."""
 
 
 def spread(draw: Draw, layout: Layout, domain: Domain) -> Layout:
     """Widen the stride of every state so that some block of the pool starts past 2**31, or 2**32, bytes.
 
-    All states of a buffer get one stride, wider than the whole buffer was: what lay apart stays apart. Offsets and
-    alignments stay. Returns the layout as it is if its pool is too small for that with strides of its domain.
+    All states of a buffer get one stride, wider than the whole buffer was, so that states that were apart stay apart.
+    Offsets and alignments stay. Returns the layout unchanged if its pool is too small for this with strides of its
+    domain.
     """
     most = LARGEST_REAL_STRIDE if domain == "reachable" else LARGEST_SPAN
-    # The first block past the threshold, as early as the widest stride allows.
+    # The first block past the threshold, as low as the widest stride allows.
     least = {threshold: -(-threshold // most) for threshold in (1 << 31, 1 << 32)}
     possible = [threshold for threshold in least if least[threshold] < layout.num_blocks - 1]
     if not possible:

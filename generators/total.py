@@ -1,8 +1,8 @@
 """A total case is anything the kernels are specified for (docs/domain.md, sections 3 to 5), likely or not.
 
 Far columns, an accepted count of 0, tiny blocks, biases past the window, columns that alias one physical block, the
-null block as a source, stale mappings. Rows that really move dominate: a launch in which nobody crosses a block
-boundary tests an early exit and nothing else.
+null block as a source, stale mappings. Most rows move state: a launch in which no request crosses a block boundary
+tests an early exit and nothing else.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.generators.total_rows import TotalRows
 
 
 def draw_total(draw: Draw, plan: LayoutChoice, operations: Sequence[KindName]) -> Parts:
-    """A program of one or a few launches over the same tables; each is valid by itself."""
+    """A program of one or a few launches over the same tables; each launch is valid alone."""
     board = Board(draw, plan.layout.num_blocks, len(plan.layout.groups))
     rows = TotalRows(draw, plan.layout, board)
     program = []

@@ -1,6 +1,6 @@
-"""Total rows are requests of a total case: numbers that make kernels move state, anywhere their specification reaches.
+"""Total rows are requests of a total case: any numbers of the specification that make kernels move state.
 
-Rows that really move dominate: a launch in which nobody crosses a block boundary tests an early exit and nothing else.
+Most rows move state: a launch in which no request crosses a block boundary tests an early exit and nothing else.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from harness.generators.draw import Draw
 
 LARGEST_COUNT = 2**30
 NEAR = 6
-"""Columns that most rows stay within."""
+"""Most rows stay within this number of columns."""
 
 Move = tuple[int, int, int]
 """Source column, destination column, bias."""
 
 
 class TotalRows:
-    """Draws the rows of one case. `_known[slot]` are moves of launches before: their blocks are there already."""
+    """Draws the rows of one case. `_known[slot]` are moves of earlier launches: their blocks are already there."""
 
     def __init__(self, draw: Draw, layout: Layout, board: Board) -> None:
         self._draw = draw
@@ -31,7 +31,7 @@ class TotalRows:
         self._known: dict[int, list[Move]] = {}
 
     def postprocess(self, slot: int) -> PostprocessRow:
-        """Mostly a row that moves."""
+        """Usually a row that moves."""
         draw, size = self._draw, self._size
         if slot != SKIP_ROW and draw.boolean(0.85):
             move = self._postprocess_move(slot)
@@ -43,7 +43,7 @@ class TotalRows:
         return self._still_postprocess(slot)
 
     def precopy(self, slot: int, *, biased: bool = True) -> PrecopyRow:
-        """Without a bias if not `biased`."""
+        """A row of precopy; without a bias if not `biased`."""
         draw = self._draw
         if slot != SKIP_ROW and draw.boolean(0.85):
             move = self._precopy_move(slot) if biased else (*self._precopy_move(slot)[:2], 0)
@@ -59,7 +59,7 @@ class TotalRows:
         )
 
     def _column(self, most: int) -> int:
-        """A column up to `most`: near the left, or one of the last ones now and then."""
+        """A column up to `most`: near the left, or occasionally one of the last ones."""
         if most > NEAR and self._draw.boolean(0.95):
             return self._draw.integer(0, NEAR)
         return self._draw.boundary(0, most)
@@ -67,12 +67,12 @@ class TotalRows:
     def _bias(self, most: int) -> int:
         if most < 1:
             return 0
-        if self._draw.boolean(0.75):  # something of the widest window is left
+        if self._draw.boolean(0.75):  # some of the widest window is left
             return self._draw.integer(1, max(1, min(most, self._most_bias - 3)))
         return self._draw.boundary(0, min(most, self._most_bias), self._biases)
 
     def _postprocess_move(self, slot: int) -> Move:
-        """A move with `bias < (destination + 1) * block size`, all columns inside the row; never a plain no-op."""
+        """A move with `bias < (destination + 1) * block size`, columns inside the row; never one without any copy."""
         draw = self._draw
         known = [move for move in self._known.get(slot, ()) if self._decides_postprocess(move)]
         if known and draw.boolean():
@@ -115,7 +115,7 @@ class TotalRows:
         return source, destination, self._bias(last - source)
 
     def _counts(self, slot: int, running: int, accepted: int, state_column: int) -> PostprocessRow:
-        """Counts with this many `running` tokens; mostly as a decode has them, with as many drafts as needed."""
+        """Counts with this many `running` tokens; usually those of a decode, with as many drafts as needed."""
         draw = self._draw
         draft = max(0, accepted - 1)
         if draw.boolean(0.3):
@@ -133,7 +133,7 @@ class TotalRows:
         )
 
     def _still_postprocess(self, slot: int) -> PostprocessRow:
-        """A row that moves nothing: nothing kept, no boundary reached, or the boundary is where the state is."""
+        """A row that moves nothing: nothing kept, no boundary reached, or the state is at the boundary already."""
         draw, size = self._draw, self._size
         column = draw.boundary(0, self._columns - 1)
         how = draw.integer(0, 9)

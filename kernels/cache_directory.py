@@ -1,7 +1,7 @@
-"""The cache directory is where the harness keeps files that it can make again: module sources, compiled
+"""The cache directory is where the harness keeps files that it can create again: module sources, compiled
 objects.
 
-One place for all of them, so that a user can move it (environment variable HARNESS_CACHE_DIR) or delete it.
+There is one directory for all, so that a user can move it (environment variable HARNESS_CACHE_DIR) or delete it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ ENVIRONMENT_VARIABLE = "HARNESS_CACHE_DIR"
 def cache_directory() -> Path:
     """The user's cache directory of the harness, made if it is missing.
 
-    Where the usual one cannot be written: a directory of this process and its workers, removed when it ends.
+    If the usual one cannot be written: a temporary directory of this process and its workers, removed at its end.
     """
     chosen = os.environ.get(ENVIRONMENT_VARIABLE) or platformdirs.user_cache_dir("mamba-migration-harness")
     return _writable(Path(chosen))

@@ -1,4 +1,4 @@
-"""A host buffer is a host tensor with a device mirror, through which a runner hands numbers to a kernel."""
+"""A host buffer is a host tensor with a device mirror, through which a runner passes numbers to a kernel."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class HostBuffer:
         return self.gpu[:n]
 
     def copy_to_cpu(self, n: int | None = None) -> torch.Tensor:
-        """The reverse. The caller synchronises before it reads."""
+        """Copy in the other direction. The caller synchronises before it reads."""
         return self.cpu[:n].copy_(self.gpu[:n], non_blocking=True)
 
 

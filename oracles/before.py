@@ -1,4 +1,4 @@
-"""Before is what an operation finds: the memory of its case, and where everything lies in it."""
+"""Before is the state in which an operation starts: the memory of its case, and where everything lies in it."""
 
 from __future__ import annotations
 

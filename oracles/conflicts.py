@@ -1,6 +1,6 @@
-"""A conflict is two programs of one launch of which one writes a byte that the other reads or writes.
+"""A conflict: of two programs of one launch, one writes a byte that the other reads or writes.
 
-What the byte holds afterwards depends on timing, so that nothing is promised (docs/domain.md, section 3).
+The byte's value afterwards depends on timing, so nothing is promised (docs/domain.md, section 3).
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from harness.oracles.copies import StateCopy
 
 
 def refuse_conflicts(copies: list[StateCopy]) -> None:
-    """Raise InvalidCase if a program of the launch writes a byte that another one reads or writes.
+    """Raise InvalidCase if a program of the launch writes a byte that another program reads or writes.
 
-    A copy's own source and destination may overlap; DS rows count with the gaps between them.
+    The source and destination of one copy may overlap; the gaps between DS rows count as part of them.
     """
     spans = [(copy.destination, copy.destination + copy.span, i, True) for i, copy in enumerate(copies)]
     spans += [(copy.source, copy.source + copy.span, i, False) for i, copy in enumerate(copies)]
     spans.sort()
-    # Sweep from low to high, keeping for writes and for reads the two furthest ends by different copies.
+    # Sweep from low to high; keep the two furthest ends by different copies, for writes and for reads.
     furthest_write = furthest_read = (-1, -1)
     second_write = second_read = (-1, -1)
     for start, end, i, is_write in spans:

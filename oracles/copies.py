@@ -1,4 +1,4 @@
-"""A copy is one state of one request moving from one block to another: the byte runs that must arrive.
+"""A copy moves one state of one request from one block to another: the byte runs that must arrive.
 
 Rules of docs/domain.md, section 5, for one state at a time.
 """
@@ -46,9 +46,9 @@ class StateCopy:
 def copy_of_state(
     layout: Layout, place: StatePlace, row: int, slot: int, move: Move, cell: Callable[[int, int, int], int]
 ) -> StateCopy | None:
-    """What moving one state takes; None if it moves nothing (a bias of a whole window or more).
+    """The copy that moves one state; None if it moves nothing (a bias of a whole window or more).
 
-    `cell(group, slot, column)` reads a block table. Raises InvalidCase where nothing is promised: a column outside
+    `cell(group, slot, column)` reads a block table. Raises InvalidCase where nothing is promised: for a column outside
     the table row, or a block id outside the pool.
     """
     state = place.state

@@ -1,6 +1,6 @@
 """A decision is what one request asks for in one operation: which columns to move, and what its accepted count becomes.
 
-Plain arithmetic on one request at a time, to be checked by eye against docs/domain.md, sections 3 and 4.
+Plain arithmetic on one request at a time, to be compared by eye with docs/domain.md, sections 3 and 4.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from harness.case import FRESH, SKIP_ROW, Postprocess, PostprocessRow, Precopy, 
 
 @dataclass(frozen=True)
 class Move:
-    """Every state of every group moves from `source` to `destination` (columns), `bias` tokens on."""
+    """Every state of every group moves from `source` to `destination` (columns), advanced by `bias` tokens."""
 
     source: int
     destination: int
@@ -21,7 +21,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Decision:
-    """`move` is None if nothing moves; `accepted` is the count afterwards, None if the operation leaves it alone."""
+    """`move` is None if nothing moves; `accepted` is the count afterwards, None if the operation does not change it."""
 
     slot: int
     move: Move | None

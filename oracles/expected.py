@@ -1,6 +1,6 @@
-"""What is expected of one operation: every byte of the case's memory, and what the host sees.
+"""The expected result of one operation: every byte of the case's memory, and what the host sees.
 
-It also says how much work is expected, so that a target that did nothing is told from one that had nothing to do.
+It includes the expected amount of work, so that a target that did nothing differs from one that had nothing to do.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Expected:
 
     `image` is the case's whole memory; `copies` the state copies that must happen, `resets` the number of accepted
     counts that change, `arrays` the arguments that are written. `results[name]` are entries of what the host sees
-    afterwards (harness.check.operations says which names there are); all entries not given stay as they were, except
-    those of the names in `undefined`, which may be anything. `defined` are spans (start, size) that the harness fills
-    in itself, where no target has a part. `raises` is text that an error must contain which the
-    operation has to end with, None if it must not fail.
+    afterwards (harness.check.operations lists the names); entries that are not given stay as they were, except those
+    of the names in `undefined`, which may have any value. `defined` are spans (start, size) that the harness itself
+    fills in, where no target is involved. `raises` is text that must occur in the error with which the operation has
+    to end, None if it must not fail.
     """
 
     image: Image
@@ -54,7 +54,7 @@ class Expected:
 
 
 Expectation = Callable[[Op, Before], Expected]
-"""What one kind of operation must leave behind. Raises InvalidCase if that is outside the preconditions."""
+"""The result that one kind of operation must have. Raises InvalidCase if that is outside the preconditions."""
 
 
 def move_states(before: Before, moves: Iterable[tuple[int, int, Move]]) -> tuple[Image, list[StateCopy]]:

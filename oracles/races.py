@@ -1,17 +1,17 @@
-"""A race is two accesses to one byte, at least one of them a store, that nothing orders.
+"""A race is two accesses to one byte, at least one of them a store, without an order between them.
 
-The race oracle reads what one launch did (harness.accesses), in whatever order it happened to run, and applies
-what a GPU promises, which is little:
+The race oracle reads what one launch did (harness.accesses), in the order in which it happened to run, and applies
+what a GPU guarantees, which is little:
 
-- two programs of a launch are not ordered at all, unless by atomic accesses (synchronisation.py), which never race
+- two programs of a launch are not ordered at all, except by atomic accesses (synchronisation.py), which never race
   with each other;
-- two warps of one program are ordered by a barrier that both have passed in between, the kernel's or the compiler's,
-  and by nothing else;
-- what one warp does, it does in the order of the kernel's text.
+- two warps of one program are ordered only by a barrier that both have passed in between: the kernel's or the
+  compiler's;
+- the accesses of one warp are in the order of the kernel's source.
 
-So a race is found whether or not any byte came out wrong. Of the threads that hold one lane only the owner counts, and
-a load whose value nobody uses was no access (the recorder leaves it out). Stores of the same value do no harm on any
-GPU; they are races of their own kind, told apart.
+So a race is found whether or not a byte was wrong. Of the threads that hold one lane only the owner counts, and a load
+with an unused value is not an access (the recorder leaves it out). Stores of the same value do no harm on any GPU; they
+are races of a separate kind.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from harness.text import code_place
 Between = Literal["programs", "warps"]
 
 PAIRS_EACH = 4096
-"""Overlaps looked at for one access."""
+"""Maximum number of overlaps examined for one access."""
 BYTES_EACH = 4096
-"""Bytes looked at of one overlap."""
+"""Maximum number of bytes examined of one overlap."""
 
 
 @dataclass(frozen=True)
 class RacingAccess:
-    """One side of a race: grid indices of the program, warp, lane, and where the kernel's text says so."""
+    """One side of a race: grid indices of the program, warp, lane, and the source location."""
 
     program: tuple[int, int, int]
     warp: int
@@ -70,9 +70,9 @@ class Race:
 def find_races(launch: RecordedLaunch) -> list[Race]:
     """The races of a launch: for each pair of kernel lines and each kind, the one at the lowest offset.
 
-    They are the same whatever schedule was recorded, but for which of the two accesses came first.
+    They do not depend on the recorded schedule, except for which of the two accesses came first.
 
-    Those between programs come first, those of identical stores last.
+    Races between programs come first, those of identical stores last.
     """
     first, second = _overlaps(launch)
     apart = launch.program[first] != launch.program[second]
@@ -88,7 +88,7 @@ def find_races(launch: RecordedLaunch) -> list[Race]:
 
 
 def _parted(launch: RecordedLaunch, first: Integers, second: Integers) -> NDArray[np.bool_]:
-    """Whether a barrier of the compiler lies between two accesses, of which either may have come first."""
+    """Whether a compiler barrier lies between two accesses, whichever of them came first."""
     phases = np.array([source.phase for source in launch.sources], dtype=np.int64)
     one, other = phases[launch.source[first]], phases[launch.source[second]]
     parted: NDArray[np.bool_] = (one >= 0) & (other >= 0) & (one != other)
@@ -96,14 +96,14 @@ def _parted(launch: RecordedLaunch, first: Integers, second: Integers) -> NDArra
 
 
 def _overlaps(launch: RecordedLaunch) -> tuple[Integers, Integers]:
-    """Pairs of records that share a byte and of which one is a store, the earlier one first."""
+    """Pairs of records that share a byte, at least one of them a store, the earlier one first."""
     stores = _stores(launch)
     start, end = launch.offset, launch.offset + launch.count * _widths(launch)
     (written,) = np.nonzero(stores)
     if not len(written):
         return written, written
     written = written[np.argsort(start[written], kind="stable")]
-    # Where a load begins, some store reached so far must still go on, or the next one begin before the load ends.
+    # Where a load begins, an earlier store must extend past it, or the next store begin before the load ends.
     (loaded,) = np.nonzero(~stores)
     reach = np.maximum.accumulate(end[written])
     following = np.searchsorted(start[written], start[loaded], side="right")
@@ -125,9 +125,8 @@ def _overlaps(launch: RecordedLaunch) -> tuple[Integers, Integers]:
 def _starting_inside(
     outer: Integers, inner: Integers, start: Integers, end: Integers, *, after_start: bool
 ) -> tuple[Integers, Integers]:
-    """Pairs (o, i) where i begins inside o; both lists sorted by start. `after_start`: not right at its start.
-
-    Of one list with itself, each pair once.
+    """Pairs (o, i) where i begins inside o; both lists are sorted by start. `after_start`: not exactly at its start.
+    If both lists are the same, each pair occurs once.
     """
     low = np.searchsorted(start[inner], start[outer], side="right" if after_start else "left")
     if outer is inner:
@@ -139,7 +138,7 @@ def _starting_inside(
 
 
 def _races(launch: RecordedLaunch, between: Between, first: Integers, second: Integers) -> list[Race]:
-    """Spread overlaps out to bytes: which lane, and so which warp, touches it is a matter of bytes."""
+    """Split overlaps into bytes: the lane that touches a byte, and so the warp, differs from byte to byte."""
     if not len(first):
         return []
     start = np.maximum(launch.offset[first], launch.offset[second])
@@ -154,7 +153,7 @@ def _races(launch: RecordedLaunch, between: Between, first: Integers, second: In
         if not len(one):
             return []
     identical = _identical(launch, one, other, offset)
-    # Whatever the schedule was: by program, then by lane, and regardless of which of the two came first.
+    # Independent of the schedule: by program, then by lane, regardless of which of the two came first.
     sides = [(launch.program[side], _lanes(launch, side, offset)) for side in (one, other)]
     ranks = [combine(*values) for values in zip(*sides, strict=True) for combine in (np.minimum, np.maximum)]
     order = np.lexsort((*reversed(ranks), offset))

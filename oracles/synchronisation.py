@@ -1,9 +1,9 @@
 """Synchronisation is what orders accesses of different programs: atomic accesses to one place.
 
-A program that releases at a place, by an atomic access, has done what it did before; one that acquires there later sees
-it. Atomic accesses to a place happen one after the other, so that each acquires what all earlier ones have released
-(a release sequence). What a program released covers the accesses that a barrier of the program lies behind: an atomic
-access of one number is made by one thread, which speaks for the others only once they have arrived.
+A program that releases at a place, by an atomic access, publishes what it did before; one that acquires there later
+sees it. Atomic accesses to a place happen one after the other, so that each acquires what all earlier ones have
+released (a release sequence). A release covers those accesses of the program that a barrier separates from it: one
+thread makes an atomic access of one number, and it publishes for the other threads only after they have arrived.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ACQUIRES = ("acquire", "acq_rel")
 
 
 def ordered(launch: RecordedLaunch, first: Integers, second: Integers) -> NDArray[np.bool_]:
-    """Whether atomic accesses order each pair of records of different programs; `first` holds those made earlier."""
+    """Whether atomic accesses order each pair of records of different programs; `first` holds the earlier ones."""
     atomic = is_atomic(launch)
     found = atomic[first] & atomic[second]
     if not len(first) or not atomic.any():
@@ -27,7 +27,7 @@ def ordered(launch: RecordedLaunch, first: Integers, second: Integers) -> NDArra
     for pair in np.flatnonzero(~found):
         one, other = int(first[pair]), int(second[pair])
         views = seen.get(int(launch.program[other]), [])
-        # The latest view that the later program had by then; an atomic access itself sees before it stores.
+        # The latest view of the later program at that time; an atomic access itself acquires before it stores.
         view = next((view for at, view in reversed(views) if at <= other), None)
         if view is not None:
             barriers, last = view.get(int(launch.program[one]), (0, -1))
@@ -41,12 +41,12 @@ def is_atomic(launch: RecordedLaunch) -> NDArray[np.bool_]:
 
 
 _View = dict[int, tuple[int, int]]
-"""What a program knows of others: of each, its accesses that fewer barriers than this lie in front of, and its atomic
+"""What a program knows of the others: for each, its accesses that fewer barriers than this precede, and its atomic
 accesses up to this record."""
 
 
 def _seen(launch: RecordedLaunch, atomics: Integers) -> dict[int, list[tuple[int, _View]]]:
-    """For each program, its view of the others after each of its atomic accesses, with the record of that."""
+    """For each program, its view of the others after each of its atomic accesses, with the record of that access."""
     views: dict[int, list[tuple[int, _View]]] = {}
     released: dict[int, _View] = {}
     for record in map(int, atomics):

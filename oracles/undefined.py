@@ -1,8 +1,8 @@
-"""A trace of undefined bytes: where they may lie after an operation, and where they lie without reason.
+"""A trace of undefined bytes: where they may lie after an operation, and where they must not.
 
-Bytes that nobody has defined move along with the copies that an operation must make, and everything else that it writes
-is defined. A kernel that leaves an undefined byte anywhere else has read what it must not read, even if that held the
-right bytes by chance.
+Undefined bytes move along with the copies that an operation must make; everything else that it writes is defined. A
+kernel that leaves an undefined byte anywhere else has read what it must not read, even if those bytes happened to be
+right.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from harness.oracles.expected import Expected
 
 
 def trace(before: Image, shadow: Image, expected: Expected) -> Image:
-    """The shadow after an operation that does what is expected, on memory that held `before`, with its `shadow`."""
+    """The shadow after an operation that does what is expected, on memory that held `before`, with shadow `shadow`."""
     after = shadow.copy()
     after.data[before.data != expected.image.data] = 0
     for start, size in expected.defined:

@@ -1,4 +1,4 @@
-"""Several targets side by side, at the end of a campaign that judged the same cases on each of them."""
+"""Several targets side by side, at the end of a campaign that judged the same cases on each target."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.text import counted
 
 
 def print_comparison(comparison: TargetComparison) -> None:
-    """A line for each target, then one for each finding with the targets that have it."""
+    """Print a line for each target, then one for each finding with the targets that have it."""
     console = ReportConsole()
     noun = comparison.targets[0].noun
     console.print(Text(f"\n{counted(len(comparison.targets), 'target')}, the same {noun}s", style="bold"))
@@ -31,5 +31,5 @@ def print_comparison(comparison: TargetComparison) -> None:
 
 
 def comparison_json(comparison: TargetComparison) -> str:
-    """One object."""
+    """The comparison as one JSON object."""
     return msgspec.json.encode(comparison).decode()

@@ -1,7 +1,7 @@
-"""The console is where reports for a person are printed: standard output, taken literally.
+"""The console prints human-readable reports to standard output, without interpreting them.
 
-What is printed comes from repro files and from targets. Square brackets in it are no markup, and control characters
-could tell the terminal to do something: they are shown as a question mark.
+The printed text comes from repro files and from targets. Square brackets in it are not markup, and control characters,
+which could control the terminal, are shown as a question mark.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ for _kept in "\n\t":
 
 
 def printable(text: str) -> str:
-    """`text` without control characters, but for the ends of lines."""
+    """`text` without control characters, except line ends."""
     return text.translate(_SHOWN_AS)
 
 
 class ReportConsole(Console):
-    """A rich console without markup. Raises BrokenPipeError when nobody reads standard output any more."""
+    """A rich console without markup. Raises BrokenPipeError if no reader of standard output is left."""
 
     def __init__(self) -> None:
         super().__init__(highlight=False, soft_wrap=True, markup=False, emoji=False)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Segments of `renderable`; those that carry text have no control characters."""
+        """Segments of `renderable`; segments with text have no control characters."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(printable(segment.text), segment.style)
 

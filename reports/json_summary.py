@@ -1,4 +1,4 @@
-"""The JSON summary: one object on standard output when the campaign is over, for machines."""
+"""The JSON summary, for machines: one object on standard output when the campaign is over."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.reports.console import printable
 
 @contextmanager
 def json_report() -> Iterator[Callable[[Event], None]]:
-    """Notices go to standard error, so that standard output holds the object and nothing else."""
+    """Notices go to standard error, so that standard output holds only the object."""
 
     def handle(event: Event) -> None:
         if isinstance(event, Notice):

@@ -1,4 +1,4 @@
-"""Files of any subject, for people: what was found, and whether it is still there."""
+"""Human-readable reports of files of any subject: what was found, and whether it is still there."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from harness.subject.subject import Replayed
 
 
 def print_file(file: Path, repro: AnyRepro) -> None:
-    """What was found, where, and its evidence."""
+    """Print what was found, where, and its evidence."""
     lines = [f"{file}: {repro.signature}, found on {repro.origin.target}", f"  {repro.evidence.summary}"]
     print(printable("\n".join([*lines, *(f"    {detail}" for detail in repro.evidence.details)])))
 
 
 def print_replayed(file: Path, repro: AnyRepro, result: Replayed) -> None:
-    """FAILED / FIXED / SKIPPED on the first line, then why."""
+    """Print FAILED / FIXED / SKIPPED on the first line, then the reason."""
     print(printable(f"{result.answer}: {file} on {result.target}\n  {result.summary or result.reason or ''}".rstrip()))

@@ -1,4 +1,4 @@
-"""The registries of reports: handlers of campaign events, and what is printed of the files of each subject."""
+"""The registries of reports: handlers of campaign events, and the reports on files of each subject."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ _FILES = {
 """By subject: what shows a file, and what prints the answer of a replay."""
 
 _PLAIN = ("harness.reports.plain_files:print_file", "harness.reports.plain_files:print_replayed")
-"""For subjects that have no words of their own."""
+"""For subjects without a report of their own."""
 
 
 class FileReport(NamedTuple):
-    """What is printed of a file, and of its replay."""
+    """How a file and its replay are printed."""
 
     show: Callable[[Path, Any], None]
     replayed: Callable[[Path, Any, Replayed], None]
 
 
 def reporter(name: str) -> AbstractContextManager[Handler]:
-    """A report, to be entered for the length of a campaign."""
+    """A report, to be entered for the duration of a campaign."""
     return cast(AbstractContextManager[Handler], found_at(_REPORTS[name])())
 
 

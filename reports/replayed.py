@@ -1,4 +1,4 @@
-"""The answer of a replay, for a person."""
+"""The answer of a replay, human-readable."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _STYLE = {"FAILED": "bold red", "FIXED": "bold green", "SKIPPED": "bold yellow"}
 
 
 def print_replayed(file: Path, repro: Repro, result: Replayed) -> None:
-    """FAILED / FIXED / SKIPPED on the first line, then why."""
+    """Print FAILED / FIXED / SKIPPED on the first line, then the reason."""
     console = ReportConsole()
     console.print(
         Text.assemble((result.answer, _STYLE[result.answer]), f" {file} on {result.target} ({result.executor})")

@@ -1,6 +1,6 @@
-"""A repro told in human words: layout, tables, requests, what moves where, expected against found.
+"""A human-readable repro: layout, tables, requests, what moves where, expected against found.
 
-Needs neither torch nor a target: the oracle says what should happen, the file what did.
+Needs neither torch nor a target: the oracle says what should happen, the file what did happen.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ SHOWN_STATES = 64
 
 
 def print_repro(file: Path, repro: Repro) -> None:
-    """Print everything a reader of a bug report wants to know first. Raises InvalidCase."""
+    """Print what a reader of a bug report wants to know first. Raises InvalidCase."""
     console = ReportConsole()
     origin = repro.origin
     case = repro.case
-    copies = _expected_copies(case)  # what cannot be a case is refused before anything is printed
+    copies = _expected_copies(case)  # an invalid case is refused before anything is printed
     console.print(Text(str(repro.signature), style="bold"))
     drawn = "" if origin.seed is None else f", seed {origin.seed}"
     drawn += "" if origin.index is None else f", case {origin.index}"
@@ -70,9 +70,10 @@ def print_repro(file: Path, repro: Repro) -> None:
 
 
 def print_evidence(console: Console, evidence: Evidence) -> None:
-    """One sentence, then the differing bytes, each run of them with what happened to it, then details.
+    """Print one sentence, then the differing bytes, each run of them with what happened to it, then details.
 
-    Each place once: no sentence where it is about the first of the differing bytes, and no detail that it repeats."""
+    Each place occurs once: the sentence is left out if it is about the first of the differing bytes, and so are details
+    that repeat it."""
     first = evidence.differences[0] if evidence.differences else None
     if first is None or not evidence.summary.startswith(f"{first.place}: "):
         console.print(Text(evidence.summary))
@@ -80,14 +81,14 @@ def print_evidence(console: Console, evidence: Evidence) -> None:
         _print_difference(console, difference)
     if sum(difference.size for difference in evidence.differences) < evidence.total_bytes and evidence.differences:
         console.print(Text(f"{counted(evidence.total_bytes, 'byte')} differ in all", style="dim"))
-    margin = "" if evidence.summary in evidence.details else "  "  # the sentence may be one of several of a kind
+    margin = "" if evidence.summary in evidence.details else "  "  # the sentence may be one of several similar ones
     for detail in dict.fromkeys(evidence.details):
         if detail != evidence.summary:
             console.print(Text(f"{margin}{detail}"))
 
 
 def _print_difference(console: Console, difference: Difference) -> None:
-    """Bytes one below the other, so that no terminal is too narrow to compare them."""
+    """Print bytes below each other, so that they can be compared on a narrow terminal."""
     unchanged = difference.found == difference.before
     what = difference_in_words(difference.violation, unchanged=unchanged)
     shown = len(difference.found.split())
@@ -123,7 +124,7 @@ def _print_layout(console: Console, case: Case) -> None:
 
 
 def _named(group: int, layer: int, state: State, number: int) -> str:
-    """A state as evidence names it."""
+    """The name of a state, as in evidence."""
     kind = "conv" if isinstance(state, ConvState) else "temporal"
     return f"group {group}, layer {layer}, {kind} state {number}"
 
@@ -148,7 +149,7 @@ def _print_tables(console: Console, case: Case) -> None:
 
 
 def _expected_copies(case: Case) -> list[Sequence[StateCopy]]:
-    """What each operation has to copy. Raises InvalidCase if the case is outside the preconditions of any."""
+    """The copies that each operation has to make. Raises InvalidCase if the case violates the preconditions of one."""
     plan = plan_memory(case, 64)
     image = initial_image(case, plan)
     found: list[Sequence[StateCopy]] = []
@@ -209,7 +210,7 @@ def _shifted(bias: int) -> str:
 
 
 def _print_rows(console: Console, operation: Operation) -> None:
-    """The numbers of an operation as they are: what it is about as a whole, then row by row."""
+    """Print the numbers of an operation: those of the whole operation, then those of each row."""
     for name, value in msgspec.structs.asdict(operation).items():
         if name == "cells":
             for cell in value:

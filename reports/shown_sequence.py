@@ -1,6 +1,6 @@
-"""A sequence repro told in human words: what it showed, the engine's configuration, and what happens to the engine.
+"""A human-readable sequence repro: what it showed, the engine's configuration, and what happens to the engine.
 
-docs/sequences.md is the legend of the names that are printed here.
+docs/sequences.md explains the names that are printed here.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from harness.subject.subject import Replayed
 from harness.text import counted
 
 _ALWAYS = ("repeat", "mode")
-"""Fields that are told even where they have their default."""
+"""Fields that are printed even if they have their default."""
 
 
 def print_sequence(file: Path, repro: SequenceRepro) -> None:
-    """Print everything a reader of a bug report wants to know first."""
+    """Print what a reader of a bug report wants to know first."""
     for line in _lines(file, repro):
         print(printable(line))
 
 
 def print_replayed_sequence(file: Path, repro: SequenceRepro, result: Replayed) -> None:
-    """FAILED / FIXED / SKIPPED on the first line, then why."""
+    """Print FAILED / FIXED / SKIPPED on the first line, then the reason."""
     another = "" if result.same or result.answer != "FAILED" else " (another signature)"
     print(printable(f"{result.answer}{another}: {file} on {result.target}\n  {result.summary}"))
 
@@ -51,13 +51,13 @@ def _lines(file: Path, repro: SequenceRepro) -> list[str]:
 
 
 def event_in_words(event: Event) -> str:
-    """One line: the kind of event, and each field that says something."""
-    said = []
+    """One line: the kind of event, and each field with a value that matters."""
+    fields = []
     for field in msgspec.structs.fields(event):
         value = getattr(event, field.name)
         if field.required or field.name in _ALWAYS or value != field.default:
-            said.append(_field_in_words(field.name, value))
-    return f"{type(event).__name__.lower():7} {', '.join(said)}".rstrip()
+            fields.append(_field_in_words(field.name, value))
+    return f"{type(event).__name__.lower():7} {', '.join(fields)}".rstrip()
 
 
 def _field_in_words(name: str, value: object) -> str:
@@ -71,5 +71,5 @@ def _field_in_words(name: str, value: object) -> str:
 
 def _segment_in_words(segment: Segment) -> str:
     if segment.family == CONTINUATION:
-        return f"{segment.length} as the model goes on"
+        return f"{segment.length} as the model continues"
     return f"{segment.length} of text {segment.family}"

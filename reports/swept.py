@@ -1,4 +1,4 @@
-"""The result of a sweep, for a person (a table), for a bug report (Markdown), and for machines (JSON)."""
+"""The result of a sweep: human-readable (a table), for a bug report (Markdown), and for machines (JSON)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _STYLE = {
 
 
 def print_table(swept: Sequence[Swept]) -> None:
-    """A line for each target under its file, and the range below."""
+    """Print a line for each target under its file, and the range below."""
     console = ReportConsole()
     for number, result in enumerate(swept):
         if number:
@@ -40,7 +40,7 @@ def print_table(swept: Sequence[Swept]) -> None:
 
 
 def markdown(swept: Sequence[Swept]) -> str:
-    """One table for all files, a row for each, a column for each target; then the ranges."""
+    """One table for all files, with a row for each and a column for each target; then the ranges."""
     targets = [answer.target for answer in swept[0].answers]
     lines = [
         f"| finding | domain | {' | '.join(target.removeprefix('vllm==') for target in targets)} |",
@@ -55,7 +55,7 @@ def markdown(swept: Sequence[Swept]) -> str:
 
 
 def json_text(swept: Sequence[Swept], exit_status: int) -> str:
-    """One object."""
+    """The result as one JSON object."""
     return msgspec.json.encode({"findings": msgspec.to_builtins(list(swept)), "exit_status": exit_status}).decode()
 
 

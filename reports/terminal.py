@@ -1,6 +1,6 @@
-"""The terminal report: what a person at a keyboard reads while a campaign runs, and at its end.
+"""The terminal report: what a user reads while a campaign runs, and at its end.
 
-On a terminal a status line follows the campaign; piped, only lines that stay are printed.
+On a terminal a status line shows the progress; when piped, only permanent lines are printed.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def terminal_report() -> AbstractContextManager[Callable[[Event], None]]:
 
 
 def verbose_report() -> AbstractContextManager[Callable[[Event], None]]:
-    """The same, with the names of what was not reached."""
+    """The same, and the names of what was not reached."""
     return _report(verbose=True)
 
 

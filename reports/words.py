@@ -1,4 +1,4 @@
-"""Words that reports have for violations and differences."""
+"""Texts of reports for violations and differences."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _VIOLATIONS = {
 
 
 def violation_in_words(oracle: str, violation: str) -> str:
-    """What a signature's violation means, as the end of a sentence. Total: any text is something."""
+    """The meaning of a signature's violation, as the end of a sentence; an unknown violation is returned unchanged."""
     if violation in _VIOLATIONS:
         return _VIOLATIONS[violation]
     if oracle == "exception":
@@ -43,7 +43,7 @@ def violation_in_words(oracle: str, violation: str) -> str:
 
 
 def difference_in_words(violation: str, *, unchanged: bool) -> str:
-    """What happened to one run of bytes; `unchanged`: they are what they were before."""
+    """What happened to one run of bytes; `unchanged`: they are the same as before."""
     if violation == "wrong-bytes":
         return "left as before" if unchanged else "wrong bytes"
     return {"stray-write": "stray write", "differs": "differs between two runs"}.get(violation, violation)

@@ -35,7 +35,7 @@ def _filtered(batch: ReachableBatch) -> Sequence[int]:
 
 
 def _reachable_scatter(batch: ReachableBatch) -> ScatterAccepted:
-    """A chunk that does not end its prompt samples nothing."""
+    """A prefill chunk that does not end its prompt samples nothing."""
     rows = [
         ScatterAcceptedRow(slot=slot, sampled=row.accepted if row.samples else 0)
         for slot, row in zip(_filtered(batch), batch.step, strict=True)
@@ -50,7 +50,7 @@ def _reachable_fill(batch: ReachableBatch) -> FillAccepted:
 
 def _broken_scatter(case: Case, row: ScatterAcceptedRow) -> str | None:
     spec = case.layout.num_spec
-    return f"{row.sampled} sampled tokens where the model makes {spec} drafts" if row.sampled > spec + 1 else None
+    return f"{row.sampled} sampled tokens but the model makes {spec} drafts" if row.sampled > spec + 1 else None
 
 
 SCATTER_ACCEPTED = DrawnKind(

@@ -15,7 +15,7 @@ LARGEST_COUNT = 2**30 - 1
 
 
 def advance_row(row: Scheduled) -> AdvanceRow:
-    """A request before its step, the accepted count still that of the step before."""
+    """A request before its step; the accepted count is still that of the previous step."""
     return AdvanceRow(
         slot=row.slot,
         state_column=row.previous_column,
@@ -34,7 +34,7 @@ def _total(batch: TotalBatch) -> Advance:
 def _row(batch: TotalBatch, slot: int) -> AdvanceRow:
     draw, size = batch.draw, batch.layout.block_size
     how = draw.integer(0, 9)
-    if how == 0:  # large, but a batch of such queries still fits int32
+    if how == 0:  # large, but the sum over a batch still fits int32
         computed, query = LARGEST_COUNT - draw.integer(0, 3), draw.integer(0, 3)
     else:
         computed = draw.boundary(0, 6 * size, (size, 2 * size))

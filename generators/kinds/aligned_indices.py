@@ -10,7 +10,7 @@ from harness.generators.kinds.rules import each_row
 def _total(batch: TotalBatch) -> AlignedIndices:
     draw, layout = batch.draw, batch.layout
     most = (layout.table_columns - layout.num_spec) * layout.block_size
-    if most < 1:  # a row has no room for the columns of one request
+    if most < 1:  # a row is too short for the columns of one request
         return AlignedIndices(rows=())
     size = layout.block_size
     rows = [

@@ -32,13 +32,13 @@ def _total(batch: TotalBatch) -> AllMode:
 
 
 def _reachable(batch: ReachableBatch) -> AllMode:
-    """A step as the simulator has it: what is remembered may be of a decode before."""
+    """A step as the simulator has it: the remembered values may be those of an earlier decode."""
     draw: Draw = batch.draw
     columns = batch.layout.table_columns
     rows = []
     for scheduled in batch.step:
         row = preprocess_row(draw, scheduled, columns)
-        forgotten = draw.boolean(0.3)  # the step before was no whole decode
+        forgotten = draw.boolean(0.3)  # the previous step was not a decode for all rows
         rows.append(
             AllModeRow(
                 slot=row.slot,

@@ -1,4 +1,4 @@
-"""How forward passes are drawn, and what of them and of table edits is simpler. They come in programs (programs.py)."""
+"""How forward passes are drawn, and which passes and table edits are simpler. Both occur in programs (programs.py)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def forward_row(row: Scheduled) -> ForwardRow:
 
 
 def total_forward(batch: TotalBatch) -> Forward:
-    """A pass by itself."""
+    """A forward pass alone."""
     draw, last = batch.draw, batch.layout.table_columns - 1
     rows = []
     for slot in batch.used_slots:

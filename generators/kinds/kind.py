@@ -1,7 +1,7 @@
-"""A kind is what generators and shrinking know of one class of operations: how they are drawn, which rules they keep.
+"""A kind is what generators and shrinking know about one class of operations: how they are drawn, and their rules.
 
-Operations are drawn for the total domain from a board, for the reachable one from a step. The same numbers reach an
-operation in both domains; only where they come from differs. A kind of program is drawn as a whole.
+For the total domain, operations are drawn from a board; for the reachable domain, from a step. An operation gets the
+same numbers in both domains; only their source differs. A kind of program is drawn as a whole.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from harness.generators.simulator import Scheduled, SimulatedRequest, Simulator
 from harness.generators.total_rows import TotalRows
 
 KindName = str
-"""What users ask for: the name of an operation, or of a kind of program."""
+"""What users can name: an operation, or a kind of program."""
 
 
 @dataclass(frozen=True)
 class TotalBatch:
-    """What a total operation is drawn from: slots in batch order (some to be skipped, for V2), and a source of rows."""
+    """The source of a total operation: slots in batch order (some to be skipped, for V2), and a source of rows."""
 
     draw: Draw
     layout: Layout
@@ -38,7 +38,7 @@ class TotalBatch:
 
 @dataclass(frozen=True)
 class ReachableBatch:
-    """What a reachable operation is drawn from: one simulated step, its requests in batch order."""
+    """The source of a reachable operation: one simulated step, with its requests in batch order."""
 
     draw: Draw
     layout: Layout
@@ -48,7 +48,7 @@ class ReachableBatch:
 
 @dataclass(frozen=True)
 class Deployment:
-    """What a reachable program is drawn from: a simulator, and the requests with the step in which each arrives."""
+    """The source of a reachable program: a simulator, and the requests with the step in which each arrives."""
 
     draw: Draw
     layout: Layout
@@ -58,8 +58,8 @@ class Deployment:
 
 
 class PlainRequest(NamedTuple):
-    """A request that a reader knows at sight: block size and drafts of the model (tokens), the row, and how many
-    columns its table row has."""
+    """A request that a reader recognises at once: block size and drafts of the model (tokens), the row, and the number
+    of columns of its table row."""
 
     block_size: int
     num_spec: int
@@ -68,17 +68,18 @@ class PlainRequest(NamedTuple):
 
 
 def nothing_simpler(operation: Operation) -> tuple[()]:
-    """For kinds that are no more than their rows."""
+    """For kinds whose operations consist of rows only."""
     return ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kind(Generic[Op]):
-    """What is known of every operation.
+    """What is known about every operation.
 
-    `broken(case, operation)` names the rules of docs/domain.md, section 6, that the operation breaks: those of an
-    operation that a scheduler can have asked for (rules.py). `plain` are the requests to try in place of a lone one,
-    plainest first; `simpler` yields the same operation with something left out that is not a row, boldest first.
+    `broken(case, operation)` names the rules of docs/domain.md, section 6, that the operation breaks: the rules that
+    hold for every operation a scheduler can have asked for (rules.py). `plain` are the requests to try in place of a
+    single one, simplest first. `simpler` yields the same operation with some part other than a row removed, the
+    largest removal first.
     """
 
     operation: type[Op]
@@ -91,16 +92,16 @@ Moves = Callable[[Scheduled, int, bool], bool]
 
 
 def anything(row: Scheduled, block_size: int, decoding: bool) -> bool:
-    """For kinds that have something to do in every step: a decode is waited for now and then."""
+    """For kinds that have something to do in every step: occasionally a decode is awaited."""
     return not decoding or row.draft > 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class DrawnKind(Kind[Op]):
-    """A kind of operation that users can ask for by name.
+    """A kind of operation that users can request by name.
 
-    `moves(row, block_size, decoding)` says whether a request's part in a step makes such an operation do something,
-    and if `decoding` something that only decodes do.
+    `moves(row, block_size, decoding)` says whether such an operation does something for a request in a step, and, if
+    `decoding`, something that only decodes do.
     """
 
     runners: tuple[Runner, ...]
@@ -127,9 +128,9 @@ AnyDrawnKind = DrawnKind[Any]
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramKind:
-    """A kind of program that users can ask for by name: several steps, with operations in it that belong to no other.
+    """A kind of program that users can request by name: several steps, with operations that occur in no other program.
 
-    The total domain knows no steps: there `total` draws one of those operations, alone, for one of `total_runners`.
+    The total domain has no steps: there `total` draws one of those operations, alone, for one of `total_runners`.
     """
 
     name: KindName

@@ -21,7 +21,7 @@ def postprocess_row(row: Scheduled, slot: int) -> PostprocessRow:
 
 
 def postprocess_moves(row: Scheduled, block_size: int, decoding: bool) -> bool:
-    """Whether the step reached a block boundary, and left its state somewhere else."""
+    """Whether the step reached a block boundary and left its state elsewhere."""
     if row.draft == 0:
         return False
     landed = landing(row.running, row.accepted, block_size)
@@ -54,7 +54,7 @@ def _reachable_postprocess(batch: ReachableBatch) -> Postprocess:
 
 
 def _reachable_precopy(batch: ReachableBatch) -> Precopy:
-    """V1 stages source and bias for the rows that move alone; V2 hands over those of every row."""
+    """V1 stages source and bias only for rows that move; V2 passes those of every row."""
     staged = batch.runner == "V1"
     return Precopy(
         runner=batch.runner,
@@ -75,7 +75,7 @@ def _broken_postprocess(case: Case, row: PostprocessRow) -> str | None:
     layout = case.layout
     size = layout.block_size
     if row.draft > layout.num_spec:
-        return f"{row.draft} drafts where the model makes {layout.num_spec}"
+        return f"{row.draft} drafts but the model makes {layout.num_spec}"
     if row.draft and row.scheduled != row.draft + 1:
         return "a step with drafts schedules one token more than drafts"
     if row.scheduled < 1:
@@ -96,7 +96,7 @@ def broken_precopy(case: Case, row: PrecopyRow) -> str | None:
     if row.source_column in (FRESH, row.destination_column):
         return None
     if row.bias > case.layout.num_spec:
-        return f"bias {row.bias} where the model makes {case.layout.num_spec} drafts"
+        return f"bias {row.bias} but the model makes {case.layout.num_spec} drafts"
     step = row.destination_column - row.source_column
     if step < -1 or (step == -1 and not case.layout.num_spec):
         return f"the running column moves back by {-step}"
@@ -132,7 +132,7 @@ def _plain_precopy(block_size: int, num_spec: int, bias: int) -> PlainRequest:
     return PlainRequest(block_size, num_spec, PrecopyRow(slot=0, source_column=0, destination_column=1, bias=bias), 2)
 
 
-# Blocks of one token are for the total domain: the reachable one has the same with two.
+# Blocks of one token are for the total domain; the reachable one uses two tokens for the same purpose.
 POSTPROCESS = DrawnKind(
     operation=Postprocess,
     runners=("V1", "V2"),
@@ -144,11 +144,11 @@ POSTPROCESS = DrawnKind(
         # A whole block without drafts.
         _plain_postprocess(1, 0, 1, computed=0, draft=0, accepted=1, state_column=0),
         _plain_postprocess(2, 0, 1, computed=1, draft=0, accepted=1, state_column=0),
-        # From one block to the one before.
+        # From one block to the previous one.
         _plain_postprocess(2, 1, 3, computed=1, draft=1, accepted=1, state_column=1),
-        # Inside of a block, with an accepted draft.
+        # Inside a block, with an accepted draft.
         _plain_postprocess(3, 1, 2, computed=1, draft=1, accepted=2, state_column=0),
-        # Both at once.
+        # Both together.
         _plain_postprocess(3, 2, 4, computed=1, draft=2, accepted=2, state_column=1),
     ),
 )

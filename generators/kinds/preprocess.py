@@ -1,4 +1,4 @@
-"""How the V1 runner's preprocess is drawn: moves as for precopy, told in tokens, and requests that come and go."""
+"""How the V1 runner's preprocess is drawn: moves as for precopy, given in tokens, and requests that come and go."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _total_row(batch: TotalBatch, slot: int, biased: bool) -> PreprocessRow:
             slot=slot, state_column=column, resumed=resumed, computed=0, scheduled=total, accepted=accepted
         )
     least, most = source * size + 1, (source + 1) * size
-    if most <= total and draw.boolean(0.3):  # nothing remembered: the column follows from what is computed
+    if most <= total and draw.boolean(0.3):  # no column remembered: it follows from the computed tokens
         resumed = draw.boolean()
         column = draw.boundary(0, 2**20) if resumed and draw.boolean(0.7) else None
         computed = draw.boundary(least, most)
@@ -75,7 +75,7 @@ def _total_row(batch: TotalBatch, slot: int, biased: bool) -> PreprocessRow:
 
 
 def preprocess_row(draw: Draw, row: Scheduled, columns: int) -> PreprocessRow:
-    """A request before its step. One that was sent back to the queue may have left its old column behind."""
+    """A request before its step. A request that was sent back to the queue may still have its old column."""
     stale = row.resumed and draw.boolean()
     column = draw.integer(0, columns - 1) if stale else row.previous_column if row.remembered else None
     return PreprocessRow(
@@ -89,7 +89,7 @@ def preprocess_row(draw: Draw, row: Scheduled, columns: int) -> PreprocessRow:
 
 
 def reachable_path(num_spec: int) -> MovePath:
-    """Production makes a context for the kernel only where there are drafts."""
+    """Production creates a context for the kernel only where there are drafts."""
     return "fused" if num_spec else "scalar"
 
 
@@ -134,7 +134,7 @@ PREPROCESS = DrawnKind(
     plain=(
         _plain(1, 0, 1, 2),
         _plain(2, 0, 2, 2),
-        # Resumed, where another column is remembered.
+        # Resumed, with another column remembered.
         _plain(1, 1, 1, 2, resumed=True),
         _plain(1, 0, 2, 3, resumed=True),
         _plain(2, 1, 2, 2, resumed=True),

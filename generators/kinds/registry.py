@@ -1,4 +1,4 @@
-"""The registry of kinds: one line for each, by operation and by the name that users ask for."""
+"""The registry of kinds: one line for each, by operation and by the name that users give."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ _KINDS: tuple[AnyKind | ProgramKind, ...] = (
 KINDS: Mapping[KindName, AnyDrawnKind | ProgramKind] = {
     kind.name: kind for kind in _KINDS if isinstance(kind, DrawnKind | ProgramKind)
 }
-"""Those that users can ask for, in the order in which they are listed and drawn from."""
+"""The kinds that users can name, in the order in which they are listed and drawn."""
 
 
 def by_operation(kinds: Iterable[AnyKind]) -> Mapping[type, AnyKind]:
-    """Kinds by their operations. Raises TypeError if an operation has none."""
+    """Kinds by operation. Raises TypeError if an operation has none."""
     table: dict[type, AnyKind] = {kind.operation: kind for kind in kinds}
     without = [operation_name(operation) for operation in OPERATIONS if operation not in table]
     if without:
@@ -55,5 +55,5 @@ _BY_OPERATION = by_operation(kind for kind in _KINDS if isinstance(kind, Kind))
 
 
 def kind_of(operation: Op) -> Kind[Op]:
-    """What is known of operations like this one."""
+    """What is known about the class of this operation."""
     return cast(Kind[Op], _BY_OPERATION[type(operation)])

@@ -1,6 +1,6 @@
-"""Rules are what every operation obeys that a scheduler can have asked for, row by row (docs/domain.md, section 6).
+"""Rules hold row by row for every operation that a scheduler can have asked for (docs/domain.md, section 6).
 
-Each kind says which rules its rows break; here is what several kinds have in common.
+Each kind says which rules its rows break; this file has what several kinds share.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ RowT_co = TypeVar("RowT_co", bound=Row, covariant=True)
 
 
 class Batch(Protocol[RowT_co]):
-    """An operation, as far as its rows are concerned."""
+    """An operation, reduced to its rows."""
 
     @property
     def rows(self) -> Sequence[RowT_co]: ...
@@ -27,12 +27,12 @@ Broken = Callable[[Case, Batch[RowT]], Iterator[str]]
 
 
 def no_rule(case: Case, operation: Operation) -> Iterator[str]:
-    """For kinds that a scheduler may ask for with any numbers."""
+    """For kinds that a scheduler may request with any numbers."""
     return iter(())
 
 
 def each_row(broken: Callable[[Case, RowT], str | None]) -> Broken[RowT]:
-    """Rows that are judged by themselves: `broken(case, row)` is the rule that one breaks, None if it breaks none."""
+    """Judges each row separately: `broken(case, row)` is the rule that a row breaks, None if it breaks none."""
 
     def of_operation(case: Case, operation: Batch[RowT]) -> Iterator[str]:
         for i, row in enumerate(operation.rows):
@@ -44,8 +44,8 @@ def each_row(broken: Callable[[Case, RowT], str | None]) -> Broken[RowT]:
 
 
 def each_running_row(broken: Callable[[Case, RowT], str | None], column: Callable[[RowT, int], int]) -> Broken[RowT]:
-    """As each_row, for operations that write into the block that a request runs in, which lies in `column(row,
-    block_size)` of its table row. A block that is written belongs to one request: no two rows run in the same one.
+    """Like each_row, for operations that write into the block that a request runs in, which lies in `column(row,
+    block_size)` of its table row. A written block belongs to one request: no two rows run in the same block.
     """
     alone = each_row(broken)
 
@@ -66,7 +66,7 @@ def each_running_row(broken: Callable[[Case, RowT], str | None], column: Callabl
 
 
 def missing_blocks(case: Case, slot: int, columns: list[int]) -> str | None:
-    """Cells that a moving row uses are blocks of the row's own group, and distinct columns are distinct blocks."""
+    """Cells that a moving row uses hold blocks of the row's group, and distinct columns hold distinct blocks."""
     for group, table in enumerate(case.contents.tables):
         cells = table[slot] if slot < len(table) else ()
         blocks = []
@@ -77,12 +77,12 @@ def missing_blocks(case: Case, slot: int, columns: list[int]) -> str | None:
             if cells[column] == NULL_BLOCK or case.contents.owners[cells[column]] != group:
                 return f"column {column} of group {group} holds no block of that group"
         if len(set(blocks)) != len(blocks):
-            return f"two of the columns {columns} of group {group} hold one block"
+            return f"two of the columns {columns} of group {group} hold the same block"
     return None
 
 
 def impossible_accepted(case: Case, accepted: int) -> str | None:
-    """A count that no step before has left: at least the sampled token, at most all drafts with it."""
+    """A count that no previous step can have left: it is at least 1 (the sampled token), at most 1 + all drafts."""
     if 1 <= accepted <= case.layout.num_spec + 1:
         return None
-    return f"accepted {accepted} where the model makes {case.layout.num_spec} drafts"
+    return f"accepted {accepted} but the model makes {case.layout.num_spec} drafts"

@@ -1,4 +1,4 @@
-"""How copies by the scalar path are drawn: only moves that are one run of bytes for every state."""
+"""How copies by the scalar path are drawn: only moves that are one contiguous run of bytes for every state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.generators.simulator import Scheduled
 
 
 def is_contiguous(layout: Layout) -> bool:
-    """Whether every block of every conv state is one run of bytes."""
+    """Whether every block of every conv state is one contiguous run of bytes."""
     return all(
         state.row_stride in (None, state.window * state.item_size)
         for _, state in layout.states()
@@ -19,7 +19,7 @@ def is_contiguous(layout: Layout) -> bool:
 
 
 def can_shift(layout: Layout) -> bool:
-    """Whether a part of a window is one run of bytes too."""
+    """Whether a part of a window is one contiguous run of bytes too."""
     return layout.conv_layout == "SD" or not any(isinstance(state, ConvState) for _, state in layout.states())
 
 
@@ -35,7 +35,7 @@ def _fresh(slot: int, column: int) -> PrecopyRow:
 
 
 def _reachable(batch: ReachableBatch) -> ScalarCopy:
-    """Production goes this way where nothing is speculative: what has a bias moves by the kernel."""
+    """Production uses this path where nothing is speculative: moves with a bias go through the kernel."""
     rows = [
         PrecopyRow(slot=row.slot, source_column=row.previous_column, destination_column=row.column, bias=0)
         if _moves(row, 0, False)
@@ -50,7 +50,7 @@ def _moves(row: Scheduled, block_size: int, decoding: bool) -> bool:
 
 
 def _broken(case: Case, row: PrecopyRow) -> str | None:
-    return broken_precopy(case, row) or ("production goes this way without a bias" if row.bias else None)
+    return broken_precopy(case, row) or ("production uses this path only without a bias" if row.bias else None)
 
 
 SCALAR_COPY = DrawnKind(

@@ -1,7 +1,7 @@
-"""Drawing the configuration of an engine: small numbers, each near the places where schedulers change their mind.
+"""Drawing the configuration of an engine: small numbers near the places where the scheduler's decisions change.
 
-Pins fix axes, so that a campaign can walk through a matrix of them. The parts of a configuration depend on each other;
-whatever else was drawn, the number of blocks comes last and lets one request of any allowed length run to its end.
+Pins fix axes, so that a campaign can cover a matrix of them. The parts of a configuration depend on each other. The
+number of blocks comes last, and always lets one request of any allowed length run to its end.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ BlockSize = Literal[4, 6, 8, 12, 16, 32]
 
 
 class Pins(msgspec.Struct, frozen=True, kw_only=True):
-    """Axes that are not drawn. None: drawn. `checkpoints` and `partial` say whether the feature is on.
+    """Axes that are set and not drawn. None: drawn. `checkpoints` and `partial` say whether the feature is on.
 
-    `tight` leaves hardly more blocks than one request needs, and room for several in a step, so that requests push each
-    other out; `chunks` keeps the token budget so small that prompts come in pieces.
+    `tight` leaves hardly more blocks than one request needs, but room for several requests in a step, so that they
+    preempt each other. `chunks` keeps the token budget so small that prompts are split into chunks.
     """
 
     runner: Runner | None = None
@@ -47,7 +47,7 @@ PINS: dict[str, str] = {
     "tight": "true: hardly more blocks than one request needs, so that requests push each other out; false: drawn",
     "chunks": "true: so small a token budget that prompts come in pieces; false: drawn",
 }
-"""What each pin can be, and what it means."""
+"""The values of each pin, and what it means."""
 
 
 def draw_configuration(draw: Draw, pins: Pins | None = None) -> SequenceConfig:
@@ -61,7 +61,7 @@ def draw_configuration(draw: Draw, pins: Pins | None = None) -> SequenceConfig:
     )
     method: SpecMethod = pins.spec_method or drawn
     if method == "ngram" and asynchronous:
-        method = "mtp"  # this drafter reads sampled tokens on the host, so no asynchronous engine takes it
+        method = "mtp"  # this drafter reads sampled tokens on the host, which asynchronous engines refuse
     num_spec = 0 if method == "none" else draw.boundary(1, min(block_size - 1, 5), (2, 3))
     retention = _retention(draw, pins, block_size)
     checkpoints = draw.boolean(0.3) if pins.checkpoints is None else pins.checkpoints
@@ -73,7 +73,7 @@ def draw_configuration(draw: Draw, pins: Pins | None = None) -> SequenceConfig:
         drafter = draw.choice([size for size in (block_size, *units) if size % match_unit == 0])
     limit = block_size * draw.integer(3, 9) + draw.integer(-1, 2)
     least = num_spec + 1
-    # A budget of hardly a token keeps requests from ever meeting: as a rule there is room for several.
+    # With a budget of hardly a token, requests would never share a step: as a rule there is room for several.
     budget = draw.integer(2 * block_size, 6 * block_size)
     if draw.boolean(0.4):
         budget = draw.boundary(
@@ -122,5 +122,5 @@ def _retention(draw: Draw, pins: Pins, block_size: int) -> int | None:
 
 
 def _drafting_slots(method: SpecMethod, num_spec: int) -> int:
-    """Tokens of the input budget that some drafters keep for themselves."""
+    """Tokens of the input budget that some drafters reserve for themselves."""
     return num_spec + 1 if method in ("draft_model", "dflash") else 0

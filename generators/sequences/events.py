@@ -1,7 +1,7 @@
-"""Drawing what happens to an engine: requests that share prefixes, steps, and now and then something rude.
+"""Drawing the events of an engine: requests that share prefixes, steps, occasional disruptions (abort, reset, pause).
 
-Lengths of prompts and outputs lie near block boundaries. Families are few, so that prefixes meet; a request may go on
-where an earlier one ended, as the next turn of a conversation does.
+Lengths of prompts and outputs lie near block boundaries. There are few families, so that prefixes are shared. A request
+may continue where an earlier one ended, as the next turn of a conversation does.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from harness.generators.draw import Draw
 from harness.generators.sequences.configurations import Pins, draw_configuration
 
 SEQUENCE_GENERATOR_VERSION = 3
-"""Goes up whenever the same seed gives other sequences than before."""
+"""Increases whenever the same seed gives other sequences than before."""
 
 STEPS = 120
-"""Engine steps that the longest sequences ask for; others stop at a half or a quarter, and leave room for more
+"""Engine steps of the longest sequences. Others stop at a half or a quarter, which leaves time for more
 configurations."""
 
 
@@ -35,10 +35,10 @@ def draw_sequence(draw: Draw, pins: Pins | None = None, steps: int = STEPS) -> S
     """A sequence of at most `steps` engine steps."""
     config = draw_configuration(draw, pins)
     length = max(1, steps // draw.choice((1, 2, 4)))
-    return SequenceCase(config=config, events=tuple(_Story(draw, config).tell(length)))
+    return SequenceCase(config=config, events=tuple(_EventDraw(draw, config).draw_events(length)))
 
 
-class _Story:
+class _EventDraw:
     def __init__(self, draw: Draw, config: SequenceConfig) -> None:
         self._draw, self._config = draw, config
         self._families = draw.integer(1, 3)
@@ -46,7 +46,7 @@ class _Story:
         self._pace = draw.choice((2, 4, 4, 8))
         self._drafts = draw.choice(((), (0, 1), (config.num_spec,), (1,)))
 
-    def tell(self, steps: int) -> list[Event]:
+    def draw_events(self, steps: int) -> list[Event]:
         draw = self._draw
         events: list[Event] = [self._add()]
         left, paused = steps, False
@@ -94,7 +94,7 @@ class _Story:
         length = sum(segment.length for segment in prompt)
         room = limit - length
         size = self._config.block_size
-        # What goes wrong at a boundary shows in a request that goes on.
+        # What goes wrong at a boundary shows in a request that continues.
         outputs = draw.boundary(1, room, (2, size, size + 2, 2 * size + 2, 3 * size + 1))
         priority = draw.integer(0, 2) if self._config.policy == "priority" else 0
         add = Add(request=len(self._added), prompt=prompt, outputs=outputs, priority=priority)

@@ -1,8 +1,8 @@
 """An executor is a way to run a target's Triton kernels: on a GPU, in Triton's interpreter, or compiled for the CPU.
 
-It owns three things: the device memory that arenas live in, the replacement of `triton.jit` that a target's modules
-are loaded with (so that every `kernel[grid](...)` reaches the executor and is counted), and what it saw while the
-kernels ran. One process serves one executor: Triton's interpreter is chosen before Triton is imported.
+It owns three things: the device memory of arenas, the replacement of `triton.jit` with which a target's modules are
+loaded (so that every `kernel[grid](...)` reaches the executor and is counted), and what it observed while the kernels
+ran. One process serves one executor: Triton's interpreter must be chosen before Triton is imported.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class DeviceFault(Exception):
-    """A kernel took the device down, and with it this process: every later call fails, whatever it does."""
+    """A kernel broke the device, and with it this process: every later call fails."""
 
 
 class ExecutorCannot(Exception):
@@ -35,15 +35,15 @@ class ExecutorCannot(Exception):
 
 
 class KernelDoesNotCompile(Refusal):
-    """A kernel of the target is no valid Triton: nothing can be said about any case. The message is one line."""
+    """A kernel of the target is not valid Triton: no case can be judged. The message is one line."""
 
 
 @dataclass(frozen=True)
 class AccessSpan:
     """Bytes `[start, start + size)` of the arena (offsets, not addresses) that kernels may touch.
 
-    `name` says what lies there in the words of the domain, `kind` is the kind of object as used in signatures.
-    What is not `writable` kernels may only read.
+    `name` describes what lies there in terms of the domain, `kind` is the kind of object as used in signatures.
+    Kernels may only read spans that are not `writable`.
     """
 
     start: int
@@ -54,9 +54,9 @@ class AccessSpan:
 
 
 class AllowedSpans(Sequence[AccessSpan]):
-    """What kernels may touch in one call: `fixed`, the same tuple from call to call, and then `more`.
+    """What kernels may touch in one call: `fixed`, the same tuple in every call, and then `more`.
 
-    An executor may keep what it has made of `fixed`.
+    An executor may keep what it has computed from `fixed`.
     """
 
     def __init__(self, fixed: tuple[AccessSpan, ...], more: Sequence[AccessSpan]) -> None:
@@ -77,12 +77,12 @@ Violation = Literal["out-of-bounds", "misaligned", "read-only", "undefined-addre
 
 @dataclass(frozen=True)
 class AccessFault:
-    """One access that a checking executor saw and suppressed, or a use of a number that nobody has defined.
+    """One access that a checking executor saw and suppressed, or a use of an uninitialised value.
 
-    `violation` is `out-of-bounds`, `misaligned` or `read-only` (a store to what no kernel may write);
-    `offset` is the arena offset of the access's first byte. Or it is `undefined-address` or `undefined-branch` (a mask,
-    a condition, the bound of a loop): then `offset` is where the undefined number was read;
-    `line` of `file` is the kernel's source line, `source` its function; `program` the grid indices, `lane` the lane.
+    `violation` is `out-of-bounds`, `misaligned` or `read-only` (a store to what no kernel may write); then `offset` is
+    the arena offset of the access's first byte. Or it is `undefined-address` or `undefined-branch` (a mask, a
+    condition, the bound of a loop); then `offset` is where the uninitialised value was read. `line` of `file` is the
+    kernel's source line, `source` its function, `program` the grid indices, `lane` the lane.
     """
 
     violation: Violation
@@ -98,15 +98,15 @@ class AccessFault:
 
     @property
     def where(self) -> str:
-        """What made it, in words."""
+        """Text that says what made the access."""
         place = code_place(self.file, self.line, self.source)
         return f"{self.kernel}, {place}, program {self.program}, lane {self.lane}"
 
 
 class Arena(abc.ABC):
-    """Device memory that holds one case: `size` bytes, addressed by offset.
+    """Device memory of one case: `size` bytes, addressed by offset.
 
-    Its base is aligned to at least 256 bytes, so an offset's alignment is the address's alignment.
+    Its base is aligned to at least 256 bytes, so the alignment of an offset is that of its address.
     """
 
     size: int
@@ -118,17 +118,17 @@ class Arena(abc.ABC):
 
     @abc.abstractmethod
     def read(self, offset: int, size: int) -> np.ndarray:
-        """Bytes of the arena, after everything launched so far has finished. May be a view: do not keep it."""
+        """Bytes of the arena, after all launches so far have finished. May be a view: do not keep it."""
 
     def write_all(self, spans: Sequence[tuple[int, int]], data: np.ndarray) -> None:
-        """Copy bytes into several spans `(offset, size)`; `data` holds those of one after those of the other."""
+        """Copy bytes into several spans `(offset, size)`; `data` holds the bytes of the spans one after another."""
         place = 0
         for offset, size in spans:
             self.write(offset, data[place : place + size])
             place += size
 
     def read_all(self, spans: Sequence[tuple[int, int]]) -> np.ndarray:
-        """A copy of the bytes of several spans `(offset, size)`, one after the other, at the price of one wait."""
+        """A copy of the bytes of several spans `(offset, size)`, one after another, with a single wait."""
         import numpy as np
 
         return np.concatenate([self.read(offset, size) for offset, size in spans])
@@ -140,7 +140,7 @@ class Arena(abc.ABC):
         """A tensor over bytes `[offset, offset + size)`, which are its whole storage. Strides in elements."""
 
     def discard(self, offset: int, size: int) -> None:  # noqa: B027 - most memory has nothing to give back
-        """Say that these bytes are not needed any more; what they hold afterwards is undefined."""
+        """Declare that these bytes are no longer needed; their contents are undefined afterwards."""
 
 
 ProgramOrder = Literal["natural", "reversed"] | tuple[Literal["shuffled"], int]
@@ -149,35 +149,35 @@ ProgramOrder = Literal["natural", "reversed"] | tuple[Literal["shuffled"], int]
 class Executor(abc.ABC):
     """Runs kernels. `launches` counts them since the last `begin`.
 
-    `program_order` is the order in which to run the programs of a launch; executors that cannot choose ignore it.
+    `program_order` is the order in which the programs of a launch run; executors that cannot choose ignore it.
     """
 
     name: ClassVar[str]
     instrumented: ClassVar[bool] = False
-    """Whether it can watch what cases ask for."""
+    """Whether it supports the checks that cases ask for."""
     imports: ClassVar[str] = "triton"
-    """The module that imports all that it runs kernels with."""
+    """The module that imports everything the executor runs kernels with."""
     device: torch.device
     launches: int = 0
     program_order: ProgramOrder = "natural"
     interleave: int = 0
-    """Programs to have under way at a time, switching between them before each load and store; 0: one after the other.
+    """Number of programs in flight at a time, switching between them before each load and store; 0: one after another.
     Executors that cannot choose ignore it."""
     warps_apart: bool = False
-    """Whether the warps of a program are under way by themselves, where the executor can do that."""
+    """Whether the warps of a program run independently, where the executor supports that."""
     schedule_seed: int = 0
-    """What the schedules of interleaved launches are drawn from."""
+    """The seed of the schedules of interleaved launches."""
     on_launch: Callable[[], None] | None = None
-    """Called before each launch by executors that keep shadows: what host code has written since is defined."""
+    """Called before each launch by executors that keep shadows: bytes that host code has written since are defined."""
 
     @functools.cached_property
     def transfers(self) -> Transfers:
-        """Copies to the device that nobody waits for. Executors that run kernels at once finish them before each."""
+        """Asynchronous copies to the device. Executors that run kernels at once finish them before each kernel."""
         return Transfers()
 
     @classmethod
     def create(cls, checks: Collection[str] | None = None) -> Executor:
-        """A new one that watches at most `checks` (None: all that it can).
+        """A new executor that performs at most `checks` (None: all that it supports).
 
         Raises RuntimeError if it cannot run here.
         """
@@ -186,7 +186,7 @@ class Executor(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def unavailable(cls) -> str | None:
-        """Why this machine cannot run it, in one sentence; None if it can."""
+        """Why this machine cannot run the executor, in one sentence; None if it can."""
 
     @abc.abstractmethod
     def allocate(self, size: int) -> Arena:
@@ -194,55 +194,55 @@ class Executor(abc.ABC):
 
     @abc.abstractmethod
     def jit(self, function: Callable[..., Any], **options: Any) -> Any:
-        """What `triton.jit(function, **options)` gives while a target's modules are being loaded."""
+        """The result of `triton.jit(function, **options)` while a target's modules are being loaded."""
 
     def begin(self, arena: Arena, spans: Sequence[AccessSpan]) -> None:
-        """Start watching: forget launches and faults; from here on kernels may touch `spans` of `arena`."""
+        """Start watching: forget launches and faults; from now on kernels may touch `spans` of `arena`."""
         self.launches = 0
 
     def raise_addresses(self, arena: Arena, raised: bool) -> None:  # noqa: B027 - a GPU's addresses are what they are
-        """Have kernels and host code see addresses of `arena` with the highest bit set, or not; tensors made before
-        keep what they say."""
+        """Set whether kernels and host code see addresses of `arena` with the highest bit set. Tensors made before keep
+        their addresses."""
 
     def watch(self, checks: Collection[str]) -> None:  # noqa: B027 - most executors watch nothing
-        """Choose what to watch from here on, among what the executor was made to watch."""
+        """Choose the checks from now on, among those that the executor was made with."""
 
     def is_device_fault(self, error: BaseException) -> bool:
-        """Whether an exception says that the device, as this process sees it, is gone."""
+        """Whether an exception means that the device is lost for this process."""
         return False
 
     def faults(self) -> Sequence[AccessFault]:
-        """Accesses seen outside the spans since `begin`. Only checking executors see any."""
+        """Accesses outside the spans since `begin`. Only checking executors report any."""
         return ()
 
     def recorded(self) -> Sequence[RecordedLaunch]:
-        """What each launch since `begin` loaded and stored. Only executors asked for races know."""
+        """What each launch since `begin` loaded and stored. Only executors that watch for races know it."""
         return ()
 
     def shadow(self, arena: Arena) -> Arena | None:
-        """Memory that holds, for each byte of `arena`, 255 if nobody has defined it and else 0, kept up by kernels.
+        """Memory that holds 255 for each byte of `arena` that is undefined and 0 for all others, updated by kernels.
 
-        Only executors that are told to watch undefined numbers have one.
+        Only executors that watch for uninitialised values have one.
         """
         return None
 
     def executed_lines(self) -> Collection[tuple[str, str, int]]:
-        """Kernel lines that have run so far, as (file, function, line). Only some executors know."""
+        """Kernel lines that have run so far, as (file, function, line). Only some executors know them."""
         return ()
 
     def known_lines(self) -> Collection[tuple[str, str, int]]:
-        """All lines of the kernels launched so far: what `executed_lines` can at most hold."""
+        """All lines of the kernels launched so far: the upper bound of `executed_lines`."""
         return ()
 
     def under_way(self, seconds: float) -> tuple[str, Sequence[tuple[str, str, int]]] | None:
-        """The kernel that runs at this moment, and which of its lines it runs during the next `seconds`, as far as they
-        are known; None if none runs. For another thread than the one that launches."""
+        """The kernel that is running, and which of its lines it runs during the next `seconds`, as far as that is
+        known; None if no kernel runs. Call it from another thread than the one that launches."""
         return None
 
 
 @contextlib.contextmanager
 def dispatching(executor: Executor) -> Iterator[None]:
-    """While this lasts, `triton.jit` makes kernels whose launches reach `executor`."""
+    """Within this context, `triton.jit` makes kernels whose launches reach `executor`."""
     import triton
 
     def jit(function: Callable[..., Any] | None = None, **options: Any) -> Any:

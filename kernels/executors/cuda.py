@@ -1,7 +1,7 @@
 """The cuda executor runs kernels as production does: compiled by Triton, on an NVIDIA GPU.
 
-It sees wrong bytes and faults of the device. An out-of-range access that stays inside the arena is seen
-through the bytes alone.
+It sees wrong bytes and faults of the device. An out-of-bounds access that stays inside the arena is seen only by the
+bytes that it changes.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DRIVER = "libcuda.so.1"
 
 
 def has_driver() -> bool:
-    """Whether there is one: no GPU can be reached without."""
+    """Whether the driver is installed: without it no GPU can be used."""
     try:
         ctypes.CDLL(DRIVER)
     except OSError:
@@ -42,7 +42,7 @@ class CudaExecutor(Executor):
         import triton
 
         self.device = torch.device("cuda", torch.cuda.current_device())
-        # A whole vLLM beside the kernels is told that there is no GPU. What PyTorch and Triton know by then, they keep.
+        # A whole vLLM in this process must see no GPU. PyTorch and Triton keep what they have found out by then.
         torch.cuda.device_count()
         _ = triton.runtime.driver.active
 
@@ -51,7 +51,7 @@ class CudaExecutor(Executor):
         reason = unmet("torch", "triton", "numpy")
         if reason is not None:
             return reason
-        if not has_driver():  # most machines: importing torch to be told the same takes seconds
+        if not has_driver():  # most machines: importing torch to find that out takes seconds
             return f"there is no NVIDIA driver ({DRIVER})"
         import torch
 
@@ -67,7 +67,7 @@ class CudaExecutor(Executor):
         return CudaArena(size, self.device)
 
     def is_device_fault(self, error: BaseException) -> bool:
-        """CUDA reports a fault at whatever call comes next; a context that had one never recovers."""
+        """CUDA reports a fault at some later call; a context that had a fault never recovers."""
         return isinstance(error, RuntimeError) and "CUDA error" in str(error)
 
     def jit(self, function: Callable[..., Any], **options: Any) -> Any:
@@ -87,19 +87,19 @@ class CudaExecutor(Executor):
 
 
 STAGING_BYTES = 1 << 26
-"""Page-locked host memory through which small copies go."""
+"""Page-locked host memory for small copies."""
 
 FEW_SPANS = 8
-"""So many spans are copied one by one; more of them cost less gathered on the device, byte by byte."""
+"""Up to this many spans are copied one by one; more are gathered on the device, byte by byte, which is cheaper."""
 
 GATHERED_BYTES = 1 << 22
-"""Most bytes that are gathered: each needs an index of eight."""
+"""Maximum bytes that are gathered: each needs an index of eight bytes."""
 
 
 class CudaArena(Arena):
     """One allocation on a CUDA device.
 
-    A case is many small copies. From page-locked memory they are only queued, in the order of the kernels around them,
+    A case needs many small copies. From page-locked memory they are only queued, in order with the kernels around them,
     and the host waits once, when it reads.
     """
 
@@ -168,9 +168,9 @@ class CudaArena(Arena):
         return found
 
     def _split(self, spans: Sequence[tuple[int, int]]) -> tuple[torch.Tensor | None, Sequence[tuple[int, int]]]:
-        """The index of all bytes of the first spans, which cases of a layout share, and the spans that remain.
+        """The index of all bytes of the first spans, which cases of a layout share, and the remaining spans.
 
-        The last span holds the arguments of one case. No index where it would not pay.
+        The last span holds the arguments of one case. There is no index where it would not save time.
         """
         for offset, size in spans:
             self._check(offset, size)
@@ -185,7 +185,7 @@ class CudaArena(Arena):
         return self._gathered[1], spans[-1:]
 
     def _staged(self, size: int) -> torch.Tensor | None:
-        """Page-locked memory that no queued copy uses, waiting for those if need be; None for more than there is."""
+        """Page-locked memory that no queued copy uses, waiting if necessary; None if the request is too large."""
         if size > STAGING_BYTES - self._used:
             if size > STAGING_BYTES:
                 return None
@@ -195,7 +195,7 @@ class CudaArena(Arena):
         return staged
 
     def _wait(self) -> None:
-        """Until everything queued is done. Faults of kernels come up here."""
+        """Wait until everything queued is done. Faults of kernels are raised here."""
         import torch
 
         torch.cuda.synchronize(self._memory.device)
@@ -217,7 +217,7 @@ class CudaArena(Arena):
 
 
 class _Bytes:
-    """Bytes of a CUDA tensor as an array of their own, so that a tensor made from it has exactly them as
+    """Bytes of a CUDA tensor as a separate array, so that a tensor made from it has exactly these bytes as its
     storage."""
 
     def __init__(self, memory: torch.Tensor, offset: int, size: int) -> None:

@@ -1,11 +1,11 @@
-"""Host memory holds arenas in the CPU's address space: one large reserved mapping each, whose pages cost nothing
+"""Host memory holds arenas in the CPU's address space: each is a large reserved mapping, whose pages cost nothing
 until they are touched.
 
-Addresses may be raised by 2**63, so that kernels and host code see what some devices have, the highest bit set: a
-tensor then says so itself, and whoever runs the kernels takes it off again.
+Addresses may be raised by 2**63, so that kernels and host code see what some devices have: the highest bit set. A
+tensor then reports the raised address, and the code that runs kernels subtracts it again.
 
 So a case may have real block strides and block ids, gigabytes apart, on a laptop. The executors that run kernels on
-the CPU share it.
+the CPU share this module.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ import torch
 
 from harness.kernels.executors.base import Arena, ExecutorCannot
 
-# The Linux value, for Pythons whose mmap module does not name it.
+# The Linux value, for Python versions whose mmap module does not have it.
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 
 MARGIN = 1 << 33
-"""Address space on either side of an arena: an offset that wrapped in 32 bits reads zeros there, and harms nobody."""
+"""Address space on either side of an arena: an offset that wrapped in 32 bits reads zeros there, without harm."""
 
 
 HIGHEST_BIT = 1 << 63
 
 
 def _raised_tensors(start: int, size: int) -> type[torch.Tensor]:
-    """A class of tensors whose addresses, if they lie in `size` bytes from `start` on, have the highest bit."""
+    """A class of tensors whose addresses have the highest bit set, if they lie in `size` bytes from `start` on."""
 
     class RaisedTensor(torch.Tensor):
-        """Whatever is computed from one is one too, views as well as results in other memory."""
+        """Results computed from such a tensor have the class too, both views and results in other memory."""
 
         def data_ptr(self) -> int:
             address = super().data_ptr()
@@ -61,9 +61,9 @@ class HostArena(Arena):
             )
         except (OSError, OverflowError) as error:
             raise ExecutorCannot(f"no room for an arena of {size} bytes: {error}") from error
-        # A huge page would be zeroed in full for the one byte that is touched in it.
+        # With huge pages, touching one byte would zero the whole page.
         if hasattr(mmap, "MADV_NOHUGEPAGE"):
-            with contextlib.suppress(OSError):  # a system without huge pages has none to turn off
+            with contextlib.suppress(OSError):  # a system without huge pages cannot turn them off
                 self._mapping.madvise(mmap.MADV_NOHUGEPAGE)
         self.size = size
         self._bytes = np.frombuffer(self._mapping, dtype=np.uint8, count=size, offset=MARGIN)
@@ -73,11 +73,11 @@ class HostArena(Arena):
 
     @property
     def raised_by(self) -> int:
-        """What addresses are more than where they lie in this process."""
+        """The difference between the reported addresses and those in this process."""
         return self.address - self._real
 
     def raise_addresses(self, raised: bool) -> None:
-        """Give addresses the highest bit from now on, or stop it. Tensors made before keep what they say."""
+        """Set the highest bit of addresses from now on, or stop that. Tensors made before keep their addresses."""
         self.address = self._real + (HIGHEST_BIT if raised else 0)
         self._kind = self._raised if raised else torch.Tensor
 
@@ -96,14 +96,14 @@ class HostArena(Arena):
         empty = torch.empty(0, dtype=dtype)
         if size == 0:
             return empty.new_empty_strided(tuple(shape), tuple(strides)).as_subclass(self._kind)
-        with torch._C.DisableTorchFunction():  # whoever watches what a target does with storages: this one is ours
+        with torch._C.DisableTorchFunction():  # a watcher of the target's storages must ignore this one
             storage = torch.frombuffer(
                 self._mapping, dtype=torch.uint8, count=size, offset=MARGIN + offset
             ).untyped_storage()
         return empty.set_(storage, 0, tuple(shape), tuple(strides)).as_subclass(self._kind)
 
     def discard(self, offset: int, size: int) -> None:
-        """Make these bytes zero again. Whole pages are given back to the system, which costs next to nothing."""
+        """Make these bytes zero again. Whole pages are returned to the system, which costs next to nothing."""
         self._range(offset, size)
         end = offset + size
         first = min(end, -(-offset // mmap.PAGESIZE) * mmap.PAGESIZE)

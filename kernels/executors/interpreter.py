@@ -1,7 +1,7 @@
-"""The interpreter executor runs kernels in Triton's own interpreter: slow, and the reference for meaning.
+"""The interpreter executor runs kernels in Triton's own interpreter: slow, and the reference for semantics.
 
-It performs one program after the other in the natural order and sees nothing but the bytes that come out. The
-choice of the interpreter is made while Triton is being imported, for the whole process.
+It runs one program after another in the natural order and sees only the resulting bytes. The interpreter has to be
+chosen before Triton is imported, for the whole process.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ class InterpreterExecutor(Executor):
 
 
 def _release(version: str) -> tuple[int, ...]:
-    """Major and minor number."""
+    """Major and minor version number."""
     return tuple(int(number) for number in version.split(".")[:2])
 
 
 def _interpreting() -> bool:
-    """Whether Triton's own device functions were made for the interpreter when it was imported."""
+    """Whether Triton's own device functions were made for the interpreter at import."""
     import triton.language
     from triton.runtime.interpreter import InterpretedFunction
 

@@ -1,5 +1,5 @@
-"""The registry of executors: name -> class, imported only when it is wanted, so that listing them costs
-nothing. Others add theirs through entry points of the group `mamba_migration_harness.executors`: each has the name of
+"""The registry of executors: name -> class. Classes are imported only when needed, so that listing them is cheap.
+Other packages add theirs through entry points of the group `mamba_migration_harness.executors`: each has the name of
 an executor, and names its class.
 """
 
@@ -25,18 +25,18 @@ _OURS = {
     "native": "harness.kernels.executors.native.executor:NativeExecutor",
     "interpreter": "harness.kernels.executors.interpreter:InterpreterExecutor",
 }
-"""In the order in which one is chosen when nobody names any: the fastest first."""
+"""In the order in which one is chosen by default: the fastest first."""
 
 
 @functools.cache
 def _classes() -> Mapping[str, str]:
-    """Where each class is; a name of ours is ours."""
+    """Where each class is; an entry point cannot replace one of our names."""
     others = importlib.metadata.entry_points(group=ENTRY_POINTS)
     return _OURS | {entry.name: entry.value for entry in others if entry.name not in _OURS}
 
 
 class UnavailableExecutor(Refusal):
-    """An executor that does not exist, or that this machine or process cannot run. Its message is one
+    """An executor that does not exist, or that this machine or process cannot run. The message is one
     line."""
 
 
@@ -46,7 +46,7 @@ def executor_names() -> tuple[str, ...]:
 
 
 def executor_class(name: str) -> type[Executor]:
-    """The class called `name`. Raises UnavailableExecutor if there is none, or what it needs cannot be imported."""
+    """The class called `name`. Raises UnavailableExecutor if there is none, or an import that it needs fails."""
     try:
         return _imported(name)
     except (ImportError, OSError) as error:
@@ -54,11 +54,11 @@ def executor_class(name: str) -> type[Executor]:
 
 
 def why_unavailable(name: str, imports: bool = False) -> str | None:
-    """Why this machine cannot run the executor called `name`, in one line; None if it can, as far as can be told
-    without a kernel. Raises UnavailableExecutor if there is none of that name.
+    """Why this machine cannot run the executor called `name`, in one line; None if it can, as far as that is known
+    without a kernel. Raises UnavailableExecutor if there is no executor of that name.
 
-    `imports`: try all that it imports, too. Not for a process that is to run kernels in Triton's interpreter, which has
-    to be chosen before.
+    `imports`: also try everything that it imports. Not for a process that will run kernels in Triton's interpreter,
+    which has to be chosen before.
     """
     try:
         found = _imported(name)
@@ -71,7 +71,7 @@ def why_unavailable(name: str, imports: bool = False) -> str | None:
 
 
 def create_executor(name: str, checks: Collection[str] | None = None) -> Executor:
-    """A new executor that watches at most `checks` (None: all that it can); those that cannot watch anything, do not.
+    """A new executor that performs at most `checks` (None: all that it supports). Unsupported checks are left out.
 
     Raises UnavailableExecutor, with the reason, if it cannot run here.
     """
@@ -87,10 +87,10 @@ def create_executor(name: str, checks: Collection[str] | None = None) -> Executo
 
 
 def default_executor_name() -> str:
-    """The first of ours that this machine can run: `cuda`, else `native`, else `interpreter`, which warns that it is
-    used and why: it is slow, and sees less.
+    """The first of ours that this machine can run: `cuda`, else `native`, else `interpreter`, with a warning that names
+    the reason: it is slow, and sees less.
 
-    Raises UnavailableExecutor, with every reason, if there is none.
+    Raises UnavailableExecutor, with all reasons, if there is none.
     """
     reasons: dict[str, str] = {}
     for name in _OURS:
@@ -118,9 +118,9 @@ def _unavailable(name: str, reason: str) -> UnavailableExecutor:
 
 
 def _not_imported(error: Exception) -> str:
-    """One line for an import that failed, as where a package is missing, damaged, or made for another system."""
+    """One line for an import that failed, as when a package is missing, damaged, or built for another system."""
     reason = unmet("torch", "triton", "numpy")
     if reason is not None:
         return reason
-    said = str(error).splitlines() or [type(error).__name__]
-    return f"what it needs cannot be imported: {said[0]}"
+    lines = str(error).splitlines() or [type(error).__name__]
+    return f"an import that it needs fails: {lines[0]}"

@@ -1,8 +1,8 @@
-"""A transfer is a copy from host to device memory that the host does not wait for.
+"""A transfer is an asynchronous copy from host to device memory: the host does not wait for it.
 
-Until the device has been waited for, nobody knows when it happens: a host that writes the same memory again races with
-it. On the CPU every transfer happens as late as is legal, just before the next launch, so that such a write shows in
-what kernels read; and the bytes are looked at again when the device is waited for, so that one that came later shows as
+Until the host waits for the device, it is unknown when the copy happens: a host that writes the same memory again races
+with it. On the CPU every transfer happens as late as is legal, just before the next launch, so that such a write shows
+in what kernels read. The bytes are compared again when the host waits for the device, so that a later write shows as
 well.
 """
 
@@ -30,14 +30,14 @@ class Transfers:
             self._waiting.append((name, source, source.clone(), destination))
 
     def finish(self) -> None:
-        """Let everything started so far happen: a launch comes next."""
+        """Perform all transfers started so far: a launch comes next."""
         for name, source, promised, destination in self._waiting:
             destination.copy_(source)
             self._in_flight.append((name, source, promised))
         self._waiting.clear()
 
     def wait(self) -> None:
-        """The device is waited for: from here on the host may write again."""
+        """The host waits for the device: from now on it may write again."""
         self.finish()
         for name, source, promised in self._in_flight:
             if not source.equal(promised):
@@ -45,7 +45,7 @@ class Transfers:
         self._in_flight.clear()
 
     def forget(self) -> None:
-        """Forget what was seen, and what a call that failed half-way has left."""
+        """Forget what was observed, and what a call that failed midway has left."""
         self._waiting.clear()
         self._in_flight.clear()
         self.late_writes.clear()

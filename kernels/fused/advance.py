@@ -1,4 +1,4 @@
-"""Advance moves requests on to the column of their next running state (docs/domain.md, section 4)."""
+"""Advance moves requests to the column of their next running state (docs/domain.md, section 4)."""
 
 # A kernel's parameters have Triton's types, which Python's type checkers do not know.
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
@@ -12,8 +12,8 @@ def advance_kernel(
     mapping,  # batch row -> slot; no row is skipped
     query_start,  # int32*: by batch row, one more entry than rows
     computed,  # int32*: tokens before the step
-    state_column,  # int32*: column of the running state, negative if there is none; moves on
-    accepted,  # int32*: counts of the step before; 1 where the running state changes its column
+    state_column,  # int32*: column of the running state, negative if there is none; updated
+    accepted,  # int32*: counts of the previous step; 1 where the running state changes its column
     source_column,  # int32*: result, where precopy finds the state
     bias,  # int32*: result, how many tokens past the first one it is
     num_requests: tl.int32,
@@ -22,7 +22,7 @@ def advance_kernel(
 ):
     """Decide for ROWS requests at once. The grid is (ceil(requests / ROWS),).
 
-    A request's counts are read and written by its own lane alone, so they can be updated in place.
+    Only a request's own lane reads and writes its counts, so they can be updated in place.
     """
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     inside = row < num_requests

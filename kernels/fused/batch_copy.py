@@ -1,4 +1,4 @@
-"""A batch copy moves a list of contiguous pieces of memory that the host has worked out."""
+"""A batch copy moves a list of contiguous pieces of memory that the host has computed."""
 
 # A kernel's parameters have Triton's types, which Python's type checkers do not know.
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
@@ -16,7 +16,7 @@ def batch_copy_kernel(
 ):
     """Copy one piece. The grid is (pieces,).
 
-    Every lane has read its part of a step before any of them writes: a piece that overlaps its source is a shift to the
+    All lanes read their part of a step before any of them writes: a piece that overlaps its source is a shift to the
     left, and the next step reads further right than this one writes.
     """
     piece = tl.program_id(0)

@@ -1,7 +1,7 @@
-"""Columns are what the host remembers of each request: the block-table column of its running state.
+"""Columns: the host remembers the block-table column of each request's running state.
 
-A request that has finished, was preempted or starts again has none: an old one may lie outside the blocks that the
-request has by now (docs/domain.md, section 7).
+A request that has finished, was preempted or starts again has none: its old column may lie outside the blocks that the
+request has now (docs/domain.md, section 7).
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ def forget(columns: MutableMapping[str, int], gone: Iterable[str]) -> None:
 def advance(
     columns: MutableMapping[str, int], name: str, computed: int, scheduled: int, block_size: int
 ) -> tuple[int, int]:
-    """Give a request the column of its next running state; the column its state is in so far (or FRESH), and the new
-    one."""
+    """Give a request the column of its next running state. Returns the column of its state so far (or FRESH), and the
+    new column."""
     source = columns.get(name)
     if source is None:
         source = (computed - 1) // block_size if computed else FRESH
@@ -35,7 +35,7 @@ def advance(
 
 
 def stage_columns(columns: Mapping[str, int], names: Sequence[str], buffer: HostBuffer) -> None:
-    """Stage the columns of a batch, FRESH where none is remembered and in all entries past the batch."""
+    """Stage the columns of a batch: FRESH where none is remembered and in all entries past the batch."""
     buffer.np[:] = FRESH
     for row, name in enumerate(names):
         buffer.np[row] = columns.get(name, FRESH)
@@ -45,8 +45,8 @@ def stage_columns(columns: Mapping[str, int], names: Sequence[str], buffer: Host
 def remember_decodes(
     columns: MutableMapping[str, int], steps: Mapping[str, tuple[int, int]], num_spec: int, block_size: int
 ) -> None:
-    """After a step, of (computed, scheduled) tokens for each request: remember where the last token of every whole
-    decode lies, and forget the others. Nothing happens without speculative tokens."""
+    """After a step, with (computed, scheduled) tokens for each request: remember the column of the last token of every
+    whole decode, and forget the others. Does nothing without speculative tokens."""
     if num_spec == 0:
         return
     for name, (computed, scheduled) in steps.items():

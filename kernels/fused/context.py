@@ -1,8 +1,8 @@
 """A context binds the fused kernels to the tensors that a model runner owns for its lifetime.
 
 It gathers once, on the host, what the kernels need to know about every state (`record.py`), so that a step
-costs one launch and no transfer between host and device. Everything it is given is checked: kernels that
-compute addresses from numbers turn a wrong stride or type into damaged memory far away.
+costs one launch and no transfer between host and device. All arguments are checked: for kernels that
+compute addresses from numbers, a wrong stride or type damages memory far away.
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ from harness.kernels.fused.record import (
 )
 
 LANES = 1024
-"""Lanes of a program that copies: a tile is 8 bytes for each."""
+"""Lanes of a program that copies; each copies 8 bytes of a tile."""
 WARPS = 4
 """Warps of a program that copies."""
 PROGRAMS_EACH = 4
-"""Programs that copy, for each multiprocessor of a GPU: as many as it holds at a time, with the registers they need."""
+"""Programs that copy, per multiprocessor of a GPU: as many as fit at a time, with the registers they need."""
 PROGRAMS_ON_CPU = 4
 """Programs that copy where there is no GPU to fill."""
 DECIDED = 256
-"""Requests that a program which copies decides for at a time."""
+"""Number of requests that a program which copies decides for at a time."""
 MANY_TIMES = 4
-"""So many times as many are looked at together to find out whether any of them moves."""
+"""Factor: so many times as many requests are checked together to find out whether any of them moves."""
 ROWS = 128
-"""Requests that one program decides for where no state moves."""
+"""Number of requests that one program decides for where no state moves."""
 
 Allocate = Callable[[str, Sequence[int], torch.dtype], torch.Tensor]
 """`allocate(name, shape, dtype)` gives device memory with arbitrary contents."""
@@ -75,11 +75,11 @@ class FusedContext:
     `states[group]` lists the states of all layers of a group; `tables[group]` is its int32 table, one row per
     request slot. `block_size` is in tokens. Unless `bind_now`, nothing may be launched before `bind`.
 
-    `programs` is how many programs share the copies of a step: by default as many as the device holds. What comes out
-    does not depend on it, nor on `lanes`, the eighth part of a tile's bytes, and `decided`, the most requests that are
+    `programs` is how many programs share the copies of a step: by default as many as the device holds. The result does
+    not depend on it, nor on `lanes`, an eighth of a tile's bytes, and `decided`, the maximum number of requests
     decided for at a time; both are powers of two.
 
-    Raises ValueError for anything the kernels cannot take.
+    Raises ValueError for anything the kernels do not support.
     """
 
     def __init__(
@@ -101,12 +101,12 @@ class FusedContext:
             raise ValueError(f"{programs} programs: there must be at least 1")
         for name, number in (("lanes", lanes), ("decided", decided)):
             if number < 1 or number & (number - 1):
-                raise ValueError(f"{name} is {number}, which is no power of two")
+                raise ValueError(f"{name} is {number}, which is not a power of two")
         if not tables or len(tables) != len(states):
             raise ValueError(f"{len(states)} groups of states and {len(tables)} block tables")
         if not any(states):
             raise ValueError("there are no states to move")
-        self._bound = states, tables  # the kernels know their addresses alone: keep them alive
+        self._bound = states, tables  # the kernels know only their addresses: keep them alive
         self._device = tables[0].device
         self._table_stride = common_row_stride(tables, self._device)
         self._table_rows = min(table.size(0) for table in tables)
@@ -133,7 +133,7 @@ class FusedContext:
             self.bind()
 
     def bind(self) -> None:
-        """Tell the kernels where everything is; the second time nothing happens."""
+        """Pass all addresses to the kernels; a second call does nothing."""
         if not self._is_bound:
             self._records.copy_(torch.tensor(self._facts, dtype=torch.int64))
             self._tiles.copy_(_tile_records(self._facts, self._lanes * LANE_BYTES.value))
@@ -150,8 +150,8 @@ class FusedContext:
     ) -> None:
         """Move the states of the first `num_requests` batch rows; the counts go to `accepted_out` (V1).
 
-        Arrays are int32 with at least `num_requests` entries, in batch order. `accepted` stays as it is, and
-        so does `accepted_out` past the batch.
+        Arrays are int32 with at least `num_requests` entries, in batch order. `accepted` is unchanged, and so is
+        `accepted_out` past the batch.
         """
         self._check_batch(num_requests)
         for name, array in (
@@ -278,7 +278,7 @@ class FusedContext:
         source_column: torch.Tensor,
         bias: torch.Tensor,
     ) -> None:
-        """Move requests on to the columns of their next running states, before `precopy` (V2).
+        """Move requests to the columns of their next running states, before `precopy` (V2).
 
         `mapping` is as in `postprocess_in_place`, but skips no row; `query_start` has `num_requests + 1` entries. The
         others are by slot: `source_column` and `bias` are written for `precopy`, `state_column` and `accepted` updated.
@@ -350,7 +350,7 @@ class FusedContext:
 
 
 def programs_of(device: torch.device) -> int:
-    """How many programs share the copies of a step on this device."""
+    """The number of programs that share the copies of a step on this device."""
     if device.type != "cuda":
         return PROGRAMS_ON_CPU
     return PROGRAMS_EACH * torch.cuda.get_device_properties(device).multi_processor_count
@@ -396,7 +396,7 @@ def _record(
     device: torch.device,
     lanes: int,
 ) -> list[int]:
-    """The record of one state. Strides become bytes here, and nowhere else."""
+    """The record of one state. Only here are strides converted to bytes."""
     tensor = state.tensor
     item = tensor.element_size()
     if tensor.device != device:
@@ -404,7 +404,7 @@ def _record(
     if item not in (1, 2, 4, 8):
         raise ValueError(f"{name} has elements of {item} bytes, not 1, 2, 4 or 8")
     if tensor.data_ptr() % item:
-        raise ValueError(f"{name} starts at an address that is no multiple of its element size {item}")
+        raise ValueError(f"{name} starts at an address that is not a multiple of its element size {item}")
     if tensor.numel() == 0:
         raise ValueError(f"{name} is empty: shape {tuple(tensor.shape)}")
     if state.kind == "temporal":

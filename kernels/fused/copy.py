@@ -1,8 +1,8 @@
 """A tile is the part of one state's block that one program copies at a time (docs/domain.md, section 5).
 
-Most tiles are plain, runs of bytes at multiples of 16, and are copied where they are dealt out (moves.py); what the
-others need is here. All address arithmetic is in 64 bits: a block id times a block stride passes 2**31 in most real
-caches. Accesses are as wide as source and destination allow, up to 16 bytes for each thread, and never unaligned.
+Most tiles are plain, runs of bytes at multiples of 16, and are copied where they are assigned (moves.py); this file has
+what the others need. All address arithmetic is in 64 bits: a block id times a block stride passes 2**31 in most real
+caches. Accesses are as wide as source and destination allow, up to 16 bytes for each thread, and always aligned.
 """
 
 # A kernel's parameters have Triton's types, which Python's type checkers do not know.
@@ -48,7 +48,7 @@ def locate(
     place,  # row of the request in the block tables, and in the lower half the bias
     columns,  # of the source, and in the lower half of the destination
     table_stride,  # elements between two rows of a block table, the same for all groups
-    inside,  # if not, nothing is looked up, and what comes out means nothing
+    inside,  # if not, nothing is looked up, and the result is meaningless
     LANES: tl.constexpr,
     # Constants are parameters here, see record.py.
     TILE_ADDRESS: tl.constexpr = TILE_ADDRESS,
@@ -65,9 +65,9 @@ def locate(
     SHIFT: tl.constexpr = SHIFT,
     LANE_BYTES: tl.constexpr = LANE_BYTES,
 ):
-    """Where a tile goes: addresses of source and destination, bytes, the way to copy it, and the bias.
+    """The parameters of a tile's copy: addresses of source and destination, bytes, the way to copy it, and the bias.
 
-    The bias is how many tokens past the first one the state is: how far into a window, or how many columns on.
+    The bias is how many tokens past the first one the state is: an offset into a window, or a number of columns.
     """
     address = tl.load(tile + TILE_ADDRESS)
     block_stride = tl.load(tile + TILE_BLOCK_STRIDE)
@@ -76,7 +76,7 @@ def locate(
     unit_and_kind = tl.load(tile + TILE_UNIT)
     unit, kind = unit_and_kind >> 2, unit_and_kind & 3
     bias = place & 0x7FFFFFFF
-    # A temporal state's column says how many tokens it has seen; a conv window has them all in one block.
+    # A temporal state's column says how many tokens it has seen; a conv window has all tokens in one block.
     temporal_bias = tl.where(kind == TEMPORAL, bias, 0)
     cells = table + (place >> 32) * table_stride
     source_block = tl.load(cells + (columns >> 32) + temporal_bias, mask=inside, other=0).to(tl.int64)
@@ -108,8 +108,8 @@ def copy_otherwise(
     ELEMENTS: tl.constexpr = ELEMENTS,
     LANE_BYTES: tl.constexpr = LANE_BYTES,
 ):
-    """Copy a tile that is not plain, as `locate` has it. Tiles are independent of each other: none writes what another
-    one reads or writes."""
+    """Copy a tile that is not plain, as given by `locate`. Tiles are independent of each other: none writes what
+    another one reads or writes."""
     if way == BYTES:
         _copy_bytes(source, destination, size, LANES)
     else:
@@ -121,7 +121,7 @@ def copy_otherwise(
 
 @triton.jit
 def _copy_bytes(source, destination, size, LANES: tl.constexpr):
-    """Copy `size` bytes, at most a tile's, where source and destination are apart or the same."""
+    """Copy `size` bytes, at most a tile's, where source and destination are disjoint or the same."""
     if ((source ^ destination) & 7) == 0:
         _copy_words(source, destination, size, tl.uint64, 8, LANES)
     elif ((source ^ destination) & 3) == 0:
@@ -134,7 +134,7 @@ def _copy_bytes(source, destination, size, LANES: tl.constexpr):
 
 @triton.jit
 def _copy_words(source, destination, size, WORD: tl.constexpr, WORD_BYTES: tl.constexpr, LANES: tl.constexpr):
-    """Copy bytes in words. Source and destination reach a multiple of a word's bytes after the same few of them."""
+    """Copy bytes in words. Source and destination have the same few bytes before a multiple of a word's bytes."""
     head = (-destination & (WORD_BYTES - 1)).to(tl.int32)
     words = (size - head) // WORD_BYTES
     from_ = (source + head).to(tl.pointer_type(WORD))
@@ -174,7 +174,7 @@ def _copy_window(
     TILES: tl.constexpr = TILES,
     SHIFT_LANES: tl.constexpr = SHIFT_LANES,
 ):
-    """Copy a tile of a window that does not move as one run of bytes."""
+    """Copy a tile of a window that does not move as one contiguous run of bytes."""
     unit = tl.load(record + UNIT)
     runs = tl.load(record + RUNS)
     run_stride = tl.load(record + RUN_STRIDE)
@@ -190,7 +190,7 @@ def _copy_window(
 
 @triton.jit
 def _copy_elements(source, destination, tokens, unit, runs, run_stride, tile, tiles, LANES: tl.constexpr):
-    """Copy this tile's share of `runs` runs, of `tokens` elements each, where source and destination are apart."""
+    """Copy this tile's share of `runs` runs, of `tokens` elements each, where source and destination are disjoint."""
     if unit == 8:
         _copy_runs(source, destination, tokens, runs, run_stride, tile, tiles, tl.uint64, 8, LANES)
     elif unit == 4:
@@ -214,7 +214,7 @@ def _copy_runs(
     WORD_BYTES: tl.constexpr,
     LANES: tl.constexpr,
 ):
-    """Neighbouring lanes take neighbouring elements, whatever run they are of: threads share the lines of a cache."""
+    """Neighbouring lanes take neighbouring elements, also across runs: threads share the lines of a cache."""
     share = tl.cdiv(runs, tiles)
     first_run = tile * share
     count = (tl.minimum(share, runs - first_run) * tokens).to(tl.int32)
@@ -262,7 +262,7 @@ def _shift_columns(
 
     A column is one word of every token of a run. Each column belongs to one lane of one tile, which moves it from the
     first token to the last, two at a time: in a shift to the left a lane reads each word before it overwrites it
-    itself, and no lane ever touches a word of another. So the shift is a memmove however lanes and programs are timed.
+    itself, and no lane ever touches a word of another. So the shift is a memmove for any timing of lanes and programs.
     """
     unit_words = (unit // WORD_BYTES).to(tl.int32)
     run_words = run_stride // WORD_BYTES
@@ -278,7 +278,7 @@ def _shift_columns(
         place = run * run_words + (column - run * unit_words)
         for token in range(0, tokens, 2):
             here = token * unit_words + place
-            # Nothing follows the last token.
+            # No token follows the last one.
             following_end = tl.where(token + 1 < tokens, end, 0)
             word = tl.load(from_ + here, mask=column < end)
             following = tl.load(from_ + unit_words + here, mask=column < following_end)

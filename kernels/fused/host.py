@@ -1,5 +1,5 @@
-"""The host side of the V1 runner: it keeps requests' columns, stages numbers for the kernels, and knows a way without
-them, a list of copies that it works out itself (docs/domain.md, section 7)."""
+"""The host side of the V1 runner: it keeps requests' columns, stages numbers for the kernels, and has a path without
+them: a list of copies that it computes itself (docs/domain.md, section 7)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ MakeBuffer = Callable[[str, int, torch.dtype], HostBuffer]
 
 
 class MissingColumn(ValueError):
-    """A request is staged that preprocess has given no column."""
+    """A request is staged although preprocess has given it no column."""
 
 
 class HostRequest(Protocol):
-    """What the host knows of a request. `blocks[group]` is its row of the group's block table."""
+    """What the host knows about a request. `blocks[group]` is its row of the group's block table."""
 
     @property
     def name(self) -> str: ...
@@ -41,7 +41,7 @@ class HostRequest(Protocol):
 
 
 class HostSide:
-    """`states[group]` are those of the context; `rows` is the most requests of a batch."""
+    """`states[group]` are those of the context; `rows` is the maximum number of requests of a batch."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class HostSide:
     def postprocess(self, num_requests: int, accepted: torch.Tensor, accepted_on_host: torch.Tensor) -> None:
         """Postprocess a staged batch, and copy its accepted counts to the host without waiting.
 
-        The first use of a context that is not bound yet binds it.
+        The first use of a context that is not yet bound binds it.
         """
         self._context.bind()
         staged = self.staged
@@ -107,7 +107,7 @@ class HostSide:
         resumed: Iterable[str],
         fused: bool,
     ) -> None:
-        """Give all requests of a batch their columns, and move those states that change theirs.
+        """Give all requests of a batch their columns, and move the states whose column changes.
 
         `accepted`, on the host by batch row, becomes 1 where a state moves. Raises ValueError if such a count is below
         1, or if the scalar path cannot express a move.
@@ -143,7 +143,7 @@ class HostSide:
     def copy(self, moves: Sequence[tuple[HostRequest, int, int, int]]) -> None:
         """Move states (request, source column, destination column, bias) by one list of copies.
 
-        Raises ValueError for a move that is no list of contiguous pieces.
+        Raises ValueError for a move that is not a list of contiguous pieces.
         """
         count = 0
         for request, source, destination, bias in moves:

@@ -10,7 +10,7 @@ import triton.language as tl
 @triton.jit(do_not_specialize=["table_stride", "group_stride", "num_requests", "block_size"])
 def aligned_indices_kernel(
     tables,  # int64*: address of each group's int32 table in batch order
-    lengths,  # int32*: tokens of each batch row once the step has run
+    lengths,  # int32*: tokens of each batch row after the step
     indices,  # int32*: result, [groups, rows, columns]
     table_stride: tl.int64,  # elements between two rows of a table
     group_stride: tl.int64,  # elements of the result between two groups

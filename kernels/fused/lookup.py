@@ -1,4 +1,4 @@
-"""A lookup binds the aligned-indices kernel to block tables in batch order, once for the life of a model runner."""
+"""A lookup binds the aligned-indices kernel to block tables in batch order, once for the lifetime of a model runner."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ ROWS = 32
 class IndexLookup:
     """`tables[group]` are int32 and in batch order; `columns` is how many a request may use, `1 + num_spec`.
 
-    Raises ValueError for tables the kernel cannot take.
+    Raises ValueError for tables that the kernel does not support.
     """
 
     def __init__(self, tables: Sequence[torch.Tensor], *, columns: int, block_size: int, allocate: Allocate) -> None:
-        self._bound = tables  # the kernel knows their addresses alone: keep them alive
+        self._bound = tables  # the kernel knows only their addresses: keep them alive
         self._device = tables[0].device
         self._table_stride = common_row_stride(tables, self._device)
         self._rows = min(table.size(0) for table in tables)
@@ -29,13 +29,13 @@ class IndexLookup:
         self._addresses = allocate("table addresses", (len(tables),), torch.int64)
         self._addresses.copy_(torch.tensor([signed(table.data_ptr()) for table in tables], dtype=torch.int64))
         self.indices = allocate("aligned_indices", (len(tables), self._rows, columns), torch.int32)
-        """int32 `[groups, rows, columns]`: the result of `look_up`; past the batch it stays as it is."""
+        """int32 `[groups, rows, columns]`: the result of `look_up`; entries past the batch are unchanged."""
         self.indices.zero_()
 
     def look_up(self, num_requests: int, lengths: torch.Tensor) -> torch.Tensor:
         """The ids of `columns` blocks of each of the first `num_requests` batch rows, for all groups in one launch.
 
-        `lengths`, int32 by batch row, are in tokens, the step's own included.
+        `lengths`, int32 by batch row, are in tokens, including those of the step itself.
         """
         if not 0 <= num_requests <= self._rows:
             raise ValueError(f"{num_requests} requests, but the block tables have {self._rows} rows")

@@ -1,7 +1,7 @@
-"""Moves are what a step has to copy: the requests that move their states, shared out to all programs of a launch.
+"""Moves are what a step has to copy: the requests that move their states, distributed to all programs of a launch.
 
-Every program has decided for all requests, a lane for each. So it knows without asking any other which of them move,
-and which tiles are its own: tile `i` of the whole step belongs to program `i` modulo the number of programs.
+Every program decides for all requests, a lane for each. So it knows without communication which of them move, and which
+tiles are its own: tile `i` of the whole step belongs to program `i` modulo the number of programs.
 """
 
 # A kernel's parameters have Triton's types, which Python's type checkers do not know.
@@ -36,7 +36,7 @@ def carry_out(
         # None of the four is negative where a request moves.
         place = (row.to(tl.int64) << 32) | bias.to(tl.int64)
         columns = (source_column.to(tl.int64) << 32) | destination_column.to(tl.int64)
-        # The tiles of this program, in turn: of which mover, and which of its tiles.
+        # This program's tiles, in turn: the mover of each, and which of its tiles it is.
         mover = tl.program_id(0) // tiles_each
         number = tl.program_id(0) - mover * tiles_each
         mover_place, mover_columns = _numbers(moves & (rank == mover), place, columns)
@@ -51,7 +51,7 @@ def carry_out(
             to = tl.multiple_of((destination & -16).to(tl.pointer_type(tl.uint64)), 16) + lane
             # Past the first cache, where the records and the tables stay.
             word = tl.load(from_, mask=lane < words, cache_modifier=".cg")
-            # Where the next tile goes is worked out while this one arrives.
+            # The addresses of the next tile are computed while this one is loaded.
             before = mover
             number += tl.num_programs(0)
             if number >= tiles_each:
@@ -68,11 +68,11 @@ def carry_out(
                 copy_otherwise(records, tile, source, destination, size, way, left_out, LANES)
             tile, source, destination, size = next_tile, next_source, next_destination, next_size
             way, left_out = next_way, next_left_out
-            # Warps that keep together read and write a few pages of memory at a time: faster than each by itself.
+            # Warps in lockstep read and write a few pages of memory at a time, which is faster than independent warps.
             tl.debug_barrier()
 
 
 @triton.jit
 def _numbers(chosen, place, columns):
-    """The numbers of the one lane that is chosen, handed to all: the others add 0."""
+    """The numbers of the one chosen lane, for all lanes: the others add 0."""
     return tl.sum(tl.where(chosen, place, 0), 0), tl.sum(tl.where(chosen, columns, 0), 0)

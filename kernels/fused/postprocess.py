@@ -35,8 +35,8 @@ def postprocess_kernel(
 ):
     """Decide for all requests, ROWS at a time, and move the states of those that need it.
 
-    The grid is any number of programs; all decide, and share out the copies. Counts go to `result` (V1), or replace
-    `accepted` (V2). More than ROWS requests are looked at in larger vectors first: in most steps none of them moves.
+    The grid is any number of programs; all decide, and they share the copies. Counts go to `result` (V1), or replace
+    `accepted` (V2). More than ROWS requests are first checked in larger vectors: in most steps none of them moves.
     """
     reaching = num_requests
     if num_requests > ROWS:
@@ -72,7 +72,7 @@ def postprocess_kernel(
 @triton.jit
 def _progress(accepted, computed, scheduled, draft, mapping, row, num_requests, block_size, IN_PLACE: tl.constexpr):
     """For each row its slot, whether it takes part, its count, the whole blocks of its new length, and the bias to the
-    last one's end: negative if the step has not reached it."""
+    end of the last one: negative if the step has not reached it."""
     inside = row < num_requests
     slot = row
     if IN_PLACE:
@@ -94,7 +94,7 @@ def _progress(accepted, computed, scheduled, draft, mapping, row, num_requests, 
 def _reset(accepted, slot, lanes, arrived):
     """Set the counts of `lanes` to 1, once every program has read the counts of all.
 
-    Every program says that it has, and the last one to do so writes: nobody waits.
+    Every program counts itself as arrived, and the last one to do so writes: no program waits.
     """
     if tl.sum(lanes.to(tl.int32), 0) > 0:
         tl.debug_barrier()

@@ -30,8 +30,8 @@ def precopy_kernel(
 ):
     """Decide for all requests, ROWS at a time, and move the states of those whose column changes.
 
-    The grid is any number of programs; all decide, and share out the copies. More than ROWS requests are looked at in
-    larger vectors first: in most steps none of them moves.
+    The grid is any number of programs; all decide, and they share the copies. More than ROWS requests are first checked
+    in larger vectors: in most steps none of them moves.
     """
     moving = num_requests
     if num_requests > ROWS:

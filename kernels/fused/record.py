@@ -6,14 +6,14 @@ thing, runs of tokens: a block holds `RUNS` runs, `RUN_STRIDE` bytes apart, and 
 its rows, whose tokens are single elements. A temporal state is one run that is never shifted: `WINDOW` is 0,
 `UNIT` its natural bytes.
 
-The bytes of a block are copied in `TILES` tiles, so that many programs can share one state. A tile has a record, too,
-which says all that is needed to copy it where the state is one run of bytes. The records of all tiles of a request
-follow each other, state by state.
+The bytes of a block are copied in `TILES` tiles, so that many programs can share one state. A tile also has a record,
+with everything that is needed to copy it where the state is one contiguous run of bytes. The records of all tiles of a
+request follow each other, state by state.
 
 Kernels take these constants as parameters with defaults: at each launch Triton compares every global name that a kernel
-mentions with what it was, which costs the host more than everything else it does for a launch.
+mentions with its earlier value, which costs the host more than everything else it does for a launch.
 
-Addresses keep their 64 bits: those past 2**63 are stored as the negative number of the same bits.
+Addresses keep their 64 bits: those past 2**63 are stored as the negative number with the same bits.
 """
 
 import triton.language as tl
@@ -49,20 +49,20 @@ TILE_LEFT = tl.constexpr(3)
 TILE_UNIT = tl.constexpr(4)
 """Bytes of one token of a window, 0 for a temporal state; times 4, plus one of the kinds below."""
 TILE_STATE = tl.constexpr(5)
-"""Which state it is of."""
+"""The state that it belongs to."""
 TILE_NUMBER = tl.constexpr(6)
-"""Which of its tiles. The last integer is unused."""
+"""The number of the tile in its state. The last integer is unused."""
 
 TEMPORAL = tl.constexpr(0)
 ONE_RUN = tl.constexpr(1)
 """A window of one run."""
 GAPLESS = tl.constexpr(2)
-"""A window of several runs without gaps: one run of bytes as long as nothing is left out of it."""
+"""A window of several runs without gaps: one contiguous run of bytes if all of it is copied."""
 GAPPED = tl.constexpr(3)
 """A window of runs with gaps."""
 
 SHIFT_LANES = tl.constexpr(256)
-"""Most lanes that shift a window, each word by word."""
+"""Maximum number of lanes that shift a window, each word by word."""
 
 LANE_BYTES = tl.constexpr(8)
-"""Bytes that one lane moves of a tile; a tile is LANES times as long."""
+"""Bytes of a tile that one lane moves; a tile is LANES times as long."""

@@ -1,4 +1,4 @@
-"""advance-resets-fresh: a request without a state has no column that it could leave."""
+"""advance-resets-fresh: a request without a state has no column to leave."""
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
 from harness.kernels.mutations.vllm_sources import MAMBA_UTILS

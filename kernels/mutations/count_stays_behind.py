@@ -1,4 +1,4 @@
-"""count-stays-behind: the host plans the next step from the counts that postprocess brings back."""
+"""count-stays-behind: the host plans the next step from the counts that postprocess copies back."""
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
 from harness.kernels.mutations.vllm_sources import MAMBA_UTILS

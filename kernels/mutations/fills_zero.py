@@ -1,4 +1,4 @@
-"""fills-zero: a batch that sampled nothing counts as one token for each request all the same."""
+"""fills-zero: in a batch that sampled nothing, each request still counts as one token."""
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
 from harness.kernels.mutations.vllm_sources import MAMBA_HYBRID

@@ -1,4 +1,4 @@
-"""ignores-skip: what is not there has a place of its own in every array, one before the first."""
+"""ignores-skip: a missing row or column (-1) addresses the entry before the first one of every array."""
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
 from harness.kernels.mutations.vllm_sources import MAMBA_UTILS, PRECOPY

@@ -1,4 +1,4 @@
-"""indices-wrong-column: a length that is a multiple of the block size ends the block before."""
+"""indices-wrong-column: a length that is a multiple of the block size ends in the previous block."""
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
 from harness.kernels.mutations.vllm_sources import MAMBA_UTILS

@@ -1,7 +1,7 @@
-"""int32-offset: small caches never notice; most real ones have blocks past 2**31 bytes from their first.
+"""int32-offset: small caches never show it; most real ones have blocks more than 2**31 bytes from their first.
 
-The offset loses its high bits without turning negative, so that a mutated target writes to a wrong block,
-inside the memory of its case, rather than crash.
+The offset loses its high bits without becoming negative, so that a mutated target writes to a wrong block,
+inside the memory of its case, and does not crash.
 """
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite

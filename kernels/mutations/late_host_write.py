@@ -1,4 +1,4 @@
-"""late-host-write: the copy mostly happens later, and then nothing is wrong."""
+"""late-host-write: usually the copy happens later, and nothing is wrong."""
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
 from harness.kernels.mutations.vllm_sources import MAMBA_UTILS, STAGE

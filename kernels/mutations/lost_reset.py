@@ -1,4 +1,4 @@
-"""lost-reset: nothing is wrong with the states; the next step reads them at the wrong offset."""
+"""lost-reset: the states are right; the next step reads them at the wrong offset."""
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
 from harness.kernels.mutations.vllm_sources import MAMBA_UTILS, POSTPROCESS

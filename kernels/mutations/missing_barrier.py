@@ -1,6 +1,6 @@
-"""missing-barrier: a shift to the left is right only as long as all warps happen to keep in step.
+"""missing-barrier: a shift to the left is right only as long as all warps happen to run in lockstep.
 
-Only the total domain has such shifts: the columns between which a step moves states hold distinct blocks.
+Only the total domain has such shifts: in the reachable one, the two columns of a move hold distinct blocks.
 """
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite

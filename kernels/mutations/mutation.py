@@ -1,7 +1,7 @@
 """A mutation is a planted fault: a named rewrite of a target's source that makes it wrong in one known way.
 
 Mutations prove that the harness sees what it claims to see. They are exact rewrites, made
-while a module is loaded, so that no planted fault ever lives in product code. A rewrite that does not fit
+while a module is loaded, so that no planted fault is ever part of product code. A rewrite that does not fit
 exactly once is an error: a fault that was silently not planted would look like a harness that finds nothing.
 """
 
@@ -15,7 +15,7 @@ from harness.refusal import UnknownTarget
 
 
 class MutationMismatch(UnknownTarget):
-    """A mutation that does not fit the sources of a target. Its message is one line."""
+    """A mutation that does not fit the sources of a target. The message is one line."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ Alternatives = Sequence[Sequence[Rewrite]]
 
 @dataclass(frozen=True)
 class Mutation:
-    """A planted fault. `summary` says in one sentence what is wrong with a mutated target, `operations` in which kinds
-    of operations it can show, `domains` where cases that show it are drawn.
+    """A planted fault. `summary` says in one sentence what is wrong with a mutated target, `operations` names the kinds
+    of operations and `domains` the domains in which it can show.
 
     `rewrites` holds the alternatives for each file that is changed, by family of targets: first the family
     (`builtin`, `vllm`), then the file as the target names it (`fused/copy.py`,

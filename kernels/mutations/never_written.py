@@ -1,4 +1,4 @@
-"""never-written: the null block has never held anybody's state."""
+"""never-written: the null block has never held a state of any request."""
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
 from harness.kernels.mutations.vllm_sources import COPY_BODY, MAMBA_UTILS

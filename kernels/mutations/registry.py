@@ -1,6 +1,6 @@
-"""The registry of mutations: their names, and how a user picks them (`TARGET+NAME`).
+"""The registry of mutations: their names, and how a user chooses them (`TARGET+NAME`).
 
-Adding one is a new file with a `MUTATION` and its line here; others add theirs through entry points of the
+To add one, add a file with a `MUTATION`, and a line here. Other packages add theirs through entry points of the
 group `mamba_migration_harness.mutations`, each naming a Mutation.
 """
 
@@ -81,7 +81,7 @@ _MUTATIONS = Registry[Mutation](
 
 
 def mutation_names() -> tuple[str, ...]:
-    """All mutations' names, sorted. Raises UnknownTarget if an entry point is no mutation or takes a name twice."""
+    """The names of all mutations, sorted. Raises UnknownTarget for an invalid entry point or a name used twice."""
     return tuple(sorted(_MUTATIONS.table))
 
 
@@ -94,7 +94,7 @@ def split_target(text: str) -> tuple[str, tuple[Mutation, ...]]:
     """Split `TARGET+NAME+NAME` into the plain target and its mutations, in the order written.
 
     A plus sign inside the path of a `path:` target that exists stays part of the path. Raises UnknownTarget
-    for a name that is no mutation, or one given twice.
+    for a name that is not a mutation, or a name given twice.
     """
     base, names = text, list[str]()
     while "+" in base and not _is_directory(base):

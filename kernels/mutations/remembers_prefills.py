@@ -1,4 +1,4 @@
-"""remembers-prefills: only after a whole decode does the next step go on in the column where this one ended."""
+"""remembers-prefills: only after a whole decode does the next step continue in the column where this one ended."""
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
 from harness.kernels.mutations.vllm_sources import MAMBA_UTILS

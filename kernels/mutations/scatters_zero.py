@@ -1,4 +1,4 @@
-"""scatters-zero: a request that sampled nothing, as in a chunk of a prefill, counts as one token all the same."""
+"""scatters-zero: a request that sampled nothing, as in a chunk of a prefill, still counts as one token."""
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
 from harness.kernels.mutations.vllm_sources import MAMBA_HYBRID

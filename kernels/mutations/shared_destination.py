@@ -1,4 +1,4 @@
-"""shared-destination: requests that go on to the same column write one block, in whatever order."""
+"""shared-destination: requests that move to the same column write one block, in any order."""
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
 from harness.kernels.mutations.vllm_sources import COPY_BODY, MAMBA_UTILS

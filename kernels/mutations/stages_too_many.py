@@ -1,11 +1,11 @@
-"""stages-too-many: entries past the batch are somebody's numbers of an earlier step."""
+"""stages-too-many: entries past the batch are values of an earlier step."""
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
 from harness.kernels.mutations.vllm_sources import MAMBA_UTILS, STAGE
 
 MUTATION = Mutation(
     name="stages-too-many",
-    summary="Staging sends whole views to the device, and not the entries of the batch alone.",
+    summary="Staging sends whole views to the device, and not only the entries of the batch.",
     rewrites={
         "builtin": {
             "fused/host.py": [

@@ -1,4 +1,4 @@
-"""stale-accept: other programs of the launch read the count that one of them has just reset."""
+"""stale-accept: other programs of the launch read the count that one program has just reset."""
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
 from harness.kernels.mutations.vllm_sources import MAMBA_UTILS

@@ -1,4 +1,4 @@
-"""stale-cell: a cell that nobody has filled in for this request holds the id of a block all the same."""
+"""stale-cell: a cell that was never filled in for this request still holds the id of a block."""
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
 from harness.kernels.mutations.vllm_sources import COPY_BODY, MAMBA_UTILS

@@ -1,4 +1,4 @@
-"""tail-dropped: only sizes that are no multiple of 8 bytes show it."""
+"""tail-dropped: only sizes that are not a multiple of 8 bytes show it."""
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
 from harness.kernels.mutations.vllm_sources import MAMBA_UTILS

@@ -1,4 +1,4 @@
-"""temporal-size: a padded page holds other states behind the temporal one, and the copy drags them along.
+"""temporal-size: a padded page holds other states behind the temporal one, and the copy moves them too.
 
 Where blocks are gigabytes apart the surplus is limited to 4096 bytes, so that a mutated target does not run
 for minutes.

@@ -1,4 +1,4 @@
-"""unordered-shift: a window is shifted inside its block as if source and destination were apart."""
+"""unordered-shift: a window is shifted inside its block as if source and destination were disjoint."""
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
 from harness.kernels.mutations.vllm_sources import COPY_BODY, MAMBA_UTILS

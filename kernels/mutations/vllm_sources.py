@@ -1,4 +1,4 @@
-"""Where the releases of vLLM keep the code that mutations change."""
+"""The places of the code that mutations change, in the releases of vLLM."""
 
 from __future__ import annotations
 

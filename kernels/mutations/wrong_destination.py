@@ -1,4 +1,4 @@
-"""wrong-destination: the state never leaves its column, whatever block it was meant for."""
+"""wrong-destination: the state never leaves its column, for any destination block."""
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
 from harness.kernels.mutations.vllm_sources import COPY_BODY, MAMBA_UTILS, POSTPROCESS

@@ -1,4 +1,4 @@
-"""wrong-group: the fault of an early version of these kernels, which knew one block table only."""
+"""wrong-group: a fault of an early version of these kernels, which had one block table only."""
 
 from harness.kernels.mutations.mutation import Mutation, Rewrite
 from harness.kernels.mutations.vllm_sources import COPY_BODY, MAMBA_UTILS, POSTPROCESS

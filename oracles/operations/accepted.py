@@ -1,4 +1,4 @@
-"""What scatter and fill make of accepted counts (docs/domain.md, section 7)."""
+"""The accepted counts after scatter and fill (docs/domain.md, section 7)."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from harness.oracles.expected import Expected, write_entries
 
 
 def expect_scatter(operation: ScatterAccepted, before: Before) -> Expected:
-    """Each request's own number, at least 1."""
+    """Each request gets its own number, at least 1."""
     counts = {row.slot: max(row.sampled, 1) for row in operation.rows if row.slot != SKIP_ROW}
     return _counts(before, counts)
 
 
 def expect_fill(operation: FillAccepted, before: Before) -> Expected:
-    """One number for all, at least 1."""
+    """All requests get one number, at least 1."""
     counts = {row.slot: max(operation.sampled, 1) for row in operation.rows if row.slot != SKIP_ROW}
     return _counts(before, counts)
 

@@ -1,4 +1,4 @@
-"""What advance leaves behind (docs/domain.md, section 4): four int32 arrays by slot, no state."""
+"""The result of advance (docs/domain.md, section 4): four int32 arrays by slot, no state."""
 
 from __future__ import annotations
 

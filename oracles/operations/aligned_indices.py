@@ -1,4 +1,4 @@
-"""What the aligned indices of a batch are (docs/domain.md, section 7)."""
+"""The aligned indices of a batch (docs/domain.md, section 7)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.oracles.expected import Expected
 
 
 def expect_aligned_indices(operation: AlignedIndices, before: Before) -> Expected:
-    """Entries past the batch stay. Raises InvalidCase if a column is outside the table row."""
+    """Entries past the batch are unchanged. Raises InvalidCase if a column is outside the table row."""
     layout = before.layout
     columns = 1 + layout.num_spec
     ids: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""What the bookkeeping of `all` mode leaves behind (docs/domain.md, section 7)."""
+"""The result of the bookkeeping of `all` mode (docs/domain.md, section 7)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.oracles.operations.stage import both_sides
 
 
 def expect_all_mode(operation: AllMode, before: Before) -> Expected:
-    """The whole view is staged, entries past the batch as -1; no memory of the case changes."""
+    """The whole view is staged, with -1 for entries past the batch; no memory of the case changes."""
     layout, rows = before.layout, operation.rows
     staged = dict.fromkeys(range(layout.table_rows), FRESH)
     columns: dict[int, int] = {}

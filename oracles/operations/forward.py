@@ -1,4 +1,4 @@
-"""What the layers of a step and the runner's table edits leave behind: done here, for both sides alike."""
+"""The result of a step's layers and of the runner's table edits: computed here, for the target and the oracle."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def expect_forward(operation: Forward, before: Before) -> Expected:
 
 
 def _write_block(seed: int, place: StatePlace, block: int, after: Image) -> list[tuple[int, int]]:
-    """New bytes for every element of a block; what lies between DS rows stays. The spans written."""
+    """Write new bytes to every element of a block; bytes between DS rows stay. Returns the written spans."""
     state, start = place.state, place.block(block)
     if isinstance(state, ConvState) and state.row_stride is not None:
         runs, run_bytes, stride = state.dim, state.window * state.item_size, state.row_stride

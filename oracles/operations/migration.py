@@ -1,4 +1,4 @@
-"""What postprocess and precopy leave behind (docs/domain.md, sections 3 and 4)."""
+"""The result of postprocess and precopy (docs/domain.md, sections 3 and 4)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def expect_precopy(operation: Precopy, before: Before) -> Expected:
 
 
 def expect_postprocess(operation: Postprocess, before: Before) -> Expected:
-    """States move and accepted counts become 1 here and there: in place for V2, in a result of its own for V1."""
+    """States move, and some accepted counts become 1: in place for V2, in a separate result for V1."""
     size = before.layout.block_size
     after, copies = move_states(before, _moves(operation, size))
     counts: dict[int, int] = {}

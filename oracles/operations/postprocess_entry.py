@@ -1,4 +1,4 @@
-"""What the V1 runner's postprocess entry point leaves behind (docs/domain.md, sections 3 and 7)."""
+"""The result of the V1 runner's postprocess entry point (docs/domain.md, sections 3 and 7)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.oracles.operations.stage import both_sides
 
 
 def expect_postprocess_entry(operation: PostprocessEntry, before: Before) -> Expected:
-    """As postprocess; the counts are on the host too, where those past the batch stay."""
+    """As for postprocess; the counts are on the host too, where those past the batch are unchanged."""
     decisions = [decide_postprocess(row, before.layout.block_size) for row in operation.rows]
     moves = [(i, d.slot, d.move) for i, d in enumerate(decisions) if d.move is not None]
     after, copies = move_states(before, moves)

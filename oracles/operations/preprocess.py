@@ -1,4 +1,4 @@
-"""What the V1 runner's preprocess leaves behind (docs/domain.md, sections 4 and 7)."""
+"""The result of the V1 runner's preprocess (docs/domain.md, sections 4 and 7)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.oracles.operations.stage import both_sides
 
 
 def expect_preprocess(operation: Preprocess, before: Before) -> Expected:
-    """Raises InvalidCase where a move is outside the preconditions, or accepted counts give no bias for it."""
+    """Raises InvalidCase if a move is outside the preconditions, or an accepted count gives no bias for it."""
     size = before.layout.block_size
     columns: dict[int, int] = {}
     sources: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""What the scalar path leaves behind: what precopy would (docs/domain.md, sections 4 and 7)."""
+"""The result of the scalar path: the same as that of precopy (docs/domain.md, sections 4 and 7)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from harness.oracles.expected import Expected, move_states
 
 
 def expect_scalar_copy(operation: ScalarCopy, before: Before) -> Expected:
-    """Raises InvalidCase where nothing is promised of one list of contiguous copies."""
+    """Raises InvalidCase where nothing is promised for one list of contiguous copies."""
     decisions = [decide_precopy(row) for row in operation.rows]
     moves = [(i, d.slot, d.move) for i, d in enumerate(decisions) if d.move is not None]
     return move_by_list(before, moves)
 
 
 def move_by_list(before: Before, moves: list[tuple[int, int, Move]]) -> Expected:
-    """The moves as a batch of contiguous copies; a copy of no bytes is launched as well."""
+    """The moves as a batch of contiguous copies; a copy of zero bytes is launched as well."""
     for _, slot, move in moves:
         _refuse_strided(before.layout, slot, move)
     after, copies = move_states(before, moves)
@@ -27,7 +27,7 @@ def move_by_list(before: Before, moves: list[tuple[int, int, Move]]) -> Expected
 
 
 def _refuse_strided(layout: Layout, slot: int, move: Move) -> None:
-    """Raise InvalidCase if a copy of some conv state is not one run of bytes: DS rows shifted or with gaps."""
+    """Raise InvalidCase if a copy of a conv state is not one contiguous run: DS rows shifted or with gaps."""
     for _, state in layout.states():
         if not isinstance(state, ConvState) or state.row_stride is None:
             continue

@@ -1,4 +1,4 @@
-"""What staging leaves on the host and on the device (docs/domain.md, section 7)."""
+"""The result of staging, on the host and on the device (docs/domain.md, section 7)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from harness.oracles.expected import Expected
 
 
 def both_sides(values: Mapping[str, Mapping[int, int]]) -> dict[str, Mapping[int, int]]:
-    """The same entries in views and copies."""
+    """The same entries for views and for copies."""
     return {staged_name(side, name): entries for side in (HOST, DEVICE) for name, entries in values.items()}
 
 
 def expect_stage(operation: Stage, before: Before) -> Expected:
-    """Entries past the batch stay on both sides. A missing column is an error that names the request and leaves the
-    device as it is."""
+    """Entries past the batch are unchanged on both sides. A missing column is an error that names the request and
+    leaves the device unchanged."""
     for i, row in enumerate(operation.rows):
         if row.state_column is None:
             views = frozenset(staged_name(HOST, name) for name in STAGED)

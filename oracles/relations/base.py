@@ -1,11 +1,11 @@
-"""A relation is a property of several runs: change a case in a way whose effect is known, and compare the results.
+"""A relation is a property of several runs: change a case in a way with a known effect, and compare the results.
 
-The memory oracle judges one run by what the bytes must be. A relation needs no such knowledge: it runs a case and one
-or more variants of it on the same target, and says which bytes of the results have to be alike, by the place they
+The memory oracle judges one run by what the bytes must be. A relation does not need to know that: it runs a case and
+one or more variants of it on the same target, and says which bytes of the results have to be equal, by the place they
 have in the case and not by their address. It sees what one run cannot show (a result that depends on the number of
-programs, on bytes that nobody wrote, on the order of a batch), and it would see a mistake that kernels and the memory
-oracle share. What a relation makes of a case is a pure function of the case, so that a repro file needs no more than
-the relation's name.
+programs, on bytes that were never written, on the order of a batch), and it would see a mistake that kernels and the
+memory oracle share. The variants are a pure function of the case, so that a repro file needs only the name of the
+relation.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from harness.oracles.expected import Expected
 
 
 class Undefined(Exception):
-    """The relation says nothing about this case: a skip (`relation-undefined`), never a pass. One line says why."""
+    """The relation says nothing about this case: a skip (`relation-undefined`), never a pass. Its text is one line."""
 
 
 @dataclass(frozen=True)
 class RunStep:
-    """What one operation left behind: the whole memory, and what the host sees beside it, by name and entry.
+    """The result of one operation: the whole memory, and also what the host sees, by name and entry.
 
-    `expected` is what the memory oracle expected; None for a run that it was not asked about.
+    `expected` is what the memory oracle expected; None for a run that the oracle did not judge.
     """
 
     image: Image
@@ -41,7 +41,7 @@ class RunStep:
 
 @dataclass(frozen=True)
 class Run:
-    """A case, where its memory lay, what that held before, a step for each operation, and how many kernels ran."""
+    """A case, where its memory lay, what that held before, a step for each operation, and the number of launches."""
 
     case: Case
     plan: MemoryPlan
@@ -51,22 +51,22 @@ class Run:
 
 
 Prepare = Callable[[MemoryPlan, Image, Sequence[Run]], None]
-"""`prepare(plan, image, earlier)` changes the memory a variant starts from, in place; `earlier` are the variants'
-runs so far."""
+"""`prepare(plan, image, earlier)` changes, in place, the memory that a variant starts from; `earlier` are the runs of
+earlier variants."""
 
 
 Amend = Callable[[int, MemoryPlan, Image], None]
-"""`amend(index, plan, image)` changes, in place, what the harness itself leaves in memory for operation `index` of a
-variant, where no target has a part: a forward pass."""
+"""`amend(index, plan, image)` changes, in place, what the harness itself writes to memory for operation `index` of a
+variant, where no target is involved: a forward pass."""
 
 
 @dataclass(frozen=True)
 class CaseVariant:
-    """A case to run beside the first one, and how.
+    """A case to run in addition to the first one, and how.
 
     `prepare` edits the memory that the case describes, `amend` what a forward pass writes. `fresh` runs it in a new
-    context whose private memory holds poison pattern B (that of all others holds A); `temporal_tiles` in a new context
-    with so many programs for each temporal copy. `judged` variants must also satisfy the memory oracle by themselves.
+    context whose private memory holds poison pattern B (all others hold A); `temporal_tiles` in a new context with that
+    many programs for each temporal copy. `judged` variants must also satisfy the memory oracle.
     """
 
     case: Case
@@ -79,9 +79,9 @@ class CaseVariant:
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A run of `size` bytes of the first run that the relation ties to bytes of a variant, and that differ.
+    """`size` consecutive bytes of the first run that should equal bytes of a variant, and do not.
 
-    `step` is the operation of the first run after which they do; both offsets are arena offsets.
+    `step` is the operation of the first run after which they differ; both offsets are arena offsets.
     """
 
     step: int
@@ -112,7 +112,7 @@ class Relation(abc.ABC):
 
     @abc.abstractmethod
     def variants(self, first: Run) -> Sequence[CaseVariant]:
-        """The cases to run beside the first one, in this order. Raises Undefined."""
+        """The cases to run in addition to the first one, in this order. Raises Undefined."""
 
     @abc.abstractmethod
     def mismatches(self, first: Run, others: Sequence[Run]) -> Iterator[Mismatch | ResultMismatch]:
@@ -121,7 +121,7 @@ class Relation(abc.ABC):
 
 @dataclass(frozen=True)
 class Tie:
-    """`size` bytes at `offset` of one image that must equal those at `other` of another one."""
+    """`size` bytes at `offset` of one image that must equal those at `other` of another image."""
 
     offset: int
     other: int
@@ -130,7 +130,7 @@ class Tie:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Compares one step of the first run with one step of a variant: bytes tied to each other, and counts."""
+    """Compares one step of the first run with one step of a variant: tied bytes, and counts."""
 
     first: Run
     step: int
@@ -147,7 +147,7 @@ class Comparison:
         return self.other.steps[self.variant_step].image
 
     def ties(self, ties: Iterable[Tie]) -> Iterator[Mismatch]:
-        """The runs of bytes in which tied bytes differ."""
+        """The runs of tied bytes that differ."""
         here, there = self.here, self.there
         for tie in ties:
             mine = here.view(tie.offset, tie.size)
@@ -160,7 +160,7 @@ class Comparison:
                 yield Mismatch(self.step, tie.offset + at, self.variant, self.variant_step, tie.other + at, len(run))
 
     def results(self, *names: str) -> Iterator[ResultMismatch]:
-        """The results that differ, entry by entry, for two runs of the same operation: all, or those named."""
+        """The results that differ, entry by entry, for two runs of the same operation: all, or the named ones."""
         theirs = self.other.steps[self.variant_step].results
         for name, entries in self.first.steps[self.step].results.items():
             if names and name not in names:
@@ -170,7 +170,7 @@ class Comparison:
                     yield ResultMismatch(self.step, name, entry, self.variant, value, theirs[name][entry])
 
     def counts(self, rows: Iterable[tuple[int, int]]) -> Iterator[ResultMismatch]:
-        """The accepted counts that differ, for pairs of a batch row here and the one there."""
+        """The accepted counts that differ, for pairs of a batch row here and its row there."""
         mine = accepted_counts(self.first, self.step)
         theirs = accepted_counts(self.other, self.variant_step)
         for row, other in rows if mine else ():
@@ -179,19 +179,19 @@ class Comparison:
 
 
 def whole_memory(plan: MemoryPlan) -> Iterator[Tie]:
-    """Every byte tied to the one at the same offset: for runs of the same layout with the same arguments."""
+    """Ties every byte to the one at the same offset: for runs of the same layout with the same arguments."""
     for start, size in plan.covered:
         yield Tie(start, start, size)
 
 
 def same_layout(plan: MemoryPlan) -> Iterator[Tie]:
-    """Buffers, tables and the guards between them, tied to the same offsets: for runs of the same layout."""
+    """Ties buffers, tables and the guards between them to the same offsets: for runs of the same layout."""
     for start, size in plan.base.covered:
         yield Tie(start, start, size)
 
 
 def buffers(plan: MemoryPlan) -> Iterator[Tie]:
-    """State buffers and their guards, tied to the same offsets: for layouts that differ in tables at most."""
+    """Ties state buffers and their guards to the same offsets: for layouts that differ only in tables."""
     end = plan.base.tables[0]
     for start, size in plan.base.covered:
         if start < end:
@@ -199,7 +199,7 @@ def buffers(plan: MemoryPlan) -> Iterator[Tie]:
 
 
 def accepted_counts(run: Run, step: int) -> list[int]:
-    """The counts a postprocess left, by batch row; 0 for rows that the mapping skips. Empty for other operations."""
+    """The counts after a postprocess, by batch row; 0 for rows that the mapping skips. Empty for other operations."""
     operation = run.case.program[step]
     if isinstance(operation, PostprocessEntry):
         counts = run.steps[step].results[ACCEPTED_ON_HOST]
@@ -215,7 +215,7 @@ def accepted_counts(run: Run, step: int) -> list[int]:
 
 
 def require_operations(case: Case, known: Callable[[Operation], bool]) -> None:
-    """Raise Undefined if the program has an operation of which the relation is not `known`."""
+    """Raise Undefined if the relation does not know (`known`) an operation of the program."""
     for operation in case.program:
         if not known(operation):
-            raise Undefined(f"no such relation is known of {operation_name(operation)}")
+            raise Undefined(f"the relation is not defined for {operation_name(operation)}")

@@ -1,4 +1,4 @@
-"""Parts of batches: what relations that take batches apart or put them in another order have in common."""
+"""Parts of batches: common code of relations that split batches or reorder them."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ replace = msgspec.structs.replace
 
 
 def require_batches(case: Case) -> None:
-    """Raise Undefined if the program has an operation whose batch cannot be taken apart or put in another order."""
+    """Raise Undefined if the program has an operation whose batch cannot be split or reordered."""
     require_operations(case, lambda operation: operation.splits_by_request)
 
 
 def with_table_rows(case: Case, slots: Sequence[int]) -> Case:
-    """The same case with the table rows of `slots` in front, in this order, and no others."""
+    """The same case with the table rows of `slots` in front, in this order, and without others."""
     tables = tuple(tuple(table[slot] if slot < len(table) else () for slot in slots) for table in case.contents.tables)
     return replace(case, contents=replace(case.contents, tables=tables))
 
 
 def part_of_batch(case: Case, kept: Sequence[int]) -> Case:
-    """A case of one operation with some of its batch rows alone. V1 rows are renumbered, table rows move along."""
+    """A case of one operation with only some of its batch rows. V1 rows are renumbered; their table rows move too."""
     (operation,) = case.program
     rows = [operation.rows[i] for i in kept]
     if operation.runner == "V2":

@@ -1,7 +1,7 @@
-"""Block names: physical block ids are names, so another numbering changes nothing but where the bytes lie.
+"""Block names: physical block ids are names, so another numbering changes only where the bytes lie.
 
-Ids 1 to n - 1 are reversed, in tables and owners alike, and the payload of each block moves along; id 0 stays the null
-block. Blocks that lay in ascending order then lie in descending order, far from where they were.
+Ids 1 to n - 1 are reversed, in tables and in owners, and the payload of each block moves with its id; id 0 stays the
+null block. Blocks that were in ascending order are then in descending order, far from where they were.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class BlockNames(Relation):
         require_operations(case, lambda operation: not operation.depends_on_block_ids)
         _require_named_cells(case)
         if case.layout.num_blocks < 3:
-            raise Undefined("there is one block beside the null block")
+            raise Undefined("there is only one block besides the null block")
         _require_one_stride(case.layout)
 
         def move_payload(plan: MemoryPlan, image: Image, earlier: Sequence[Run]) -> None:
@@ -59,7 +59,7 @@ class BlockNames(Relation):
 
 
 def _renamed_results(first: Run, other: Run, step: int) -> Iterator[ResultMismatch]:
-    """Aligned indices are the names themselves."""
+    """Aligned indices are the block ids themselves."""
     theirs = other.steps[step].results[ALIGNED_INDICES]
     for entry, block in first.steps[step].results[ALIGNED_INDICES].items():
         wanted = renamed(block, first.case.layout.num_blocks)
@@ -68,7 +68,7 @@ def _renamed_results(first: Run, other: Run, step: int) -> Iterator[ResultMismat
 
 
 def _ties(case: Case, plan: MemoryPlan) -> Iterator[Tie]:
-    """Each block of each state, where it is and where it will be. Bytes between DS rows move along."""
+    """Each block of each state, where it is and where it will be. Bytes between DS rows move too."""
     for place in plan.base.states:
         for block in range(case.layout.num_blocks):
             yield Tie(place.block(block), place.block(renamed(block, case.layout.num_blocks)), place.extent)
@@ -89,7 +89,7 @@ def _renamed(case: Case) -> Case:
 
 
 def _require_named_cells(case: Case) -> None:
-    """Raise Undefined if indices are looked up in stale cells, whose ids are no part of the case."""
+    """Raise Undefined if indices are looked up in stale cells, whose ids are not part of the case."""
     for operation in case.program:
         for row in operation.rows if isinstance(operation, AlignedIndices) else ():
             end = max((row.length - 1) // case.layout.block_size, 0) + 1 + case.layout.num_spec
@@ -99,8 +99,8 @@ def _require_named_cells(case: Case) -> None:
 
 
 def _require_one_stride(layout: Layout) -> None:
-    """Raise Undefined if states that may share bytes have their blocks at different strides: then a block of one
-    cannot move without tearing a block of another."""
+    """Raise Undefined if states that may share bytes have different block strides: then a block of one state cannot
+    move without moving parts of several blocks of another."""
     reach = [
         (state.buffer, state.offset, state.offset + (layout.num_blocks - 1) * state.block_stride + state_extent(state))
         for _, state in layout.states()

@@ -1,7 +1,7 @@
 """Conv layouts: SD and DS are two orders of the same elements (docs/domain.md, section 5).
 
-Every conv state takes the other form in place, its elements transposed; rows in DS form lie without gaps, so that no
-state grows. Blocks keep their strides and everything else its place.
+Every conv state takes the other form in place, with its elements transposed. Rows in DS form have no gaps, so that no
+state grows. The strides of blocks and the places of everything else are unchanged.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class ConvLayouts(Relation):
                 isinstance(operation, Preprocess) and operation.path == "scalar"
             )
             if listed and any(biases_of_moves(operation, case.layout.block_size)):
-                raise Undefined("the scalar path knows no DS windows that move by a bias")
+                raise Undefined("the scalar path does not support DS windows that move by a bias")
         copies = [copy for step in first.steps if step.expected is not None for copy in step.expected.copies]
         if not any(isinstance(copy.place.state, ConvState) for copy in copies):
             raise Undefined("no conv state moves")
@@ -50,7 +50,7 @@ class ConvLayouts(Relation):
         written = {index: _written_blocks(first, index) for index in range(len(case.program))}
         used |= {(here.group, block) for blocks in written.values() for here, block in blocks}
         if any(_group_of(case, block) != group for group, block in used):
-            raise Undefined("groups that share memory use one block, which can be transposed for one of them")
+            raise Undefined("groups that share memory use the same block, which can be transposed for one of them only")
         other = _transposed_layout(case.layout)
 
         def transpose(plan: MemoryPlan, image: Image, earlier: Sequence[Run]) -> None:
@@ -59,7 +59,7 @@ class ConvLayouts(Relation):
                 _elements(image, there, block)[:] = elements.transpose(1, 0, 2)
 
         def write_transposed(index: int, plan: MemoryPlan, image: Image) -> None:
-            """The forward pass leaves the elements that it left in the first run."""
+            """Let the forward pass leave the same elements as in the first run."""
             for here, block in written[index]:
                 there = plan.base.states[first.plan.base.states.index(here)]
                 elements = _elements(first.steps[index].image, here, block)
@@ -109,7 +109,7 @@ def _written_blocks(first: Run, index: int) -> list[tuple[StatePlace, int]]:
 
 
 def _group_of(case: Case, block: int) -> int:
-    """The group whose elements a block holds: where groups share memory, its owner."""
+    """The group whose elements a block holds: its owner, where groups share memory."""
     return case.contents.owners[block] if len(case.layout.groups) > 1 else 0
 
 
@@ -123,7 +123,7 @@ def _conv_blocks(case: Case, plan: MemoryPlan, other: MemoryPlan) -> Iterator[tu
 
 
 def _elements(image: Image, place: StatePlace, block: int) -> Bytes:
-    """One block of a conv state as `[window, dim, bytes]` in SD form, `[dim, window, bytes]` in DS form: a view."""
+    """A view of one block of a conv state: `[window, dim, bytes]` in SD form, `[dim, window, bytes]` in DS form."""
     state = place.state
     assert isinstance(state, ConvState)
     data = image.view(place.block(block), place.extent)
@@ -152,7 +152,7 @@ def _transposed_mismatches(compare: Comparison, here: StatePlace, there: StatePl
 
 
 def _element_offset(place: StatePlace, block: int, outer: int, inner: int) -> int:
-    """Arena offset of element `[outer, inner]` of a block, in the form it lies there."""
+    """Arena offset of element `[outer, inner]` of a block, in the form in which it is stored."""
     state = place.state
     assert isinstance(state, ConvState)
     stride = state.dim * state.item_size if state.row_stride is None else state.row_stride

@@ -1,8 +1,8 @@
-"""Identity mapping: the V1 and the V2 runner ask for the same thing in two forms.
+"""Identity mapping: the V1 and the V2 runner request the same thing in two forms.
 
-A V1 batch is a V2 batch whose mapping is the identity, also where the V1 runner asks through an entry point or through
-its preprocess, by whichever path. The other way round, a V2 batch is the V1 batch of the slots it
-maps to, with their table rows gathered in batch order. V1 leaves accepted counts beside the input, V2 in place.
+A V1 batch is a V2 batch with the identity as its mapping, also where the V1 runner uses an entry point or its
+preprocess, by either path. Conversely, a V2 batch is the V1 batch of the slots it maps to, with their table rows
+gathered in batch order. V1 writes accepted counts next to the input, V2 in place.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class IdentityMapping(Relation):
 
 
 def _mapped(case: Case, operation: Operation) -> Operation:
-    """What the V2 runner asks for, with the identity as its mapping."""
+    """What the V2 runner requests, with the identity as its mapping."""
     if isinstance(operation, PostprocessEntry):
         return Postprocess(runner="V2", rows=operation.rows)
     if isinstance(operation, Preprocess):

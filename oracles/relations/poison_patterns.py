@@ -1,8 +1,8 @@
-"""Poison patterns: what nobody wrote decides nothing.
+"""Poison patterns: unwritten bytes must not decide anything.
 
 The case runs once more with the complement of its poison in every gap and guard, and in the target's own buffers. That
-run must be right by itself, and it may differ from the first only in bytes that a trace of the copies leads back to
-bytes nobody wrote. A branch on padding, or a sum over a buffer that was never filled, is right at most once.
+run must be right too, and it may differ from the first only in bytes that a trace of the copies leads back to bytes
+that were never written. A branch on padding, or a sum over a buffer that was never filled, is right in at most one run.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from harness.oracles.relations.base import (
 
 class PoisonPatterns(Relation):
     name = "poison-patterns"
-    summary = "with the other poison pattern, but for bytes that nobody wrote"
+    summary = "with the other poison pattern, except for bytes that were never written"
 
     def variants(self, first: Run) -> Sequence[CaseVariant]:
         contents = first.case.contents
@@ -45,12 +45,12 @@ class PoisonPatterns(Relation):
 
 
 def _differing(one: Image, other: Image) -> Image:
-    """An image of ones where two images differ, zeros elsewhere. One pattern is the complement of the other."""
+    """An image with ones where two images differ, zeros elsewhere. One pattern is the complement of the other."""
     return one.like((one.data != other.data).astype(np.uint8))
 
 
 def _trace(undefined: Image, step: RunStep) -> None:
-    """Let undefined bytes follow the copies of an operation."""
+    """Propagate undefined bytes along the copies of an operation."""
     assert step.expected is not None
     before = undefined.copy()
     for copy in step.expected.copies:

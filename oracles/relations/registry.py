@@ -1,6 +1,6 @@
 """The registry of relations: name -> relation, in the order in which reports list them.
 
-A new one is a new file and one line here; other packages add theirs through entry points of the group
+A new one is a new file and one line here. Other packages add theirs through entry points of the group
 `mamba_migration_harness.relations`, each naming a Relation object.
 """
 
@@ -24,7 +24,7 @@ ENTRY_POINTS = "mamba_migration_harness.relations"
 
 
 class UnknownRelation(ValueError):
-    """A relation that does not exist. Its message is one line, and lists those that do."""
+    """The relation does not exist. The message is one line, and lists the existing ones."""
 
 
 _RELATIONS = Registry[Relation](
@@ -47,7 +47,7 @@ _RELATIONS = Registry[Relation](
 
 
 def relations() -> Mapping[str, Relation]:
-    """All relations by name. Raises UnknownRelation if an entry point is no relation or takes a name twice."""
+    """All relations by name. Raises UnknownRelation if an entry point is not a relation or uses a name again."""
     return _RELATIONS.table
 
 

@@ -1,7 +1,7 @@
 """Repetition: the same call on the same memory does the same thing again.
 
-It sees what depends on timing, on what an earlier call left in the target's own buffers, or on a call being like the
-one before it: a run of random cases repeats no call.
+It detects dependence on timing, on what an earlier call left in the target's own buffers, and on a call being like the
+previous one: a run of random cases repeats no call.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Request order: the rows of a batch do not know of each other, so their order changes nothing.
+"""Request order: the rows of a batch are independent of each other, so their order changes nothing.
 
-The batch is reversed. A V2 batch keeps its slots, so that only the mapping is another one; V1 rows are their slots, so
-that their table rows and array entries move along.
+The batch is reversed. A V2 batch keeps its slots, so only the mapping changes. V1 rows are their slots, so their table
+rows and array entries move too.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class RequestOrder(Relation):
         case = first.case
         require_batches(case)
         if all(sum(row.slot != SKIP_ROW for row in operation.rows) < 2 for operation in case.program):
-            raise Undefined("no batch has two requests")
+            raise Undefined("no batch has two or more requests")
         lengths = {len(operation.rows) for operation in case.program if operation.runner == "V1"}
         if not lengths:
             return [CaseVariant(replace(case, program=tuple(_reversed(operation) for operation in case.program)))]
@@ -66,7 +66,7 @@ def _reversed(operation: Operation) -> Operation:
 
 
 def _reversed_slots(case: Case, count: int) -> Case:
-    """A V1 case with slots 0 to `count` - 1 in reverse order, table rows included."""
+    """A V1 case with slots 0 to `count` - 1 in reverse order, including the table rows."""
 
     def renumbered(operation: Operation) -> Operation:
         rows = tuple(replace(row, slot=slot) for slot, row in enumerate(reversed(operation.rows)))

@@ -1,6 +1,7 @@
-"""Scalar path: copies worked out on the host do what the fused kernel does (docs/domain.md, section 7).
+"""Scalar path: copies computed on the host do what the fused kernel does (docs/domain.md, section 7).
 
-Defined where every copy is one run of bytes: with DS conv states only at bias 0, and without gaps between rows.
+Defined where every copy is one contiguous run of bytes: with DS conv states only at bias 0 and without gaps between
+rows.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ replace = msgspec.structs.replace
 
 class ScalarPath(Relation):
     name = "scalar-path"
-    summary = "by copies worked out on the host instead of the fused kernel, or the other way round"
+    summary = "by copies computed on the host instead of the fused kernel, or the other way round"
 
     def variants(self, first: Run) -> Sequence[CaseVariant]:
         case = first.case
@@ -45,14 +46,14 @@ class ScalarPath(Relation):
         for step in range(len(first.steps)):
             compare = Comparison(first, step, others[0], 0, step)
             yield from compare.ties(buffers(first.plan))
-            if isinstance(first.case.program[step], Preprocess):  # what is staged belongs to the fused path alone
+            if isinstance(first.case.program[step], Preprocess):  # only the fused path stages values
                 yield from compare.results(COLUMNS, ACCEPTED_ON_HOST)
             else:
                 yield from compare.results()
 
 
 def _other_path(operation: Operation) -> Operation:
-    """The same by the other path; the operation itself if it has only one."""
+    """The same operation by the other path; unchanged if it has only one."""
     if isinstance(operation, Precopy) and operation.runner == "V1":
         return ScalarCopy(rows=operation.rows)
     if isinstance(operation, ScalarCopy):
@@ -75,7 +76,7 @@ def biases_of_moves(operation: Operation, block_size: int) -> list[int]:
 
 
 def _require_whole_windows(layout: Layout, biases: Sequence[int]) -> None:
-    """Raise Undefined if a DS window moves that is not one run of bytes."""
+    """Raise Undefined if a DS window moves that is not one contiguous run of bytes."""
     for _, state in layout.states():
         if biases and isinstance(state, ConvState) and state.row_stride is not None:
             if any(biases):

@@ -1,7 +1,7 @@
-"""Single requests: a batch does what its requests do one after the other.
+"""Single requests: a batch does the same as its requests one after the other.
 
-Each request gets a call of its own, on the state memory that the call before it left. No two rows of a batch touch the
-same bytes, so their order does not matter.
+Each request gets its own call, on the state memory that the previous call left. No two rows of a batch touch the same
+bytes, so their order does not matter.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from harness.oracles.relations.batches import part_of_batch, require_batches
 replace = msgspec.structs.replace
 
 MOST_CALLS = 8
-"""Of a longer batch the last call does the rest."""
+"""Maximum number of calls; the last one takes the rest of a longer batch."""
 
 
 MOST_STEPS = 24
-"""Calls that a program of several operations may come apart into."""
+"""Maximum number of calls for a program of several operations."""
 
 
 class SingleRequests(Relation):
     name = "single-requests"
-    summary = "with a call of its own for each request"
+    summary = "with a separate call for each request"
 
     def variants(self, first: Run) -> Sequence[CaseVariant]:
         case = first.case
@@ -49,7 +49,7 @@ class SingleRequests(Relation):
             raise Undefined("the batch has fewer than two requests")
 
         def carry_on(plan: MemoryPlan, image: Image, earlier: Sequence[Run]) -> None:
-            """Start from the state memory of the call before."""
+            """Start from the state memory of the previous call."""
             if earlier:
                 last = earlier[-1].steps[-1].image
                 for tie in buffers(plan):
@@ -72,12 +72,12 @@ class SingleRequests(Relation):
 
 
 def _apart(case: Case) -> Case:
-    """The same program with every request of every operation in an operation of its own, one after the other."""
+    """The same program with a separate operation for every request of every operation, one after the other."""
     if case.linked or any(operation.runner == "V1" for operation in case.program):
         raise Undefined("a program of several operations shares arrays, or table rows in batch order")
     calls = _calls(case)
     if not calls or len(calls) == len(case.program) or len(calls) > MOST_STEPS:
-        raise Undefined(f"the program comes apart into {len(calls)} calls")
+        raise Undefined(f"the program would be split into {len(calls)} calls")
     program = tuple(replace(case.program[step], rows=(case.program[step].rows[row],)) for step, row in calls)
     return replace(case, program=program)
 

@@ -1,7 +1,7 @@
-"""Temporal tiles: how many programs share a temporal copy changes nothing (docs/domain.md, section 7).
+"""Temporal tiles: the number of programs that share a temporal copy changes nothing (docs/domain.md, section 7).
 
-Only a target that takes the number as a parameter can be asked; elsewhere it is a constant of the code under test. One
-program does all the work alone, three share it unevenly, twenty are more than most copies have work for.
+This applies only to a target that takes the number as a parameter; elsewhere it is a constant of the code under test.
+One program does all the work alone, three share it unevenly, twenty are more than most copies need.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The symbolic device is the memory of a GPU in which every state holds the fingerprint of what it is the state of.
+"""The symbolic device: GPU memory in which every state holds the fingerprint of the prefix that it is the state of.
 
 Keyed by physical block id, as the kernels see it. A temporal state is one fingerprint; a conv state is one per token of
-its window; an attention block is one per slot. Nothing is cleared when a block changes hands: the old tenant's value
-stays until somebody writes, as on a GPU. All groups share one pool: a block used by attention loses its Mamba states.
+its window; an attention block is one per slot. Nothing is cleared when a block changes its owner: the old owner's value
+stays until the next write, as on a GPU. All groups share one pool: a block used by attention loses its Mamba states.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from harness.oracles.states.texts import UNDEFINED, Fingerprint
 
 
 class Writer(NamedTuple):
-    """Who wrote a state last."""
+    """The last writer of a state."""
 
     step: int
     request: str
@@ -23,15 +23,15 @@ class Writer(NamedTuple):
     how: str
 
     def __str__(self) -> str:
-        said = f"{self.how} of {self.request} in step {self.step}"
-        return said if self.column < 0 else f"{said}, column {self.column} of group {self.group}"
+        text = f"{self.how} of {self.request} in step {self.step}"
+        return text if self.column < 0 else f"{text}, column {self.column} of group {self.group}"
 
 
 NOBODY = Writer(0, "nobody", -1, -1, "nothing")
 
 
 class Device:
-    """`window` is the number of tokens of a conv state, `slots` the most tokens of an attention block."""
+    """`window` is the number of tokens of a conv state, `slots` the maximum number of tokens of an attention block."""
 
     def __init__(self, num_blocks: int, window: int, slots: int) -> None:
         self.window = window
@@ -63,8 +63,8 @@ class Device:
     def copy_blocks(self, copies: Sequence[tuple[int, int]], writer: Writer) -> None:
         """Copy everything that blocks hold, as the scheduler's copies on write do: pairs (source, destination).
 
-        One launch does them all, and reads every source before it writes: a source that is a destination as well gives
-        what it held before.
+        One launch does all of them, and reads every source before it writes: a source that is also a destination gives
+        its earlier contents.
         """
         held = [
             (self.temporal[source], list(self.conv[source]), list(self.attention[source]), self.holds_attention[source])
@@ -78,7 +78,8 @@ class Device:
     def move(self, source: int, spec_source: int, destination: int, bias: int, writer: Writer) -> None:
         """Move one state as precopy and postprocess do (docs/domain.md, section 5).
 
-        The temporal state comes from `spec_source`; the window shifts by `bias` tokens and its last `bias` stay.
+        The temporal state comes from `spec_source`; the window shifts by `bias` tokens, and its last `bias` tokens
+        stay.
         """
         temporal = self.temporal[spec_source]
         kept = self.conv[source][bias:]

@@ -1,8 +1,8 @@
-"""A story is what the last steps did with a request or a block, in words: how a violation came about.
+"""A history is what the last steps did with a request or a block, as text: how a violation came about.
 
-A violation says what is wrong at one place; the mistake is often a step earlier, and somewhere else: a copy that took
+A violation says what is wrong at one place; the mistake is often in an earlier step and elsewhere: a copy that took
 the wrong column, a block that had another owner, a request that was preempted or left out of a step. Every step is
-kept for it, and hardly one is ever told: so steps are kept as they are, and words are made when a story is told.
+kept for this purpose, and few are ever printed. So steps are kept as data, and formatted only when a history is needed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from harness.case.step_plan import MoveRow, PlannedRow, StepPlan, Table
 from harness.oracles.states.violation import Violation, in_tokens
 
 STEPS = 4
-"""Steps that a story goes back."""
+"""Number of steps in a history."""
 
 MOST_LINES = 40
 
@@ -24,9 +24,9 @@ MOST_LINES = 40
 class Decisions(NamedTuple):
     """What the scheduler decided in one step, by request.
 
-    `finished` are those that are gone since the step before, aborted ones included, `preempted` those that are back in
-    the queue. `started` and `resumed` say how many tokens count as computed: a worker is told of the former as of new
-    requests, of the latter as of ones that it has met. `scheduled` are the tokens of all that run, `drafts` how many of
+    `finished` are those that are gone since the previous step, including aborted ones; `preempted` are those that are
+    back in the queue. `started` and `resumed` say how many tokens count as computed: the worker gets the former as new
+    requests, the latter as requests that it knows. `scheduled` are the tokens of all that run, `drafts` how many of
     them are drafts.
     """
 
@@ -40,7 +40,7 @@ class Decisions(NamedTuple):
 
 @dataclass
 class _Step:
-    """One step as it was decided and planned, and what came of it. `again` are requests that started before."""
+    """One step as decided and planned, and its result. `again` are requests that started before."""
 
     number: int
     decisions: Callable[[], Decisions] = Decisions
@@ -51,7 +51,7 @@ class _Step:
 
 
 class History:
-    """`mamba` are the numbers of the Mamba groups, in the order in which rows have their tables."""
+    """`mamba` are the numbers of the Mamba groups, in the order of the tables in a row."""
 
     def __init__(self, mamba: tuple[int, ...]) -> None:
         self._mamba = mamba
@@ -59,7 +59,7 @@ class History:
         self._started: set[str] = set()
 
     def schedule(self, number: int, started: Iterable[str], decisions: Callable[[], Decisions]) -> None:
-        """A step is scheduled: names of requests that it starts, and a function that is called if they are told."""
+        """A step is scheduled: names of requests that it starts, and a function that is called if it is printed."""
         names = set(started)
         self._steps.append(_Step(number, decisions, names & self._started))
         self._started |= names
@@ -71,43 +71,43 @@ class History:
         self._steps[-1].plan = plan
 
     def end(self, kept: Mapping[str, int], moved: list[MoveRow]) -> None:
-        """It ran: tokens kept by request, and what its postprocess moves."""
+        """The step ran: tokens kept by request, and the moves of its postprocess."""
         self._steps[-1].kept, self._steps[-1].moved = kept, moved
 
     def tell(self, violation: Violation) -> list[str]:
-        """What concerns the violation's request, its block or whoever wrote that last; everything if it has neither."""
+        """The lines about the violation's request, its block or the block's last writer; all if it has neither."""
         requests = {violation.request, violation.writer.request}
         concerned = _Concerned(requests, violation.block, self._steps)
         running: set[str] = set()
         lines = []
         for at, step in enumerate(self._steps):
-            told = [*self._decided(step, concerned, running), *self._lines(step, concerned)]
+            found = [*self._decided(step, concerned, running), *self._lines(step, concerned)]
             if at or len(self._steps) <= STEPS:
-                lines += [f"step {step.number}: {line}" for line in told]
+                lines += [f"step {step.number}: {line}" for line in found]
         if len(lines) > MOST_LINES:
             return [f"... {len(lines) - MOST_LINES} lines before", *lines[-MOST_LINES:]]
         return lines
 
     def _decided(self, step: _Step, concerned: _Concerned, running: set[str]) -> list[str]:
-        """What the scheduler decided. `running` are requests that ran before the step, and gets those that do now."""
+        """The scheduler's decisions. `running` are requests that ran before the step; updated to those running now."""
         decisions = step.decisions()
         resumed = dict(decisions.resumed)
-        told = [(name, "finished or aborted") for name in sorted(decisions.finished)]
-        told += [(name, "preempted") for name in sorted(decisions.preempted)]
+        found = [(name, "finished or aborted") for name in sorted(decisions.finished)]
+        found += [(name, "preempted") for name in sorted(decisions.preempted)]
         running.difference_update(decisions.finished, decisions.preempted)
         for name, computed in decisions.started.items():
             if name in step.again:
                 resumed[name] = computed
             else:
-                told.append((name, f"admitted with {in_tokens(computed)} computed"))
-        told += [(name, f"resumed with {in_tokens(computed)} computed") for name, computed in resumed.items()]
-        told += [(name, "left out (not scheduled)") for name in sorted(running.difference(decisions.scheduled))]
+                found.append((name, f"admitted with {in_tokens(computed)} computed"))
+        found += [(name, f"resumed with {in_tokens(computed)} computed") for name, computed in resumed.items()]
+        found += [(name, "left out (not scheduled)") for name in sorted(running.difference(decisions.scheduled))]
         if step.plan is None:  # nothing else says it
             for name, count in decisions.scheduled.items():
                 drafts = decisions.drafts.get(name, 0)
-                told.append((name, f"scheduled, {in_tokens(count)}{f', {_drafts(drafts)}' if drafts else ''}"))
+                found.append((name, f"scheduled, {in_tokens(count)}{f', {_drafts(drafts)}' if drafts else ''}"))
         running.update(decisions.scheduled)
-        return [f"{name} {said}" for name, said in told if concerned.owner(name)]
+        return [f"{name} {text}" for name, text in found if concerned.owner(name)]
 
     def _lines(self, step: _Step, concerned: _Concerned) -> Iterator[str]:
         plan = step.plan or StepPlan()
@@ -125,32 +125,32 @@ class History:
                 yield self._move("postprocess", move)
 
     def _move(self, how: str, move: MoveRow) -> str:
-        said = f"{how} of {move.request}: column {move.source} to column {move.destination}, bias {move.bias}"
+        text = f"{how} of {move.request}: column {move.source} to column {move.destination}, bias {move.bias}"
         for group, table in zip(self._mamba, move.mamba, strict=True):
             state, window = _cell(table, move.source + move.bias), _cell(table, move.source)
             source = state if state == window else f"{state} (conv: {window})"
-            said += f"; group {group}: {source} to {_cell(table, move.destination)}"
-        return said
+            text += f"; group {group}: {source} to {_cell(table, move.destination)}"
+        return text
 
     def _forward(self, row: PlannedRow, kept: int | None) -> str:
         kind = "decode" if row.speculative else "row"
-        said = f"{kind} of {row.request}: {in_tokens(row.scheduled)} from position {row.computed}"
+        text = f"{kind} of {row.request}: {in_tokens(row.scheduled)} from position {row.computed}"
         if row.drafts:
-            said += f", {_drafts(row.drafts)}"
+            text += f", {_drafts(row.drafts)}"
         if kept is not None and row.samples:
-            said += f", {kept} sampled"
-        said += f"; state column {row.state_column}"
+            text += f", {kept} sampled"
+        text += f"; state column {row.state_column}"
         if row.speculative and row.accepted > 1:
-            said += f", read at column {row.state_column + row.accepted - 1}"
+            text += f", read at column {row.state_column + row.accepted - 1}"
         for group, table in zip(self._mamba, row.mamba, strict=True):
-            said += f"; group {group}: {_cell(table, row.state_column)}"
+            text += f"; group {group}: {_cell(table, row.state_column)}"
         if row.checkpoint_offset:
-            said += f"; a checkpoint after {in_tokens(row.checkpoint_offset)} to column {row.checkpoint_column}"
-        return said
+            text += f"; a checkpoint after {in_tokens(row.checkpoint_offset)} to column {row.checkpoint_column}"
+        return text
 
 
 class _Concerned:
-    """Whether something has to do with requests or with a block (-1: none)."""
+    """Whether something concerns given requests or a block (-1: none)."""
 
     def __init__(self, requests: set[str], block: int, steps: Iterable[_Step]) -> None:
         self._requests, self._block = requests, block
@@ -173,12 +173,12 @@ class _Concerned:
 
 
 def _drafts(count: int) -> str:
-    """Not of the tokens: an engine may plan more drafts than it runs."""
+    """The number of drafts. It is not "of the tokens": an engine may plan more drafts than it runs."""
     return f"{count} draft{'s' * (count != 1)}"
 
 
 def _cell(table: Table, column: int) -> str:
-    """The block of a column; a column outside of the row has none."""
+    """The block of a column; a column outside the row has none."""
     if not 0 <= column < len(table):
         return "outside of the row"
     return f"block {table[column]}" if table[column] else "the null block"

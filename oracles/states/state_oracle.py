@@ -1,8 +1,8 @@
-"""The meaning oracle runs step plans on the symbolic device and checks what every state means, step by step.
+"""The state oracle runs step plans on the symbolic device and checks what every state represents, step by step.
 
 Four checks (docs/domain.md, section 8): (a) each row starts from the state of exactly its computed tokens, temporal,
 conv and attention; (b) after a step every entry of the prefix cache holds what its hash says; (c) a launch writes no
-block twice, not the null block, and nothing outside its row; (d) nothing is read that the same launch writes elsewhere.
+block twice, never the null block, and nothing outside its row; (d) nothing is read that the same launch writes.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from harness.oracles.states.violation import Violation, ViolationFound, in_token
 class CacheEntry(NamedTuple):
     """A block registered in the prefix cache for the first `tokens` tokens of `text`, in KV-cache group `group`.
 
-    `wanted` are the fingerprints that it should hold: of an attention block those of its tokens, of a Mamba block those
-    of the conv window's, of which the last is the temporal state's.
+    `wanted` are the fingerprints that it should hold: those of its tokens for an attention block, those of the conv
+    window for a Mamba block, of which the last is that of the temporal state.
     """
 
     group: int
@@ -59,18 +59,18 @@ class StateOracle:
         self.counters: Counter[str] = Counter()
         self.step = 0
         self.moved: list[MoveRow] = []
-        """What the last postprocess moved."""
+        """The moves of the last postprocess."""
 
         self.check_entries = True
-        """Whether check (b) is on; off, a poisoned entry shows where a request trips over it."""
+        """Whether check (b) is on. If it is off, a poisoned entry shows when a request reads it."""
 
         self.fresh_rows_start_empty = False
         """A fix: speculative rows of requests without computed tokens start from an empty state."""
 
         self.after_precopy: Callable[[StepPlan], None] = lambda plan: None
-        """Called between the moves of precopy and the forward pass, when memory is as the layers find it."""
+        """Called between the moves of precopy and the forward pass, when memory is as the layers see it."""
 
-    # What a step does.
+    # The parts of a step.
 
     def forward(self, plan: StepPlan, accept: Callable[[PlannedRow], int]) -> dict[str, tuple[int, list[int]]]:
         """Run copies, precopy and the forward pass.
@@ -115,7 +115,7 @@ class StateOracle:
         self.forward(plan, lambda row: 0)
 
     def postprocess(self, rows: Iterable[PostprocessInput]) -> dict[str, int]:
-        """Do what the postprocess kernel is specified to do; the accepted counts that it leaves."""
+        """Do what the postprocess kernel is specified to do; returns the accepted counts afterwards."""
         moves = []
         counts = {}
         for row in rows:
@@ -172,8 +172,8 @@ class StateOracle:
                 )
 
     def entry(self, group: int, block: int, tokens: int, text: Text) -> CacheEntry:
-        """What is registered for the first `tokens` tokens of `text`, which has to know as many. Entries are checked
-        after every step that they last, so what they should hold is looked up once."""
+        """The entry for the first `tokens` tokens of `text`, which must know at least as many. Entries are checked
+        after every step while they exist, so their fingerprints are looked up once."""
         size = self.attention_sizes.get(group)
         first = max(1, tokens - self.taps + 1) if size is None else (tokens - 1) // size * size + 1
         return CacheEntry(group, block, tokens, text, text.prefix[first : tokens + 1])
@@ -198,7 +198,7 @@ class StateOracle:
     # Parts of the forward pass.
 
     def _nodes(self, row: PlannedRow, right: int) -> list[Fingerprint]:
-        """Fingerprints after each token of a row: true ones up to the last right draft."""
+        """Fingerprints after each token of a row: the real ones up to the last right draft."""
         text = self.texts[row.request]
         end = row.computed + row.scheduled
         true = end - row.drafts + right
@@ -227,7 +227,7 @@ class StateOracle:
                 position += len(part)
 
     def _read(self, row: PlannedRow, reads: dict[int, str]) -> list[list[Fingerprint]]:
-        """Check (a): everything a row reads. Returns the conv window it starts from, by Mamba group."""
+        """Check (a): everything a row reads. Returns the conv window that it starts from, by Mamba group."""
         device, computed, taps = self.device, row.computed, self.taps
         prefix = self.texts[row.request].prefix
         if computed == 0:
@@ -263,7 +263,7 @@ class StateOracle:
         return windows
 
     def _check_fresh(self, row: PlannedRow) -> None:
-        """A speculative row reads its state unconditionally: at position 0 that must be an empty one."""
+        """A speculative row reads its state unconditionally: at position 0 that must be an empty state."""
         for group, table in zip(self.mamba, row.mamba, strict=True):
             if not 0 <= row.state_column < len(table):
                 self._outside("temporal", row.request, group, row.state_column, table)
@@ -276,7 +276,7 @@ class StateOracle:
                     group,
                     row.state_column,
                     block,
-                    self.say([self.device.temporal[block]]),
+                    self.describe([self.device.temporal[block]]),
                     "the empty state of a request of which nothing is computed",
                 )
 
@@ -333,7 +333,7 @@ class StateOracle:
         block = table[column]
         self.counters["checkpoints exported"] += 1
         if block == 0:
-            # The layer's own kernel masks the null block: nothing is kept of this checkpoint.
+            # The layer's kernel masks the null block: nothing is kept of this checkpoint.
             self.counters["checkpoints without a block"] += 1
             return
         self._claim(written, row.request, group, column, block, "checkpoint")
@@ -378,8 +378,8 @@ class StateOracle:
             )
 
     def _outside(self, state: str, request: str, group: int, column: int, table: Table) -> NoReturn:
-        said = f"the row has {len(table)} column{'s' * (len(table) != 1)}, and column {column} lies outside"
-        self._fail("column-outside-row", state, request, group, column, -1, said, "")
+        text = f"the row has {len(table)} column{'s' * (len(table) != 1)}, and column {column} lies outside"
+        self._fail("column-outside-row", state, request, group, column, -1, text, "")
 
     def _misread(
         self, state: str, row: PlannedRow, group: int, column: int, block: int, holds: list[Fingerprint], tokens: int
@@ -391,14 +391,14 @@ class StateOracle:
             group,
             column,
             block,
-            self.say(holds),
+            self.describe(holds),
             f"{row.request} up to {in_tokens(tokens)}",
         )
 
     def _poisoned(self, state: str, entry: CacheEntry, holds: list[Fingerprint]) -> NoReturn:
         owner = next((name for name, known in self.texts.items() if known is entry.text), "a request that is gone")
-        said = f"{owner} up to {in_tokens(entry.tokens)}"
-        self._fail("poisoned-cache-entry", state, owner, entry.group, -1, entry.block, self.say(holds), said)
+        text = f"{owner} up to {in_tokens(entry.tokens)}"
+        self._fail("poisoned-cache-entry", state, owner, entry.group, -1, entry.block, self.describe(holds), text)
 
     def _fail(
         self, kind: str, state: str, request: str, group: int, column: int, block: int, holds: str, should: str
@@ -406,18 +406,18 @@ class StateOracle:
         writer = self.device.writer[block] if block >= 0 else NOBODY
         raise ViolationFound(Violation(kind, state, self.step, request, group, column, block, writer, holds, should))
 
-    def say(self, holds: list[Fingerprint]) -> str:
-        """Fingerprints in words: whose prefix, and how long."""
-        said = []
+    def describe(self, holds: list[Fingerprint]) -> str:
+        """Fingerprints as text: whose prefix, and how long."""
+        parts = []
         for fingerprint in holds[-8:]:
             if fingerprint == UNDEFINED:
-                said.append("undefined")
+                parts.append("undefined")
                 continue
             for name, text in self.texts.items():
                 if fingerprint in text.prefix:
-                    said.append(f"{name} up to {in_tokens(text.prefix.index(fingerprint))}")
+                    parts.append(f"{name} up to {in_tokens(text.prefix.index(fingerprint))}")
                     break
             else:
-                said.append("a prefix with rejected drafts")
-        runs = [(words, len(list(run))) for words, run in groupby(said)]
-        return ", ".join(words if count == 1 else f"{words} ({count} times)" for words, count in runs)
+                parts.append("a prefix with rejected drafts")
+        runs = [(part, len(list(run))) for part, run in groupby(parts)]
+        return ", ".join(part if count == 1 else f"{part} ({count} times)" for part, count in runs)

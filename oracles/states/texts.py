@@ -1,8 +1,8 @@
-"""A text is what a request will have said once it is complete: its prompt, then what the model says, token by token.
+"""A text is the complete token sequence of a request: its prompt, then the model's output.
 
-The model here is a function of the prefix, so a text is known before any step runs: whoever computes it again, after a
-preemption or as another request with the same prompt, says the same. A fingerprint names a prefix: equal prefixes have
-equal fingerprints, and it is what a state "holds" (docs/domain.md, section 8).
+The model here is a function of the prefix, so a text is known before any step runs: computing it again, after a
+preemption or in another request with the same prompt, gives the same tokens. A fingerprint names a prefix: equal
+prefixes have equal fingerprints, and a state "holds" a fingerprint (docs/domain.md, section 8).
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import functools
 from harness.case.sequence import CONTINUATION, Segment
 
 STOP = 0
-"""The token that ends a request. Never part of a text: a request ends before it is computed."""
+"""The token that ends a request. It is never part of a text: a request ends before it is computed."""
 
 _MASK = (1 << 62) - 1
 _ROOT = 0x2545F4914F6CDD1D & _MASK
 
 Fingerprint = int
 UNDEFINED: Fingerprint = 0
-"""What memory holds that nobody gave a meaning to."""
+"""The fingerprint of uninitialised memory."""
 
 
 def follow(fingerprint: Fingerprint, token: int) -> Fingerprint:
@@ -28,11 +28,11 @@ def follow(fingerprint: Fingerprint, token: int) -> Fingerprint:
 
 
 def next_token(fingerprint: Fingerprint, vocabulary: int) -> int:
-    """What the model says after a prefix: a token from 1 to `vocabulary`."""
+    """The model's output after a prefix: a token from 1 to `vocabulary`."""
     return (fingerprint >> 31) % vocabulary + 1
 
 
-@functools.lru_cache(2**16)  # a few families are most of all prompts
+@functools.lru_cache(2**16)  # a few families make up most prompts
 def _of_family(family: int, position: int, vocabulary: int) -> int:
     mixed = ((family + 1) * 0x9E3779B97F4A7C15 + position * 0xBF58476D1CE4E5B9) & _MASK
     mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB & _MASK
@@ -60,7 +60,7 @@ class Text:
         self.prompt_length = end
 
     def grow(self, length: int) -> None:
-        """Know at least `length` tokens."""
+        """Compute the text up to at least `length` tokens."""
         tokens, prefix = self.tokens, self.prefix
         while len(tokens) < length:
             token = next_token(prefix[-1], self.vocabulary)

@@ -10,10 +10,10 @@ from harness.oracles.states.device import Writer
 class Violation(NamedTuple):
     """`kind` and `state` make the signature; the rest is evidence. Columns and blocks are -1 where there is none.
 
-    `holds` is what the state holds, and `should` what it should hold; without `should` it is what else there is to say.
+    `holds` is what the state holds, and `should` what it should hold; without `should`, `holds` is any other evidence.
 
-    Where host code and our model of it differ, `holds` is what it says and `should` what the model does, and `term` is
-    vLLM's name of that value, with its row.
+    Where host code and our model of it differ, `holds` is the value of the host code, `should` that of the model, and
+    `term` is vLLM's name of that value, with its row.
     """
 
     kind: str
@@ -30,7 +30,7 @@ class Violation(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Where the state is; empty where it is nowhere."""
+        """Where the state is; empty if it has no place."""
         if self.term:
             return self.term
         parts = [(self.column, f"column {self.column}"), (self.group, f"group {self.group}")]
@@ -45,9 +45,9 @@ class Violation(NamedTuple):
         if self.kind.startswith(EXCEPTION):
             return f"{start}: {self.kind.removeprefix(EXCEPTION)} in {self.state}: {self.holds}"
         if self.kind == HOST_CODE_DIFFERS:
-            said = f"the release's host code says {self.holds}, our model of it says {self.should}"
-            return f"{start}: {self.place} ({self.state}): {said}"
-        text = f"{start}: {_in_words(self.kind)} ({self.state})"
+            differ = f"the release's host code says {self.holds}, our model of it says {self.should}"
+            return f"{start}: {self.place} ({self.state}): {differ}"
+        text = f"{start}: {_as_text(self.kind)} ({self.state})"
         if self.place:
             text += f" at {self.place}"
         if self.holds and not self.should:
@@ -60,10 +60,10 @@ class Violation(NamedTuple):
 
 
 EXCEPTION = "exception-"
-"""How the kind of an exception begins; `state` is the function that it came from, `holds` what it says."""
+"""How the kind of an exception begins; `state` is the function that raised it, `holds` its message."""
 
 HOST_CODE_DIFFERS = "host-code-differs"
-"""The kind that says nothing of states: a release's host code says something else than our model of it."""
+"""The kind that is not about states: a release's host code and our model of it disagree."""
 
 KINDS = {
     "wrong-state-read": "the state that the request starts from is not that of its computed tokens",
@@ -83,8 +83,8 @@ KINDS = {
     "token-mismatch": "the scheduler has other tokens than the model said",
     "process-hang": "the sequence did not end in time",
 }
-"""Kinds of violations, in words. Exceptions of production code are kinds of their own: `exception-NAME`; and so are
-other ends of the process that runs them: `process-crash-SIGNAL`, `process-exit-STATUS`."""
+"""Kinds of violations, and their texts. Exceptions of production code have separate kinds: `exception-NAME`; and so
+have other ends of the process that runs them: `process-crash-SIGNAL`, `process-exit-STATUS`."""
 
 _ENDS = {
     "process-crash-": "the process was ended by",
@@ -97,7 +97,7 @@ def in_tokens(count: int) -> str:
     return f"{count} token{'s' * (count != 1)}"
 
 
-def _in_words(kind: str) -> str:
+def _as_text(kind: str) -> str:
     for start, words in _ENDS.items():
         if kind.startswith(start):
             return f"{words} {kind.removeprefix(start)}"
@@ -105,7 +105,7 @@ def _in_words(kind: str) -> str:
 
 
 class ViolationFound(Exception):
-    """Ends a sequence."""
+    """Raised to end a sequence."""
 
     def __init__(self, violation: Violation) -> None:
         super().__init__(violation.summary)

@@ -32,7 +32,7 @@ PROMPT = (Segment(family=0, length=36), Segment(family=11, length=1), Segment(fa
     [
         (
             Add(request=0, prompt=PROMPT, outputs=3),
-            "add     request 0, prompt [36 of text 0, 1 of text 11, 8 as the model goes on], outputs 3",
+            "add     request 0, prompt [36 of text 0, 1 of text 11, 8 as the model continues], outputs 3",
         ),
         (
             Add(request=1, prompt=PROMPT[:1], outputs=1, priority=2),

@@ -1,9 +1,9 @@
-"""An access is one lane's load or store. Here they are written, each behind a test that it is allowed.
+"""An access is one lane's load or store. This module emits accesses, each guarded by a test that it is allowed.
 
-The test is inlined: does the access lie in the span that its site hit last, and is it aligned for its width? If not,
-`check` (see runtime_ir) searches all spans and records a fault if there is none; the access is then left out.
-Compiled without checks, accesses are bare. Compiled to record, each one that happens is appended to the record of
-accesses, which the race oracle reads.
+The test is inlined: is the access in the span that its site hit last, and is it aligned for its width? If not,
+`check` (see runtime_ir) searches all spans and records a fault if no span fits; the access is then left out.
+Compiled without checks, accesses have no test. Compiled to record, each access that happens is appended to the record
+of accesses, which the race oracle reads.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from harness.kernels.executors.native.source_lines import SourceLine
 from harness.kernels.executors.native.types import Element, Pointer, Tensor, stored_bytes, stored_llvm
 
 ATOMIC = {"add": "addi", "exch": "", "and": "andi", "or": "ori", "xor": "xori", "max": "maxsi", "min": "minsi"}
-"""What an atomic access makes of what it finds; empty where it replaces it."""
+"""How an atomic access combines its operand with the old value; empty where it replaces the old value."""
 ORDERS: Mapping[str, MemoryOrder] = {
     "relaxed": "relaxed",
     "acquire": "acquire",
     "release": "release",
     "acq_rel": "acq_rel",
 }
-"""What an atomic access says of other accesses, as TTIR spells it."""
+"""The memory order of an atomic access, as TTIR spells it."""
 
 
 @dataclass(frozen=True)
 class AccessSite:
-    """A load or store of the kernel's text: where it stands and `width` bytes for each lane.
+    """A load or store of the kernel's source: its line, and the `width` bytes of each lane.
 
-    `shape` is that of the tensor, empty for a scalar. `used` is false for a load whose value nobody uses. `order` is
-    what an atomic access says of other accesses, empty for any other.
+    `shape` is that of the tensor, empty for a scalar. `used` is false for a load whose value is never used. `order` is
+    the memory order of an atomic access, empty for any other.
     """
 
     line: SourceLine | None
@@ -49,7 +49,7 @@ class AccessSite:
 
 
 class AccessWriter:
-    """Writes loads and stores, and numbers their sites."""
+    """Emits loads and stores, and numbers their sites."""
 
     def __init__(
         self,
@@ -60,8 +60,8 @@ class AccessWriter:
         is_used: Callable[[str], bool],
         apart: bool = False,
     ) -> None:
-        """`epoch` writes the number of barriers passed, None if accesses are not recorded. `apart`: `%warp` is one of
-        the program's warps, which stores what it owns."""
+        """`epoch` emits the number of barriers passed; None if accesses are not recorded. `apart`: `%warp` is one of
+        the program's warps, which stores only what it owns."""
         self._apart = apart
         self.sites: list[AccessSite] = []
         self._builder = builder
@@ -70,7 +70,7 @@ class AccessWriter:
         self._is_used = is_used
 
     def load(self, operation: Operation, operands: list[Value]) -> Value:
-        """`tt.load`: pointer, then perhaps a mask, then perhaps what masked-off lanes get (0 otherwise)."""
+        """`tt.load`: pointer, then optionally a mask, then optionally the value of masked-off lanes (0 by default)."""
         pointer, mask, other = _parts(operation, operands)
         element = _pointee(pointer)
         site = self._site(operation, element, pointer, is_store=False)
@@ -94,7 +94,7 @@ class AccessWriter:
         return builder.kept(buffer)
 
     def store(self, operation: Operation, operands: list[Value]) -> None:
-        """`tt.store`: pointer, value, then perhaps a mask."""
+        """`tt.store`: pointer, value, then optionally a mask."""
         pointer, value, mask = _parts(operation, operands)
         assert value is not None
         element = _pointee(pointer)
@@ -110,7 +110,7 @@ class AccessWriter:
         )
 
     def atomic(self, operation: Operation, operands: list[Value]) -> Value:
-        """`tt.atomic_rmw` of one number: pointer, operand, then perhaps a mask; what was there before."""
+        """`tt.atomic_rmw` of one number: pointer, operand, then optionally a mask. Returns the old value."""
         pointer, operand, mask = _parts(operation, operands)
         kind, order = str(operation.attributes["kind"]), operation.attributes["order"]
         if kind not in ATOMIC or not isinstance(pointer, Scalar) or operand is None:
@@ -155,7 +155,7 @@ class AccessWriter:
         return len(self.sites) - 1
 
     def _now(self) -> str:
-        """The number of barriers passed; 0 where nobody asks."""
+        """The number of barriers passed; 0 where it is not needed."""
         return self._epoch() if self._epoch else "0"
 
     def _record(self, site: int, pointer: Value, address: str, index: Index, value: str) -> None:
@@ -211,7 +211,7 @@ class AccessWriter:
         self._guarded(site, pointer, mask, index, write, llvm, [])
 
     def branch(self, line: SourceLine | None, values: list[Value]) -> None:
-        """Report a branch that hangs on an undefined value: a site that touches nothing."""
+        """Report a branch that depends on an undefined value: a site without an access."""
         self.sites.append(AccessSite(line, False, 0, used=False))
         for value in values:
             shadow = self._builder.shadow(value, ())
@@ -219,9 +219,9 @@ class AccessWriter:
                 report_undefined(self._builder, len(self.sites) - 1, value.element, shadow, "0", UNDEFINED_BRANCH)
 
     def promise(self, line: SourceLine | None, address: Scalar, divisor: int) -> None:
-        """Report an address that is no multiple of what the kernel promises the compiler: a site that touches nothing.
+        """Report an address that is not a multiple of what the kernel promises the compiler: a site without an access.
 
-        On a GPU the accesses that rely on it fault.
+        On a GPU the accesses that rely on the promise fault.
         """
         self.sites.append(AccessSite(line, False, divisor, used=False))
         builder = self._builder
@@ -238,7 +238,7 @@ class AccessWriter:
         builder.start(kept)
 
     def _real(self, address: str) -> str:
-        """The address in this process of what kernels know under `address`."""
+        """The address in this process that corresponds to the kernels' address `address`."""
         return self._builder.value(f"sub i64 {address}, %hidden")
 
     def _shadow_place(self, address: str) -> str:
@@ -246,7 +246,7 @@ class AccessWriter:
         return builder.value(f"inttoptr i64 {builder.value(f'add i64 {address}, %shadows')} to ptr")
 
     def _note_origin(self, llvm: str, shadow: str, address: str) -> None:
-        """Remember where an undefined number was read last: that is what a report names."""
+        """Remember where an uninitialised value was last read, for reports."""
         builder = self._builder
         undefined = builder.value(f"icmp ne {llvm} {shadow}, 0")
         before = builder.value("load i64, ptr %origin")
@@ -263,7 +263,7 @@ class AccessWriter:
         llvm: str,
         fallback: list[str],
     ) -> list[str]:
-        """`access(address)` if the mask and the check allow it, else `fallback`: the operands of both (`llvm`)."""
+        """The operands (`llvm`) of `access(address)` if the mask and the check allow it, else those of `fallback`."""
         builder = self._builder
         done = builder.label("accessed")
         number = self._number(pointer, index)
@@ -304,7 +304,7 @@ class AccessWriter:
         return self._builder.linear(pointer.shape, index) if isinstance(pointer, Lanes) else "0"
 
     def _check(self, site: int, pointer: Value, address: str, index: Index, refused: str) -> str:
-        """Go on if the access may happen, jump to `refused` otherwise; the label of the block that does."""
+        """Continue if the access may happen, else jump to `refused`; returns the label of the block that continues."""
         builder, width = self._builder, self.sites[site].width
         cache = builder.value(f"getelementptr i8, ptr %spans, i64 {2 * WORD * site}")
         first = builder.value(f"load i64, ptr {cache}")
@@ -338,5 +338,5 @@ def _parts(operation: Operation, operands: list[Value]) -> tuple[Value, Value | 
 
 def _pointee(pointer: Value) -> Element:
     if not isinstance(pointer.element, Pointer):
-        raise ExecutorCannot("the native executor loads and stores through pointers alone")
+        raise ExecutorCannot("the native executor loads and stores only through pointers")
     return pointer.element.element

@@ -1,8 +1,8 @@
-"""Integer arithmetic as a GPU does it: everything wraps, and nothing traps.
+"""Integer arithmetic as on a GPU: everything wraps, and nothing traps.
 
-Masked-off lanes are evaluated too, with whatever they hold, so an instruction must not trap where a GPU's would not:
+Masked-off lanes are evaluated too, with any contents, so an instruction must not trap where a GPU's would not:
 x86 traps on division by zero and on the smallest integer divided by -1. LLVM's flags that promise "no overflow" are
-never written.
+never emitted.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def binary(builder: Builder, kind: str, bits: int, left: str, right: str) -> str
 
 
 def _divide(builder: Builder, kind: str, bits: int, left: str, right: str) -> str:
-    """Truncating division or its remainder. By zero the result is undefined in Triton; ours is that of by one.
+    """Truncating division or its remainder. Division by zero is undefined in Triton; we divide by one instead.
 
-    Dividing the smallest integer by 1 instead of -1 gives what wrapping gives.
+    Dividing the smallest integer by 1 instead of -1 gives the wrapped result.
     """
     llvm, instruction = f"i{bits}", _DIVISIONS[kind]
     if literal(right) not in (None, 0, -1):
@@ -56,7 +56,7 @@ def _divide(builder: Builder, kind: str, bits: int, left: str, right: str) -> st
 
 
 def _shift(builder: Builder, kind: str, bits: int, left: str, right: str) -> str:
-    """A shift. By the width or more, all bits leave, as on NVIDIA GPUs and in numpy; LLVM leaves it undefined."""
+    """A shift. A shift by the width or more removes all bits, as on NVIDIA GPUs and in numpy; undefined in LLVM."""
     llvm, instruction = f"i{bits}", _SHIFTS[kind]
     amount = literal(right)
     if amount is not None and 0 <= amount < bits:
@@ -71,7 +71,7 @@ def _shift(builder: Builder, kind: str, bits: int, left: str, right: str) -> str
 
 
 def absolute(builder: Builder, bits: int, operand: str) -> str:
-    """`math.absi`: the smallest integer stays what it is."""
+    """`math.absi`: the smallest integer is unchanged."""
     negative = builder.value(f"icmp slt i{bits} {operand}, 0")
     opposite = builder.value(f"sub i{bits} 0, {operand}")
     return builder.value(f"select i1 {negative}, i{bits} {opposite}, i{bits} {operand}")
@@ -103,5 +103,5 @@ def add_pointer(builder: Builder, step: int, bits: int, address: str, offset: st
 def pointer_step(element: Element) -> int:
     """Bytes from one pointee to the next. Raises ExecutorCannot for anything but a pointer."""
     if not isinstance(element, Pointer):
-        raise ExecutorCannot("the native executor cannot step through what is not a pointer")
+        raise ExecutorCannot("the native executor can add offsets only to pointers")
     return max(1, element.element.bits // 8)

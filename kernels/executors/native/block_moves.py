@@ -1,8 +1,8 @@
-"""A block move is a load or store of consecutive elements, done at once where all of it is allowed.
+"""A block move is a load or store of consecutive elements, done at once if all of it is allowed.
 
-The compiled runtime (`move` in runtime_ir) tests the whole range and copies it; only where something of it is not
-allowed does it go lane by lane and record faults. Most accesses of copy kernels are such, and calls are much less
-code than loops.
+The compiled runtime (`move` in runtime_ir) tests the whole range and copies it. Only if a part is not allowed does it
+go lane by lane and record faults. Most accesses of copy kernels are block moves, and a call needs much less code
+than a loop.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from harness.kernels.executors.native.types import Element, Integer, Tensor, sto
 
 
 def is_block(pointer: Lanes, element: Element) -> bool:
-    """Whether the pointers are those of elements side by side. A boolean is not moved as the byte it lies in."""
+    """Whether the pointers are those of consecutive elements. Booleans do not qualify: they take a byte in memory."""
     form = pointer.progression
     return form is not None and form.step == stored_bytes(element) and element != Integer(1)
 
 
 def bounded(builder: LaneBuilder, mask: Value | None) -> str | None:
-    """How many lanes to look at, an i64 operand, if the mask allows none beyond; None if that is not known."""
+    """How many lanes need to be examined, an i64 operand, if the mask allows none beyond; None if that is not known."""
     prefix = mask.prefix if isinstance(mask, Lanes) else None
     if prefix is None or not isinstance(mask, Lanes):
         return None
@@ -56,7 +56,7 @@ def store_block(
     mask: Value | None,
     epoch: str,
 ) -> None:
-    """Store a tensor, from its buffer if it lies in one."""
+    """Store a tensor, from its buffer if it has one."""
     buffer = value.buffer if isinstance(value, Lanes) else None
     if buffer is None:
         buffer = builder.buffer(Tensor(pointer.shape, element))
@@ -80,7 +80,7 @@ def _move(
     count, bytes_ = str(lanes), "null"
     prefix = mask.prefix if isinstance(mask, Lanes) else None
     if mask is not None and prefix is not None and (shadow := builder.shadow(mask, ("0",))):
-        # Lanes of a prefix are calculated from the same scalars: one stands for all.
+        # All lanes of a prefix are calculated from the same scalars, so one lane is enough.
         report_undefined(builder, site, mask.element, shadow, "0", UNDEFINED_BRANCH)
     if prefix is not None and prefix.guard is None:
         count = prefix.count()
@@ -115,7 +115,7 @@ def _move(
 def report_undefined(
     builder: LaneBuilder, site: int, element: Element, shadow: str, lane: str, kind: int, condition: str = ""
 ) -> None:
-    """Report, if anything of `shadow` is set (and `condition` holds), that something hangs on an undefined value."""
+    """Report that something depends on an undefined value, if any of `shadow` is set (and `condition` holds)."""
     undefined = builder.value(f"icmp ne {stored_llvm(element)} {shadow}, 0")
     if condition:
         undefined = builder.value(f"and i1 {undefined}, {condition}")

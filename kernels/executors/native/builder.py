@@ -1,6 +1,6 @@
-"""A builder writes the LLVM IR of one function as text: fresh names, blocks, phi nodes, stack slots, loops.
+"""A builder emits the LLVM IR of one function as text: fresh names, blocks, phi nodes, stack slots, loops.
 
-Text, because llvmlite's binding layer parses text anyway and reading the output is how one debugs an emitter.
+It emits text because llvmlite's binding layer parses text anyway, and because an emitter is debugged by reading it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterator
 from harness.kernels.executors.base import ExecutorCannot
 
 STACK_LIMIT = 2 << 20
-"""Bytes of stack one program may take: thread stacks are 8 MiB, and some of it is in use."""
+"""Maximum bytes of stack for one program: thread stacks are 8 MiB, and part of that is in use."""
 
 _LITERAL = re.compile(r"-?\d+")
 
@@ -23,7 +23,7 @@ def literal(operand: str) -> int | None:
 
 
 class Builder:
-    """Writes blocks one after the other. `block` is the label of the one being written."""
+    """Emits blocks one after another. `block` is the label of the current one."""
 
     def __init__(self) -> None:
         self.block = "entry"
@@ -34,17 +34,17 @@ class Builder:
         self._known: list[dict[Hashable, str]] = []
 
     def value(self, expression: str) -> str:
-        """Write `name = expression`; the fresh name."""
+        """Emit `name = expression`; returns the fresh name."""
         name = self.name()
         self._lines.append(f"  {name} = {expression}")
         return name
 
     def effect(self, instruction: str) -> None:
-        """Write an instruction without a result."""
+        """Emit an instruction without a result."""
         self._lines.append(f"  {instruction}")
 
     def verbatim(self, text: str) -> None:
-        """Write lines as they are."""
+        """Emit lines unchanged."""
         self._lines.append(text)
 
     def name(self) -> str:
@@ -58,7 +58,7 @@ class Builder:
         return f"{hint}{self._fresh}"
 
     def start(self, label: str) -> None:
-        """From here on, write block `label`."""
+        """Emit block `label` from now on."""
         self._lines.append(f"{label}:")
         self.block = label
 
@@ -70,7 +70,7 @@ class Builder:
         self.effect(f"br i1 {condition}, label %{taken}, label %{other}{weights}")
 
     def hole(self) -> int:
-        """A line to be written later, with `fill`: phi nodes of loops name values that do not exist yet."""
+        """Reserve a line for `fill`: phi nodes of loops name values that do not exist yet."""
         self._lines.append("")
         return len(self._lines) - 1
 
@@ -78,7 +78,7 @@ class Builder:
         self._lines[hole] = f"  {instruction}"
 
     def phi(self, llvm: str, incoming: list[tuple[str, str]]) -> str:
-        """A value that depends on the block control came from: pairs of operand and label."""
+        """A value that depends on the predecessor block: pairs of operand and label."""
         return self.value(f"phi {llvm} {phi_pairs(incoming)}")
 
     def slot(self, llvm: str, count: int = 1) -> str:
@@ -109,7 +109,7 @@ class Builder:
 
     @contextlib.contextmanager
     def scope(self) -> Iterator[None]:
-        """What is remembered inside is forgotten outside, where it may not have been computed."""
+        """Forget at its end what was remembered inside it: outside it may not have been computed."""
         self._known.append({})
         try:
             yield
@@ -127,7 +127,7 @@ class Builder:
         return operand
 
     def text(self, signature: str) -> str:
-        """The whole function: stack slots first, then all that was written."""
+        """The whole function: stack slots first, then everything emitted."""
         return "\n".join([f"{signature} {{", "entry:", *self._slots, *self._lines, "}", ""])
 
 

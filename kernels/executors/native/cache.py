@@ -1,9 +1,9 @@
 """The variant cache keeps compiled variants on disk, so that a kernel is compiled once and not in every process.
 
-An entry is written under another name and then renamed, so readers see whole entries alone; a checksum tells a
-damaged one. A cache that cannot be written is no reason to stop: that is said once, and compiling goes on.
+An entry is written under another name and then renamed, so that readers see only complete entries; a checksum detects
+damaged ones. If the cache cannot be written, one warning says so, and compilation continues.
 
-Warnings, not log lines: a worker passes them on to its campaign.
+These are warnings, not log lines: a worker passes them on to its campaign.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harness.kernels.executors.native.accesses import AccessSite
 from harness.kernels.executors.native.source_lines import SourceLine
 
 ENTRY_LIMIT = 4096
-"""Entries kept; the oldest go first. One takes 10 to 40 KB."""
+"""Maximum number of entries; the oldest are removed first. One takes 10 to 40 KB."""
 
 _DIGEST_BYTES = 32
 _SUFFIX = ".variant"
@@ -30,20 +30,20 @@ _SUFFIX = ".variant"
 
 @dataclass(frozen=True)
 class CompiledVariant:
-    """What compiling a kernel for given constants and argument types gives: an object, and what its numbers mean."""
+    """A kernel compiled for given constants and argument types: an object, and what its numbers mean."""
 
     object: bytes
     arguments: int
     sites: tuple[AccessSite, ...]
     blocks: tuple[tuple[SourceLine, ...], ...]
     owners: tuple[bytes, ...] = ()
-    """For each site, the warp of each of its lanes; empty until somebody has asked."""
+    """For each site, the warp of each of its lanes; empty until requested."""
     phases: tuple[int, ...] = ()
-    """For each site, its phase; empty until somebody has asked."""
+    """For each site, its phase; empty until requested."""
 
 
 class VariantCache:
-    """Compiled variants in `directory`, by key; in none at all if it is None."""
+    """Compiled variants in `directory`, by key; nothing is kept if it is None."""
 
     def __init__(self, directory: Path | None) -> None:
         self._directory = directory
@@ -51,15 +51,15 @@ class VariantCache:
 
     @staticmethod
     def key(parts: Iterable[object]) -> str:
-        """A file name's worth of digest of everything that decides what compiling gives."""
+        """A digest of everything that affects the compiled result, usable as a file name."""
         return hashlib.sha256("\0".join(repr(part) for part in parts).encode()).hexdigest()
 
     def path(self, key: str) -> Path | None:
-        """Where the entry lies, if it exists."""
+        """The path of the entry, if it exists."""
         return self._directory / f"{key}{_SUFFIX}" if self._directory else None
 
     def read(self, key: str) -> CompiledVariant | None:
-        """The entry; None if there is none, or none that is intact."""
+        """The entry; None if there is no intact one."""
         path = self.path(key)
         if path is None:
             return None
@@ -77,7 +77,7 @@ class VariantCache:
         return msgspec.msgpack.decode(payload, type=CompiledVariant)
 
     def write(self, key: str, variant: CompiledVariant) -> None:
-        """Keep an entry."""
+        """Store an entry."""
         path = self.path(key)
         if path is None:
             return

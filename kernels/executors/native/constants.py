@@ -1,4 +1,4 @@
-"""A constant is a number spelled in TTIR; here it becomes the bits that LLVM is given."""
+"""A constant is a number as TTIR spells it; this module converts it to the bits for LLVM."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Control flow of a kernel: blocks with jumps (early returns), and the structured if, for and while inside them.
 
-Scalars that cross it become phi nodes. Tensors that cross it are kept in memory: a buffer for each result of an if,
-each carried value of a loop, each tensor argument of a block. MLIR uses one SSA name again in sibling regions, so
+Scalars that cross control flow become phi nodes. Tensors that cross it are kept in memory: a buffer for each result of
+an if, each carried value of a loop, each tensor argument of a block. MLIR reuses SSA names in sibling regions, so
 every region has its own copy of the names.
 """
 
@@ -26,8 +26,8 @@ _ENDS = frozenset(
 
 
 class ControlWriter:
-    """Writes regions; `operation` writes what is not control flow, `enter` is told what a block holds, `decide` what
-    a branch hangs on."""
+    """Emits regions. `operation` emits what is not control flow, `enter` gets the operations of each block, `decide`
+    the values that a branch depends on."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class ControlWriter:
         decide: Callable[[Operation, list[Value]], None],
         before: Callable[[], None],
     ) -> None:
-        """`before` is called in front of each operation of the kernel's body, outside of loops and branches."""
+        """`before` is called before each operation of the kernel's body, outside loops and branches."""
         self.decide = decide
         self._before = before
         self._depth = 0
@@ -53,12 +53,12 @@ class ControlWriter:
         }
 
     def function(self, body: Region, values: Environment) -> None:
-        """Write a kernel's blocks; then begin the one that all of them leave to."""
+        """Emit a kernel's blocks; then begin the common exit block."""
         _Blocks(self, self._builder, body, values).write()
         self._builder.start(_EXIT)
 
     def block(self, block: Block, values: Environment) -> Operation:
-        """Write all operations but the last, which ends the block."""
+        """Emit all operations but the last, which ends the block."""
         if not block.operations:
             return Operation("scf.yield", None)
         self._enter(block.operations)
@@ -78,7 +78,7 @@ class ControlWriter:
         write(operation, values)
 
     def _region(self, region: Region, values: Environment, end: str) -> list[Value]:
-        """Write a structured region, ending with `end`; the values that it hands over."""
+        """Emit a structured region that ends with `end`; returns the values that it yields."""
         scope = dict(values)
         if len(region.blocks) != 1:
             raise ExecutorCannot("the native executor has no jumps inside structured control flow")
@@ -165,7 +165,7 @@ class ControlWriter:
         values[operation.results[0]] = Scalar(lanes.element, operand, shadow)
 
     def _scan(self, operation: Operation, values: Environment) -> None:
-        """At each lane, all lanes up to it combined; from the last lane on if reversed."""
+        """At each lane, all lanes up to it combined; starting at the last lane if reversed."""
         lanes = self._vector(operation, values)
         builder = self._builder
         total = builder.buffer(Tensor((1,), lanes.element))
@@ -176,13 +176,13 @@ class ControlWriter:
     def _vector(self, operation: Operation, values: Environment) -> Lanes:
         lanes = values[operation.operands[0]]
         if not isinstance(lanes, Lanes) or len(lanes.shape) != 1:
-            raise ExecutorCannot(f"the native executor has {operation.name} of one dimension alone")
+            raise ExecutorCannot(f"the native executor supports {operation.name} of one dimension only")
         return lanes
 
     def _fold(
         self, operation: Operation, values: Environment, lanes: Lanes, total: LaneBuffer, each: LaneBuffer | None
     ) -> None:
-        """Combine lanes one after the other in `total`; keep what it is at each lane in `each`, if there is one."""
+        """Combine lanes one after another in `total`; store the value at each lane in `each`, if given."""
         builder = self._builder
         (size,) = lanes.shape
         last = size - 1
@@ -215,7 +215,7 @@ class ControlWriter:
 
 
 class _Incoming:
-    """A scalar that depends on where control came from."""
+    """A scalar that depends on the predecessor block."""
 
     def __init__(self, builder: LaneBuilder, type_: Type) -> None:
         self._builder = builder
@@ -224,20 +224,20 @@ class _Incoming:
         self._shadows: list[tuple[str, str]] = []
 
     def add(self, value: Value) -> None:
-        """What it is if control comes from the block being written."""
+        """Its value if control comes from the current block."""
         builder = self._builder
         self._operands.append((builder.lane(value, ()), builder.block))
         self._shadows.append((builder.shadow(value, ()) or "0", builder.block))
 
     def joined(self) -> Scalar:
-        """Write it, here."""
+        """Emit it here."""
         type_ = self._type
         assert not isinstance(type_, Tensor)
         shadow = self._builder.phi(stored_llvm(type_), self._shadows) if self._builder.tracking else ""
         return Scalar(type_, self._builder.phi(type_.llvm, self._operands), shadow)
 
     def reserve(self) -> Scalar:
-        """Leave room for it, here, for `fill` to write."""
+        """Reserve its place here, for `fill`."""
         type_, builder = self._type, self._builder
         assert not isinstance(type_, Tensor)
         self._holes = [builder.hole()]
@@ -249,7 +249,7 @@ class _Incoming:
         return value
 
     def fill(self) -> None:
-        """All that `reserve` left room for is known."""
+        """Emit what `reserve` left room for: all operands are known."""
         value = self._reserved
         pairs = (
             (value.operand, value.element.llvm, self._operands),
@@ -260,7 +260,7 @@ class _Incoming:
 
 
 class Carried:
-    """A number that a loop's header receives: from before at first, then from the iteration before."""
+    """A number that a loop's header receives: first from before the loop, then from the previous iteration."""
 
     def __init__(self, builder: LaneBuilder, llvm: str, initial: str) -> None:
         self.operand = builder.name()
@@ -280,7 +280,7 @@ class Carried:
 
 
 class _Loop:
-    """The carried values of one loop. `values` are they, inside the loop and after it."""
+    """The carried values of one loop. `values` are those values, inside the loop and after it."""
 
     def __init__(self, builder: LaneBuilder, arguments: Sequence[Argument], initial: list[Value]) -> None:
         self._builder = builder
@@ -289,7 +289,7 @@ class _Loop:
         self._buffers: dict[str, LaneBuffer] = {}
         self._scalars: dict[str, _Incoming] = {}
         self.values: Environment = {}
-        # Buffers first: filling one writes blocks, and scalars note the block they come from.
+        # Buffers first: filling one emits blocks, and scalars record the block that they come from.
         for argument, value in zip(arguments, initial, strict=True):
             if isinstance(argument.type, Tensor):
                 buffer = builder.buffer(argument.type)
@@ -312,7 +312,7 @@ class _Loop:
             self.values[name] = scalar.reserve()
 
     def repeat(self, yielded: list[Value], counters: list[tuple[Carried, str]]) -> None:
-        """End an iteration that hands over `yielded`."""
+        """End an iteration that yields `yielded`."""
         pairs = list(zip(self._names, yielded, strict=True))
         move(self._builder, [(self._buffers[name], value) for name, value in pairs if name in self._buffers])
         for name, value in pairs:
@@ -339,7 +339,7 @@ def move(builder: LaneBuilder, pairs: list[tuple[LaneBuffer, Value]]) -> None:
 
 
 class _Blocks:
-    """The blocks of a function, joined by jumps."""
+    """The blocks of a function, connected by jumps."""
 
     def __init__(self, control: ControlWriter, builder: LaneBuilder, body: Region, values: Environment) -> None:
         self._control = control
@@ -407,7 +407,7 @@ class _Blocks:
         elif last.name == "cf.cond_br":
             self._control.decide(last, [self._values[last.operands[0]]])
             condition = builder.lane(self._values[last.operands[0]], ())
-            # Each edge gets a block of its own, for the arguments it hands over.
+            # Each edge gets a separate block, for the arguments that it passes.
             edges = [builder.label("edge") for _ in last.successors]
             builder.branch(condition, *edges)
             for edge, successor in zip(edges, last.successors, strict=True):

@@ -1,7 +1,7 @@
 """The emitter turns a parsed kernel into LLVM IR: one function that runs one program.
 
-Operations on values are here; control flow is in control, loads and stores in accesses, what is the same for every
-kernel (the loop over programs, the search for a span) in runtime_ir.
+Operations on values are here; control flow is in control, loads and stores in accesses, and the code that all kernels
+share (the loop over programs, the search for a span) in runtime_ir.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from harness.kernels.executors.native.types import (
 @dataclass(frozen=True)
 class EmitOptions:
     """What is compiled into a variant: access checks, a byte set for each block that runs, a record of accesses,
-    shadows that follow undefined bytes, programs that give way to each other."""
+    shadows that follow undefined bytes, programs that yield to each other."""
 
     checks: bool
     lines: bool
@@ -52,12 +52,12 @@ class EmitOptions:
     undefined: bool = False
     interleave: bool = False
     warps: int = 0
-    """Warps of a program that are interleaved, too; 0 if a program's warps stay together."""
+    """Number of warps of a program that are interleaved too; 0 if a program's warps run in lockstep."""
 
 
 @dataclass(frozen=True)
 class Emitted:
-    """LLVM IR and what its numbers mean: access sites by number, and the kernel lines of each recorded block."""
+    """LLVM IR, and what its numbers mean: access sites by number, and the kernel lines of each recorded block."""
 
     llvm: str
     sites: tuple[AccessSite, ...]
@@ -67,10 +67,11 @@ class Emitted:
 def emit(
     function: Function, options: EmitOptions, owners: Sequence[bytes] | None = None, phases: Sequence[int] = ()
 ) -> Emitted:
-    """LLVM IR for the kernel. Raises ExecutorCannot, naming operation and line, for what it does not know.
+    """LLVM IR for the kernel. Raises ExecutorCannot, naming operation and line, for unsupported operations.
 
-    Where warps are interleaved, `owners` gives the warp of each lane of each access site, `phases` how many barriers of
-    the compiler lie in front of it. They are known once it has been emitted without; that code is of no other use.
+    Where warps are interleaved, `owners` gives the warp of each lane of each access site, `phases` the number of
+    compiler barriers before it. They are known after emitting once without them; the code of that first pass is not
+    used.
     """
     return _Emitter(function, options, owners, phases).emit()
 
@@ -137,12 +138,12 @@ class _Emitter:
         return Emitted(llvm, tuple(self._accesses.sites), tuple(self._blocks))
 
     def _decide(self, operation: Operation, values: list[Value]) -> None:
-        """Before a branch: which way it goes must not hang on something undefined."""
+        """Before a branch: its direction must not depend on an undefined value."""
         if any(self._builder.shadow(value, ()) for value in values):
             self._accesses.branch(operation.line, values)
 
     def _enter(self, operations: tuple[Operation, ...]) -> None:
-        """Note that a block runs, if any line is its own."""
+        """Record that a block runs, if any line belongs to it."""
         # Constants are hoisted far from their lines, and all returns share one block.
         own = dict.fromkeys(
             operation.line
@@ -157,7 +158,7 @@ class _Emitter:
         self._blocks.append(tuple(own))
 
     def _operation(self, operation: Operation, values: Environment) -> None:
-        """Write an operation that is not control flow; its result joins `values`."""
+        """Emit an operation that is not control flow; its result is added to `values`."""
         operands = [values[name] for name in operation.operands]
         try:
             result = self._result(operation, operands)
@@ -186,7 +187,7 @@ class _Emitter:
                 *operands,
             )
         if self._options.interleave and name in ("tt.load", "tt.store", "tt.atomic_rmw"):
-            self._give_way()
+            self._yield()
             self._name_warp()
         if name == "tt.store":
             self._accesses.store(operation, operands)
@@ -194,7 +195,7 @@ class _Emitter:
         if name == "tt.atomic_rmw":
             return self._atomic(operation, operands)
         if name == "barrier":
-            # Every lane is done with an operation before the next one starts: only warps apart have to wait.
+            # Every lane finishes an operation before the next one starts: only independent warps have to wait.
             if self._arrivals:
                 self._await_warps()
             if self._epoch:
@@ -207,7 +208,7 @@ class _Emitter:
         return write(self, operation, operands)
 
     def _bitwise_shadow(self, kind: str, element: Element, operands: list[Value]) -> Callable[[Index], str]:
-        """A bit that one side decides is defined, whatever the other is: a mask must not hang on what it rules out."""
+        """A bit that one operand decides is defined for any other operand: bits that a mask rules out do not count."""
         builder, llvm = self._builder, stored_llvm(element)
 
         def shadow(index: Index) -> str:
@@ -226,12 +227,12 @@ class _Emitter:
         return shadow
 
     def _name_warp(self) -> None:
-        """Say whose access comes next, where that is recorded."""
+        """Record the warp whose access comes next, where that is needed."""
         if self._options.record and self._options.warps > 1:
             self._builder.effect("store i64 %warp, ptr %recording.warp")
 
-    def _give_way(self) -> None:
-        """Let another program go on, perhaps."""
+    def _yield(self) -> None:
+        """Let another program run, as the schedule decides."""
         builder = self._builder
         resumed = builder.label("resumed")
         way = builder.value("call i8 @llvm.coro.suspend(token none, i1 false)")
@@ -239,7 +240,7 @@ class _Emitter:
         builder.start(resumed)
 
     def _atomic(self, operation: Operation, operands: list[Value]) -> Value:
-        """Where warps are apart the first one does it, and hands what was there before to the others."""
+        """Where warps are independent, the first one performs the access and passes the old value to the others."""
         if not self._arrivals:
             return self._accesses.atomic(operation, operands)
         builder = self._builder
@@ -261,7 +262,7 @@ class _Emitter:
         return Scalar(element, operand, builder.value(f"load {llvm}, ptr {places[1]}") if builder.tracking else "")
 
     def _await_phase(self) -> None:
-        """Where warps are apart: wait as at a barrier if the compiler has one between the accesses before and after."""
+        """Where warps are independent: wait as at a barrier if the compiler has one between the accesses around it."""
         if not self._arrivals:
             return
         following = self._phases[len(self._accesses.sites) :]
@@ -271,7 +272,7 @@ class _Emitter:
             self._await_warps()
 
     def _await_warps(self) -> None:
-        """Give way until all warps of the program have come here as often as this one."""
+        """Yield until all warps of the program have arrived here as often as this one."""
         builder = self._builder
         own = builder.value(f"add i64 {builder.value(f'load i64, ptr {self._arrivals}')}, 1")
         builder.effect(f"store i64 {own}, ptr {self._arrivals}")
@@ -284,7 +285,7 @@ class _Emitter:
         there = builder.value("load i64, ptr %gate")
         builder.branch(builder.value(f"icmp uge i64 {there}, {wanted}"), passed, wait)
         builder.start(wait)
-        self._give_way()
+        self._yield()
         builder.jump(look)
         builder.start(passed)
 
@@ -315,7 +316,7 @@ class _Emitter:
             return builder.value(f"select i1 {c}, {element.llvm} {a}, {element.llvm} {b}")
 
         def shadow(index: Index) -> str:
-            """What is not chosen does not matter."""
+            """The operand that is not chosen does not matter."""
             llvm = stored_llvm(element)
             a, b = (builder.shadow(operand, index) or "0" for operand in (one, other))
             chosen = builder.value(f"select i1 {builder.lane(condition, index)}, {llvm} {a}, {llvm} {b}")
@@ -361,7 +362,7 @@ class _Emitter:
         return self._builder.lazy(operation.types[0], compute)
 
     def same_bits(self, operation: Operation, operands: list[Value]) -> Value:
-        """Casts between pointers and integers of 64 bits, or of one width."""
+        """Casts between pointers and integers of 64 bits, or between types of one width."""
         source, target = (element_of(type_) for type_ in operation.types)
         if source.llvm != target.llvm:
             raise ExecutorCannot(f"the native executor does not cast {source.llvm} to {target.llvm} here")
@@ -416,7 +417,7 @@ class _Emitter:
 
 
 def _owner_tables(owners: Sequence[bytes]) -> list[str]:
-    """Constants with the warp that owns each lane of each site, and one with the addresses of those."""
+    """Constants with the warp that owns each lane of each site, and one with their addresses."""
     tables = []
     for site, warps in enumerate(owners):
         numbers = ", ".join(f"i8 {warp}" for warp in warps)

@@ -1,7 +1,7 @@
 """The native executor compiles kernels for the CPU and watches every access.
 
-It needs no GPU, runs a kernel thousands of times faster than Triton's interpreter, and says which access of which
-line left the memory it may touch. Programs run one after the other in a chosen order.
+It needs no GPU, runs a kernel thousands of times faster than Triton's interpreter, and reports which access of which
+line left the memory that it may touch. Programs run one after another in a chosen order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from harness.kernels.executors.base import (
 from harness.kernels.executors.native.program_order import check_order, program_ids
 from harness.kernels.executors.requirements import unmet
 
-# Whether this executor can be had is asked by processes that run no kernel: they need no torch, which takes seconds.
+# Processes that run no kernel ask whether this executor is available: they need no torch, which takes seconds.
 if TYPE_CHECKING:
     from harness.accesses import RecordedLaunch
     from harness.kernels.executors.host_memory import HostArena
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
     from harness.kernels.executors.native.variant import KernelVariant
 
 VARIANT_LIMIT = 512
-"""Variants kept in memory. When there are more, all are dropped; those still used come back from the disk cache."""
+"""Maximum number of variants in memory. Beyond it, all are dropped; those still used are read from the disk cache."""
 
 
 class NativeExecutor(Executor):
     """Runs kernels compiled for the CPU.
 
-    `checks`: test every access against the spans given to `begin`; without, a stray access does what it does.
-    `undefined`: follow bytes that nobody has defined, which takes `checks`. `races`: record every access, for the race
-    oracle. `lines`: note which kernel lines run (default: with checks). Of the first three, `watch` may choose fewer.
+    `checks`: test every access against the spans given to `begin`; without, an out-of-bounds access takes effect.
+    `undefined`: track undefined bytes, which requires `checks`. `races`: record every access, for the race
+    oracle. `lines`: record which kernel lines run (default: with checks). Of the first three, `watch` may choose fewer.
     `program_order`: see the module of that name.
     `cache`: where compiled variants are kept; None for nowhere, by default in the harness's cache directory.
     """
@@ -80,7 +80,7 @@ class NativeExecutor(Executor):
         lines = checks if lines is None else lines
         self._most = EmitOptions(checks=checks, lines=lines, undefined=undefined and checks, record=races)
         self.options = self._most
-        """What is watched from here on."""
+        """The checks from now on."""
         directory = cache_directory() / "native" if cache == "" else cache
         self._cache = VariantCache(Path(directory) if directory is not None else None)
         self._watch = Watch()
@@ -89,7 +89,7 @@ class NativeExecutor(Executor):
         self._arena: Arena | None = None
         self._shadows: weakref.WeakKeyDictionary[Arena, Arena] = weakref.WeakKeyDictionary()
         self._epoch = 0
-        # Not a set: hashing a Triton kernel reads all that it calls, which may not exist yet.
+        # Not a set: hashing a Triton kernel reads everything that it calls, which may not exist yet.
         self._kernels: list[weakref.ref[NativeKernel]] = []
         self._loaded: list[KernelVariant] = []
         self._executed: set[SourceLine] = set()
@@ -99,7 +99,7 @@ class NativeExecutor(Executor):
 
     @classmethod
     def create(cls, checks: Collection[str] | None = None) -> NativeExecutor:
-        importlib.import_module(cls.imports)  # what cannot be imported is missed now, not by the first kernel
+        importlib.import_module(cls.imports)  # a failing import is noticed now, not by the first kernel
         if checks is None:
             return cls(undefined=True, races=True)
         return cls(checks="memory" in checks, undefined="undefined" in checks, races="races" in checks)
@@ -112,7 +112,7 @@ class NativeExecutor(Executor):
         if reason is not None:
             return reason
         if os.environ.get("TRITON_INTERPRET", "0").lower() in ("1", "true", "yes", "on"):
-            return "Triton's interpreter is on in this process (TRITON_INTERPRET), which rules out compiling"
+            return "Triton's interpreter is active in this process (TRITON_INTERPRET), which rules out compiling"
         return None
 
     def allocate(self, size: int) -> Arena:
@@ -164,18 +164,18 @@ class NativeExecutor(Executor):
 
     @property
     def fault_count(self) -> int:
-        """Faults since `begin`, those that are no longer kept included."""
+        """Faults since `begin`, including those that are no longer kept."""
         return self._watch.count
 
     def executed_lines(self) -> set[SourceLine]:
         """Kernel lines that have run since `forget_lines`, as (file, function, line).
 
-        A line counts if anything of it ran: for a masked load, that some program came by. Constants have no line.
+        A line counts if any of it ran; for a masked load, if some program reached it. Constants have no line.
         """
         return self._executed.union(*(variant.executed_lines() for variant in self._loaded))
 
     def known_lines(self) -> set[SourceLine]:
-        """All lines of the variants launched so far: what `executed_lines` can at most hold."""
+        """All lines of the variants launched so far: the upper bound of `executed_lines`."""
         return self._known.union(*(variant.all_lines() for variant in self._loaded))
 
     def under_way(self, seconds: float) -> tuple[str, Sequence[SourceLine]] | None:
@@ -189,7 +189,7 @@ class NativeExecutor(Executor):
             variant.forget_lines()
 
     def compiled_in(self, num_warps: int) -> EmitOptions:
-        """What is compiled into variants with so many warps from here on. Raises ExecutorCannot for too many warps."""
+        """What is compiled in for `num_warps` warps from now on. Raises ExecutorCannot for too many warps."""
         from harness.kernels.executors.native.interleaving_ir import MOST_WARPS
 
         if not self.warps_apart:
@@ -212,9 +212,9 @@ class NativeExecutor(Executor):
         return variant
 
     def launch(self, variant: KernelVariant, grid: tuple[int, int, int], arguments: list[int]) -> None:
-        """Run a variant over a grid; as in Triton, nothing is launched over an empty one.
+        """Run a variant over a grid; as in Triton, nothing is launched over an empty grid.
 
-        Raises RuntimeError if accesses are checked and `begin` has not said which are allowed.
+        Raises RuntimeError if accesses are checked and `begin` has not set which are allowed.
         """
         programs = grid[0] * grid[1] * grid[2]
         if programs == 0:

@@ -1,6 +1,6 @@
 """The form of each operation of TTIR: how its line, or its nested regions, are read.
 
-What is read is exact: attributes that change what a kernel means are not passed over.
+The forms are exact: attributes that change the meaning of a kernel are not ignored.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _ACCESS_ATTRIBUTES = re.compile(
 
 
 class Nesting(Protocol):
-    """What reads the regions inside an operation."""
+    """Reads the regions inside an operation."""
 
     def nested(self, closing: str | re.Pattern[str]) -> Region:
         """The next region and its closing line, which must match."""
@@ -66,7 +66,7 @@ Reader = Callable[[Nesting, str, str], Operation]
 
 
 def _binary(_: Nesting, name: str, rest: str) -> Operation:
-    # Overflow flags promise what LLVM may exploit; the GPU wraps, and so do we.
+    # Overflow flags are promises that LLVM may exploit; the GPU wraps, and so do we.
     match = matched(rf"({NAME}), ({NAME})(?: overflow<[\w, ]+>)? : (.*)", rest)
     return Operation(name, None, operands=(match[1], match[2]), types=(parse_type(match[3]),))
 

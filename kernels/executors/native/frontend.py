@@ -1,7 +1,7 @@
-"""The front end is Triton's own: it turns a kernel's Python source into TTIR. No GPU is needed for that.
+"""The front end is Triton's own: it turns a kernel's Python source into TTIR, which needs no GPU.
 
-It runs as for an NVIDIA GPU of one fixed kind and stops before anything depends on layouts or instructions, which are
-asked for where it matters which warp runs a lane. No argument is specialised on being 1: that changes no value.
+It runs as for one fixed kind of NVIDIA GPU and stops before anything depends on layouts or instructions. These are
+requested only where it matters which warp runs a lane. No argument is specialised on being 1: that changes no value.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Translation:
-    """TTIR of a kernel and, if it was asked for and Triton could say, the same with layouts (TTGIR)."""
+    """TTIR of a kernel and, if requested and available from Triton, the same with layouts (TTGIR)."""
 
     ttir: str
     ttgir: str | None = None
@@ -37,12 +37,12 @@ def translate(
     *,
     layouts: bool = False,
 ) -> Translation:
-    """TTIR of a Triton kernel, as text with locations, device functions inlined; for `num_warps`, if its `layouts` are
-    wanted, also TTGIR, which takes most of the time.
+    """TTIR of a Triton kernel, as text with locations, device functions inlined; if `layouts` for `num_warps` warps are
+    requested, also TTGIR, which takes most of the time.
 
     `signature` gives each parameter's type as Triton writes it (`*i32`, `i64`, `constexpr`), `constants` the values
-    of those that are `constexpr`. Layouts are those for pointers to 16 aligned bytes, as all tensors have them in
-    production. Raises what Triton raises for a kernel that it cannot compile.
+    of those that are `constexpr`. Layouts are those for pointers aligned to 16 bytes, as all tensors are in
+    production. Raises Triton's exception for a kernel that it cannot compile.
     """
     aligned: dict[tuple[int, ...], list[list[object]]] = {}
     if num_warps is not None:
@@ -53,7 +53,7 @@ def translate(
         }
     source = ASTSource(kernel, dict(signature), dict(constants), aligned)
     backend = make_backend(_TARGET)
-    # Floating-point fusion is named because Triton warns where it has to choose.
+    # Floating-point fusion is set because Triton warns where it has to choose.
     options = backend.parse_options(
         {"enable_fp_fusion": True, **({} if num_warps is None else {"num_warps": num_warps})}
     )
@@ -70,7 +70,7 @@ def translate(
 def _with_layouts(backend: Any, module: Any, options: Any) -> str | None:
     try:
         return str(type(backend).make_ttgir(module, {}, options, _TARGET.arch))
-    except RuntimeError as error:  # what a pass of Triton raises that does not take this kernel
+    except RuntimeError as error:  # raised by a pass of Triton that does not support this kernel
         _logger.info("no layouts from Triton: %s", error)
         return None
 

@@ -1,11 +1,11 @@
 """The part of the runtime that runs several programs of a launch at a time, as LLVM IR; see runtime_ir.
 
-A program is then a coroutine that gives way before each load and store of the kernel's text. Which one goes on is
-drawn from a seed, so that a schedule replays. `LIVE` programs are under way, each with a frame of its own; when one is
-done, the next one of the launch's order takes its place.
+A program is then a coroutine that yields before each load and store of the kernel's source. A seed determines which one
+continues, so that a schedule can be replayed. `LIVE` programs are in flight, each with its own frame; when one is done,
+the next one of the launch's order takes its place.
 
-The warps of a program may be coroutines of their own. Each then runs the whole program, loads what it needs, and stores
-only those lanes that it owns; at a barrier it gives way until all of them have arrived there.
+The warps of a program may be separate coroutines. Each then runs the whole program, loads what it needs, and stores
+only those lanes that it owns; at a barrier it yields until all warps have arrived there.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from __future__ import annotations
 import llvmlite.binding as llvm
 
 FRAME_BYTES = 4 << 20
-"""Most bytes of one program's frame: all that it keeps on the stack otherwise."""
+"""Maximum bytes of one program's frame: everything that it would otherwise keep on the stack."""
 MOST_LIVE = 16
-"""Programs that can be under way at a time."""
+"""Maximum number of programs in flight at a time."""
 MOST_WARPS = 32
-"""Warps of one program."""
+"""Maximum number of warps of one program."""
 
 END = "i1" if llvm.llvm_version_info[0] < 22 else "void"
 """What the end of a coroutine returns to LLVM of this version."""
@@ -64,8 +64,8 @@ give:
 """
 
 # A place is for one program and has a handle for each of its warps, null for one that is done, and a gate of three
-# words: how often warps have arrived at barriers, and what the first warp hands to the others, with its shadow. `run`
-# starts programs in free places while there are any; then one of the warps under way, drawn by xorshift, goes on.
+# words: how often warps have arrived at barriers, and the value that the first warp passes to the others, with its
+# shadow. `run` starts programs in free places while there are any; then one warp in flight, drawn by xorshift, runs.
 _RUN = """
 define i64 @run(ptr %launch) nounwind {
 entry:
@@ -228,7 +228,7 @@ finish:
 
 
 def run(warps: int) -> str:
-    """The loop over programs, of which `warps` warps are under way by themselves; 1: all together."""
+    """The loop over programs with `warps` independent warps each; 1: all warps together."""
     text = _DECLARATIONS + _RUN
     for name, number in (
         ("UNITS", MOST_LIVE * warps),

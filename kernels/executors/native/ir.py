@@ -1,4 +1,4 @@
-"""A TTIR module as plain data: functions, regions, blocks, operations. What the parser makes and the emitter reads."""
+"""A TTIR module as plain data: functions, regions, blocks, operations. The parser makes it, the emitter reads it."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Argument:
 class Operation:
     """One operation.
 
-    `results` and `operands` are SSA names; `types` are the types its text spells, in their order; `attributes` hold
-    what else the text says (an axis, a predicate, a constant's value).
+    `results` and `operands` are SSA names; `types` are the types in its text, in their order; `attributes` hold
+    everything else in the text (an axis, a predicate, a constant's value).
     """
 
     name: str
@@ -45,7 +45,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Block:
-    """Operations that run one after the other."""
+    """Operations that run one after another."""
 
     label: str
     arguments: tuple[Argument, ...]
@@ -69,7 +69,7 @@ class Function:
 
 
 def used_names(region: Region) -> set[str]:
-    """The SSA names that an operation or a jump in `region` takes as an operand."""
+    """The SSA names that an operation or a jump in `region` uses as an operand."""
     names: set[str] = set()
     for block in region.blocks:
         for operation in block.operations:

@@ -1,6 +1,6 @@
 """The JIT turns LLVM IR into machine code in this process: llvmlite compiles it to an object and links that.
 
-Object bytes and not the module are what is linked, so that a compiled variant and one from the disk cache take the
+It links object bytes and not the module, so that a compiled variant and one from the disk cache take the
 same path.
 """
 
@@ -27,7 +27,7 @@ def host() -> str:
 
 @functools.cache
 def _target(process: int) -> llvm.Target:
-    del process  # only a key: LLVM is set up once in each process
+    del process  # only a cache key: LLVM is set up once in each process
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.Target.from_triple(llvm.get_process_triple())
@@ -43,9 +43,9 @@ def _machine(optimisation: int) -> llvm.TargetMachine:
 
 
 def compile_object(text: str, *, verify: bool, coroutines: bool = False) -> bytes:
-    """An object file for a module of LLVM IR. No mid-level passes run, but for those that `coroutines` take, and code
-    generation does not optimise: a variant takes a fifth of the time to compile that way, launches half as long again,
-    and most variants are launched a few times."""
+    """An object file for a module of LLVM IR. Only the mid-level passes that `coroutines` need run, and code generation
+    does not optimise: a variant then compiles five times as fast and its launches take 1.5 times as long, but most
+    variants are launched only a few times."""
     machine = _machine(0)
     module = llvm.parse_assembly(text)
     module.triple = llvm.get_process_triple()
@@ -62,7 +62,7 @@ def compile_object(text: str, *, verify: bool, coroutines: bool = False) -> byte
 
 
 class LoadedCode:
-    """An object linked into this process. Its memory is given back when this is dropped."""
+    """An object linked into this process. Its memory is freed when this is dropped."""
 
     def __init__(self, compiled: bytes) -> None:
         _target(os.getpid())

@@ -1,4 +1,4 @@
-"""A native kernel is what `triton.jit` gives while this executor is in place: a JIT function whose launches come here.
+"""A native kernel is the result of `triton.jit` under this executor: a JIT function whose launches come here.
 
 Binding arguments follows Triton: tensors and integers are passed, None and `tl.constexpr` parameters are compile-time
 constants, an integer's type comes from its annotation or its size.
@@ -41,17 +41,17 @@ _RANGES = {
 }
 _WORD_MASK = (1 << 64) - 1
 DEFAULT_WARPS = 4
-"""Warps of a program, if the launch does not say."""
+"""Default number of warps of a program."""
 _GRID_LIMITS = ((1 << 31) - 1, 65535, 65535)
 
 Binder = Callable[..., tuple[tuple[Any, ...], tuple[Any, ...], dict[str, Any]]]
 
 
 class Launcher(Protocol):
-    """What a kernel needs of the executor that it belongs to."""
+    """The parts of the executor that a kernel uses."""
 
     def compiled_in(self, num_warps: int) -> EmitOptions:
-        """What is compiled into variants with so many warps from here on. Raises ExecutorCannot for too many warps."""
+        """What is compiled in for `num_warps` warps from now on. Raises ExecutorCannot for too many warps."""
 
     def load(
         self, kernel: Any, signature: Mapping[str, str], constants: Mapping[str, Any], num_warps: int
@@ -96,7 +96,7 @@ class NativeKernel(JITFunction[Any]):  # type: ignore[misc]
         self._launcher.launch(variant, self._grid(grid), words)
 
     def _arguments(self, passed: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[int]]:
-        """What decides the type of each argument, and the words of those that are passed."""
+        """What determines the type of each argument, and the words of those that are passed."""
         kinds: list[Any] = []
         words: list[int] = []
         for number, (value, annotated) in enumerate(zip(passed, self._annotated, strict=True)):
@@ -114,7 +114,7 @@ class NativeKernel(JITFunction[Any]):  # type: ignore[misc]
             elif value is None:
                 kinds.append(None)
             elif hasattr(value, "data_ptr") and hasattr(value, "base"):
-                # triton.reinterpret: a tensor seen as another type.
+                # triton.reinterpret: a tensor viewed as another type.
                 kinds.append(f"*{value.dtype}")
                 words.append(value.data_ptr() & _WORD_MASK)
             else:
@@ -163,7 +163,7 @@ class NativeKernel(JITFunction[Any]):  # type: ignore[misc]
         return {parameter.name: named[parameter.name] for parameter in self.params}
 
     def _make_binder(self) -> Binder:
-        """A function with the kernel's own parameters that sorts its arguments: what is passed, constants, options.
+        """A function with the kernel's own parameters that sorts its arguments: passed values, constants, options.
 
         Python binds by name and default much faster than `inspect.Signature.bind`.
         """
@@ -199,7 +199,7 @@ def _integer_annotation(parameter: Any) -> str | None:
 
 
 def _integer_type(value: int) -> str:
-    """The type Triton gives an integer by its size."""
+    """The type that Triton gives an integer by its size."""
     if isinstance(value, bool):
         return "i1"
     if -(1 << 31) <= value < 1 << 31:

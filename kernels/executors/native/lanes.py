@@ -1,12 +1,12 @@
 """A lane is one element of a tensor. Here tensors are functions from a lane's index to code that computes it.
 
-Nothing is computed where a tensor operation stands; loads and stores run a loop over lanes and evaluate there what
+A tensor operation emits no code where it occurs; loads and stores emit a loop over lanes and evaluate in it what
 they need, lane by lane. Only results of loads, and tensors that cross control flow, are kept in memory. So no
 vector is ever 1024 wide, and the order of accesses stays that of the kernel.
 
-A builder that tracks gives every value a shadow: an integer of the width it has in memory, in which the bits of bytes
-that nobody has defined are set. Loads and stores carry shadows along byte by byte; whatever is calculated from an
-undefined number is undefined as a whole.
+A tracking builder gives every value a shadow: an integer as wide as the value in memory, in which the bits of undefined
+bytes are set. Loads and stores copy shadows byte by byte; anything calculated from an undefined number is undefined as
+a whole.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ Index = tuple[str, ...]
 """One i64 operand for each dimension."""
 
 _DEPTH_LIMIT = 48
-"""Tensor expressions deeper than this are kept in memory: they are evaluated by recursion."""
+"""Tensor expressions deeper than this are kept in memory, because they are evaluated by recursion."""
 
 
 @dataclass(frozen=True, eq=False)
 class Scalar:
-    """One value: an LLVM operand, and that of its shadow; without one it is defined."""
+    """One value: an LLVM operand, and that of its shadow; a value without a shadow is defined."""
 
     element: Element
     operand: str
@@ -55,10 +55,10 @@ class Scalar:
 
 @dataclass(frozen=True, eq=False)
 class Lanes:
-    """A tensor: `compute(index)` writes the code for one lane and gives its operand.
+    """A tensor: `compute(index)` emits the code for one lane and returns its operand.
 
-    `depth` counts how deep tensors are nested in it; `buffer` is the memory it lies in, if it does; `progression`
-    and `prefix` are what is known of it; `shadow(index)` writes the shadow of one lane, without it all are defined.
+    `depth` is the nesting depth of its tensor expression; `buffer` is its memory, if it has any; `progression`
+    and `prefix` are what is known about it; `shadow(index)` emits the shadow of one lane, without it all are defined.
     """
 
     shape: tuple[int, ...]
@@ -75,14 +75,14 @@ Value = Scalar | Lanes
 
 
 class LaneBuilder(Builder):
-    """A builder that knows lanes. `tracking`: whether values have shadows."""
+    """A builder for lanes. `tracking`: whether values have shadows."""
 
     def __init__(self, *, tracking: bool = False) -> None:
         super().__init__()
         self.tracking = tracking
 
     def lane(self, value: Value, index: Index) -> str:
-        """The operand of one lane; a scalar is the same in all."""
+        """The operand of one lane; a scalar is the same for all."""
         if isinstance(value, Scalar):
             return value.operand
         return self.once((value, index), lambda: value.compute(index))
@@ -94,7 +94,7 @@ class LaneBuilder(Builder):
         *values: Value,
         shadow: Callable[[Index], str] | None = None,
     ) -> Value:
-        """The value whose lanes are `compute(*lanes of values)`; of scalars, at once. `shadow` as in `lazy`."""
+        """The value with lanes `compute(*lanes of values)`; computed at once for scalars. `shadow` as in `lazy`."""
         if shape_of(type_) is not None:
             return self.lazy(
                 type_, lambda index: compute(*(self.lane(value, index) for value in values)), *values, shadow=shadow
@@ -119,7 +119,7 @@ class LaneBuilder(Builder):
         return "" if shadow is None else self.once(("shadow", value, index), lambda: shadow(index))
 
     def joined(self, element: Element, values: Sequence[Value], index: Index) -> str:
-        """The shadow of something of type `element` calculated from `values`: all of it, if anything of them is."""
+        """The shadow of a result of type `element` calculated from `values`: set as a whole if any of theirs is set."""
         undefined = ""
         for value in values:
             shadow = self.shadow(value, index)
@@ -138,7 +138,7 @@ class LaneBuilder(Builder):
     ) -> Lanes:
         """The tensor with lanes `compute(index)`, which reads lanes of `sources`.
 
-        Its shadow, if not given, is theirs.
+        Its shadow, if not given, is that of the sources.
         """
         assert isinstance(type_, Tensor)
         tensors = [source for source in sources if isinstance(source, Lanes)]
@@ -189,7 +189,7 @@ class LaneBuilder(Builder):
         return self.once(("linear", shape, index), compute)
 
     def from_linear(self, shape: tuple[int, ...], number: str) -> Index:
-        """The index of the lane with that number."""
+        """The index of the lane with this number."""
         index: list[str] = []
         for size in reversed(shape):
             if size == 1:
@@ -205,7 +205,7 @@ class LaneBuilder(Builder):
         return LaneBuffer(type_, self.slot(llvm, type_.lanes), self.slot(llvm, type_.lanes) if self.tracking else "")
 
     def put(self, buffer: LaneBuffer, index: Index, operand: str, shadow: str = "") -> None:
-        """Write one lane."""
+        """Emit the store of one lane."""
         llvm = stored_llvm(buffer.type.element)
         pointer = self._place(buffer, index)
         self.effect(f"store {llvm} {self.to_stored(buffer.type.element, operand)}, ptr {pointer}")
@@ -213,7 +213,7 @@ class LaneBuilder(Builder):
             self.effect(f"store {llvm} {shadow or '0'}, ptr {self._place(buffer, index, buffer.shadow)}")
 
     def clear(self, buffer: LaneBuffer, first: str) -> None:
-        """Zero the lanes from number `first` on, an i64 operand of at most all lanes."""
+        """Zero the lanes from number `first` on, an i64 operand of at most the number of lanes."""
         size = stored_bytes(buffer.type.element)
         lanes = self.value(f"sub i64 {buffer.type.lanes}, {first}")
         bytes_ = self.value(f"mul i64 {lanes}, {size}")
@@ -222,7 +222,7 @@ class LaneBuilder(Builder):
             self.effect(f"call void @llvm.memset.p0.i64(ptr {place}, i8 0, i64 {bytes_}, i1 false)")
 
     def kept(self, buffer: LaneBuffer) -> Lanes:
-        """The tensor that lies in the buffer."""
+        """The tensor in the buffer."""
         element = buffer.type.element
         llvm = stored_llvm(element)
 
@@ -236,18 +236,18 @@ class LaneBuilder(Builder):
         return Lanes(buffer.type.shape, element, compute, buffer=buffer, shadow=shadow if buffer.shadow else None)
 
     def keep(self, buffer: LaneBuffer, value: Value) -> None:
-        """Write all lanes of `value`."""
+        """Store all lanes of `value`."""
         self.each_lane(
             buffer.type.shape,
             lambda index: self.put(buffer, index, self.lane(value, index), self.shadow(value, index)),
         )
 
     def to_stored(self, element: Element, operand: str) -> str:
-        """The operand as it lies in memory: booleans take a byte."""
+        """The operand as it is stored in memory: booleans take a byte."""
         return self.value(f"zext i1 {operand} to i8") if element == Integer(1) else operand
 
     def from_stored(self, element: Element, operand: str) -> str:
-        """The opposite of `to_stored`."""
+        """The inverse of `to_stored`."""
         return self.value(f"trunc i8 {operand} to i1") if element == Integer(1) else operand
 
     def _place(self, buffer: LaneBuffer, index: Index, pointer: str = "") -> str:

@@ -1,6 +1,7 @@
-"""A program order is the order in which the programs of a launch run, one after the other.
+"""A program order is the order in which the programs of a launch run, one after another.
 
-A correct kernel does not notice it. Orders are deterministic: natural (x fastest), reversed, or shuffled by a seed.
+It does not change the result of a correct kernel. Orders are deterministic: natural (x fastest), reversed, or
+shuffled by a seed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _MASK = (1 << 64) - 1
 
 
 def check_order(order: ProgramOrder) -> ProgramOrder:
-    """`order` itself. Raises ValueError for what is not one."""
+    """`order` itself. Raises ValueError if it is not a program order."""
     if order in ("natural", "reversed"):
         return order
     if isinstance(order, tuple) and len(order) == 2 and order[0] == "shuffled" and isinstance(order[1], int):
@@ -24,7 +25,7 @@ def check_order(order: ProgramOrder) -> ProgramOrder:
 
 
 def program_ids(order: ProgramOrder, launch: int, programs: int) -> np.ndarray | None:
-    """The linear ids of `programs` programs in the order to run them (int64); None for the natural order.
+    """The linear ids of `programs` programs in execution order (int64); None for the natural order.
 
     `launch` counts the launches of a case: each gets its own shuffle.
     """

@@ -1,9 +1,9 @@
-"""A progression is a one-dimensional tensor whose lanes are `first + lane * step`; a prefix is a mask that allows its
-first lanes alone.
+"""A progression is a one-dimensional tensor whose lanes are `first + lane * step`; a prefix is a mask that allows only
+its first lanes.
 
-Copy kernels are made of them: consecutive addresses, masked by `offset < size`. Knowing both turns a loop over lanes
-into one test and one block move. What is said here holds exactly, wrapping included; what is not known to hold is
-not said.
+Copy kernels consist of them: consecutive addresses, masked by `offset < size`. Recognising both turns a loop over lanes
+into one test and one block move. What is recorded here holds exactly, wrapping included; what is not known to hold is
+not recorded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from harness.kernels.executors.native.builder import Builder
 class Progression:
     """Lane `i` of `lanes` is `first() + i * step` in `bits` bits.
 
-    `first` writes code, its operand is a scalar; `known` is that scalar where it is a constant.
+    `first` emits code, its operand is a scalar; `known` is that scalar where it is a constant.
     """
 
     lanes: int
@@ -43,12 +43,12 @@ def counting(lanes: int, start: int) -> Progression:
 
 
 def constant(lanes: int, bits: int, operand: str, known: int | None) -> Progression:
-    """The same in all lanes."""
+    """The same number in all lanes."""
     return Progression(lanes, bits, lambda: operand, 0, known)
 
 
 def combined(builder: Builder, kind: str, left: Progression, right: Progression) -> Progression | None:
-    """`arith.<kind>` of two progressions, if that is one."""
+    """`arith.<kind>` of two progressions, if the result is one."""
     if kind not in ("addi", "subi"):
         return None
     step = left.step + right.step if kind == "addi" else left.step - right.step
@@ -60,7 +60,7 @@ def combined(builder: Builder, kind: str, left: Progression, right: Progression)
 
 
 def sign_extended(builder: Builder, source: Progression, bits: int) -> Progression | None:
-    """`source` in more bits, if its lanes are known not to wrap around in the bits they have."""
+    """`source` in more bits, if its lanes are known not to wrap around in their own width."""
     if bits == source.bits:
         return source
     if not _stays_in_range(source):

@@ -16,7 +16,7 @@ _MIRRORED = {"sgt": True, "slt": False}
 
 
 def recognised(builder: Builder, operation: Operation, operands: list[Value], result: Value) -> Value:
-    """`result`, with what is known of it."""
+    """`result`, with what is known about it."""
     if not isinstance(result, Lanes) or len(result.shape) != 1:
         return result
     if operation.name == "arith.cmpi" and operation.attributes["predicate"] in _MIRRORED:

@@ -1,11 +1,11 @@
 """The part of the runtime that appends to the record of accesses, as LLVM IR; see runtime_ir.
 
-`record` is what accesses call; `append` keeps one run of lanes.
+Accesses call `record`; `append` stores one run of lanes.
 """
 
 from __future__ import annotations
 
-# Appends an access record, or extends the last one where lane and address follow on. `value` points to the bytes of a
+# Appends an access record, or extends the last one if lane and address continue it. `value` points to the bytes of a
 # store, null for a load.
 RECORD = """
 define internal void @append(ptr %launch, i64 %program, i64 %epoch, i64 %site, i64 %address, i64 %lane, i64 %count, \
@@ -109,7 +109,7 @@ i64 %width, ptr %value)
 }
 """
 
-# Where warps are under way by themselves, each runs the whole program: of what it loads, only lanes that it owns count.
+# Where warps are independent, each runs the whole program: of its loads, only the lanes that it owns count.
 RECORD_OWNED = """
 define internal void @record(ptr %launch, i64 %program, i64 %epoch, i64 %site, i64 %address, i64 %lane, i64 %count, \
 i64 %width, ptr %value) noinline nounwind {

@@ -39,7 +39,7 @@ class Recorder:
         self._watch[abi.STORED_SIZE] = 0
 
     def launch(self, variant: KernelVariant, grid: tuple[int, int, int], base: int) -> RecordedLaunch:
-        """What the launch did; `base` is the address of the arena. Raises ExecutorCannot if it was too much."""
+        """The accesses of the launch; `base` is the address of the arena. Raises ExecutorCannot for too many."""
         count, stored = int(self._watch[abi.RECORD_COUNT]), int(self._watch[abi.STORED_SIZE])
         if count > RECORD_CAPACITY or stored > STORED_CAPACITY:
             raise ExecutorCannot(f"a launch of {variant.name} made more accesses than can be recorded ({count})")

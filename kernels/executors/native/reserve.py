@@ -1,4 +1,4 @@
-"""A reserve is memory that compiled code writes to: taken once, and costing nothing until it is used."""
+"""A reserve is memory that compiled code writes to: allocated once, without cost until it is used."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from harness.kernels.executors.base import ExecutorCannot
 
-# The Linux value, for Pythons whose mmap module does not name it.
+# The Linux value, for Python versions whose mmap module does not have it.
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 

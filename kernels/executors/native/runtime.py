@@ -1,4 +1,4 @@
-"""The watch is what compiled code consults and reports to: which memory may be touched, and what was refused."""
+"""The watch is what compiled code reads and reports to: the memory that may be touched, and the refused accesses."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.kernels.executors.native.interleaving_ir import FRAME_BYTES, MOST_L
 from harness.kernels.executors.native.reserve import reserve
 
 FAULT_CAPACITY = 64
-"""Faults kept of one case; the others are only counted."""
+"""Maximum number of faults kept for one case; the others are only counted."""
 
 _WORD_MASK = (1 << 64) - 1
 _VIOLATIONS: dict[int, Violation] = {
@@ -48,10 +48,10 @@ class Watch:
         self.record = self._record
 
     def begin(self, base: int, spans: Sequence[AccessSpan], *, hidden: int = 0, shadows: int = 0) -> None:
-        """Forget faults; from here on, `spans` of the arena at address `base` may be touched.
+        """Forget faults; from now on, `spans` of the arena at address `base` may be touched.
 
-        `hidden` is what to subtract from an address to get where it lies in this process, `shadows` the address in this
-        process of the shadow of the arena's first byte.
+        `hidden` is the offset to subtract from an address to get its location in this process, `shadows` the address in
+        this process of the shadow of the arena's first byte.
         """
         self._record[abi.HIDDEN] = hidden
         self._record[abi.SHADOWS] = shadows - base & _WORD_MASK
@@ -74,7 +74,7 @@ class Watch:
         self._record[abi.SPANS_WRITABLE] = self._writable.ctypes.data
 
     def schedule(self, live: int, seed: str) -> None:
-        """Have `live` programs of the next launch under way at a time, as a seed says."""
+        """Have `live` programs of the next launch in flight at a time, in a schedule drawn from `seed`."""
         if self._frames is None:
             self._frames = reserve(MOST_LIVE * MOST_WARPS * FRAME_BYTES)
             self._record[abi.FRAMES] = self._frames.ctypes.data
@@ -86,7 +86,7 @@ class Watch:
         """Keep the faults that one launch added; `count` is the record's count after it."""
         for words in self._faults[min(self.count, FAULT_CAPACITY) : min(count, FAULT_CAPACITY)].tolist():
             site, program = sites[words[abi.FAULT_SITE]], words[abi.FAULT_PROGRAM]
-            # An address may lie below the arena, or be any 64 bits: the offset is signed.
+            # An address may be below the arena, or be any 64 bits: the offset is signed.
             offset = (words[abi.FAULT_ADDRESS] - self._base + (1 << 63) & _WORD_MASK) - (1 << 63)
             self._recorded.append(
                 AccessFault(
@@ -110,16 +110,16 @@ class Watch:
 
 
 def merged(spans: Sequence[AccessSpan]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Starts and sizes (uint64, sorted, apart) of spans, and a byte for each that is 1 if it is writable.
+    """Starts and sizes (uint64, sorted, disjoint) of spans, and a byte for each that is 1 if it is writable.
 
-    Spans that overlap are views of one object and become one, which may be written if any of them may. Spans that
-    merely touch are two objects: an access across their border is out of bounds.
+    Spans that overlap are views of one object and become one, which is writable if any of them is. Spans that
+    only touch are two objects: an access across their border is out of bounds.
     """
     return _merged(_table(spans))
 
 
 def _table(spans: Sequence[AccessSpan]) -> np.ndarray:
-    """Start, size and whether it may be written of each span that has bytes."""
+    """Start, size and whether it is writable, for each span that has bytes."""
     kept = [(span.start, span.size, span.writable) for span in spans if span.size > 0]
     return np.array(kept, dtype=np.int64).reshape(-1, 3)
 

@@ -1,4 +1,4 @@
-"""The runtime is what compiled code needs beside the kernel: the loop over programs and the search for a span.
+"""The runtime is what compiled code needs besides the kernel: the loop over programs and the search for a span.
 
 It is LLVM IR, compiled with each variant, so that a user's machine needs no C compiler.
 """
@@ -13,8 +13,8 @@ from harness.kernels.executors.native.shadow_ir import SHADOWS
 def module(program: str, *, checks: bool, record: bool, undefined: bool, warps: int | None) -> str:
     """A whole module around the function `program`; `run` in it is the entry point.
 
-    `warps`: how many warps of each program are under way by themselves, 1 if that is the program as a whole; None if
-    programs run one after the other.
+    `warps`: the number of independent warps of each program, 1 if the program runs as a whole; None if programs run one
+    after another.
     """
     parts = [
         _HEADER,
@@ -30,7 +30,7 @@ def module(program: str, *, checks: bool, record: bool, undefined: bool, warps: 
 
 def _filled(text: str, record: bool, undefined: bool) -> str:
     """`text` with `$NAME$` replaced by the byte offset of that word of a record; lines that begin with `;record ` or
-    `;undefined ` are comments unless that is wanted."""
+    `;undefined ` stay comments unless that is wanted."""
     if record:
         text = text.replace(";record ", "")
     if undefined:
@@ -126,8 +126,8 @@ finish:
 }
 """
 
-# In the natural order the indices are counted up, x fastest, as a GPU starts programs; in another one they are
-# divided out of the linear id.
+# In the natural order the indices are counted up, x fastest, as a GPU starts programs; in another order they are
+# computed from the linear id by division.
 _RUN = """
 define i64 @run(ptr %launch) nounwind {
 entry:
@@ -194,7 +194,7 @@ finish:
 
 # Spans are sorted and do not overlap: the only one that can hold the access is the last that starts at or before it.
 # The site's cache gets the span's start and the number of places in it where an access of this width may start.
-# `find` says 0: outside, 1: inside, 2: inside of what a store must leave alone.
+# `find` returns 0: outside, 1: inside, 2: inside a span that a store must not change.
 _CHECK = """
 define internal i32 @find(ptr %watch, i64 %address, i64 %width, i1 %is.store, ptr %cache) noinline nounwind {
 entry:
@@ -326,7 +326,7 @@ define internal i1 @covers(ptr %launch, i64 %first, i64 %bytes, i64 %width, i1 %
 """
 
 # Moves `count` elements of `width` bytes between `address` and `buffer`: at once if all may be touched, else one by
-# one. With a mask (a byte for each lane) `count` is all lanes. A load clears, if told to, lanes that get nothing.
+# one. With a mask (a byte for each lane) `count` is all lanes. A load clears lanes that get nothing, if requested.
 _MOVE = """
 define internal void @move(ptr %launch, i64 %program, i64 %epoch, i64 %site, i64 %width, i64 %address, \
 i64 %count, ptr %mask, \

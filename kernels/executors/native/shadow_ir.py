@@ -1,7 +1,7 @@
-"""The part of the runtime that carries shadows of undefined bytes along, as LLVM IR; see runtime_ir.
+"""The part of the runtime that propagates shadows of undefined bytes, as LLVM IR; see runtime_ir.
 
-The shadow of a byte is 255 if nobody has defined it and 0 otherwise. It lies in memory of its own, at one distance from
-the byte for the whole arena. `ORIGIN` is the first undefined byte of the last load that had one: what a report names.
+The shadow of a byte is 255 if the byte is undefined and 0 otherwise. It lies in separate memory, at the same distance
+from the byte in the whole arena. `ORIGIN` is the first undefined byte of the last load that had one, for reports.
 """
 
 from __future__ import annotations

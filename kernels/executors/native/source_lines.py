@@ -1,7 +1,7 @@
 """A source line is a place in a kernel: file, function, line. TTIR carries them as locations.
 
-They name the place of a fault and the lines that ran. An inlined device function has its own lines; what Triton's
-standard library does (`tl.cdiv`) counts as the line that called it.
+They name the place of a fault and the lines that ran. An inlined device function has its own lines; Triton's
+standard library (`tl.cdiv`) counts as the line that called it.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class LocationTable:
 
 
 def function_at(file: str, line: int) -> str:
-    """The function that `line` (from 1) of `file` stands in: the last `def` at or before it."""
+    """The function that contains `line` (from 1) of `file`: the last `def` at or before it."""
     starts, names = _definitions(file)
     name = ""
     for start, candidate in zip(starts, names, strict=True):

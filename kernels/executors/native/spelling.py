@@ -16,18 +16,18 @@ _OPERATION = re.compile(r'"?([\w.]+)"?')
 
 
 class IrLine(NamedTuple):
-    """A line without locations; `location` is what the one at its end says."""
+    """A line without locations; `location` is the text of the one at its end."""
 
     text: str
     location: str | None
 
 
 class Unreadable(Exception):
-    """The line at hand is not what the parser knows."""
+    """The parser does not know the current line."""
 
 
 def split_location(line: str) -> IrLine:
-    """`line` without its ` loc(...)` parts and comments, and what the last one says if it ends the line."""
+    """`line` without its ` loc(...)` parts and comments, and the text of the last one if it ends the line."""
     if line.startswith("^"):
         line = line.partition("  //")[0]
     location = None
@@ -43,7 +43,7 @@ def split_location(line: str) -> IrLine:
 
 
 def _closing(text: str, start: int) -> int:
-    """Where the parenthesis that opens at `start` closes."""
+    """The position where the parenthesis that opens at `start` closes."""
     depth, quoted = 0, False
     for index in range(start, len(text)):
         character = text[index]

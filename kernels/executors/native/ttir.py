@@ -1,9 +1,9 @@
-"""TTIR is Triton's intermediate representation, as text: what its front end makes of a kernel. This is its parser.
+"""TTIR is Triton's intermediate representation, as text: the result of its front end. This is its parser.
 
-It reads the text that Triton prints, line by line, and is strict: an operation, attribute or type that it does not
-know raises ExecutorCannot with the kernel's source line, because a guess could make a wrong kernel look right. The
-text, unlike libtriton's Python bindings, says everything. It is nearly the same in Triton 3.6 and 3.9; both
-spellings are read where it is not.
+It reads the text that Triton prints, line by line, and is strict: an unknown operation, attribute or type raises
+ExecutorCannot with the kernel's source line, because a guess could make a wrong kernel look right. The text, unlike
+libtriton's Python bindings, is complete. It is nearly the same in Triton 3.6 and 3.9; where it differs, both
+spellings are read.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class _Parser:
         return Function(header[2], tuple(arguments), body)
 
     def _region(self) -> Region:
-        """Everything up to the line that starts with the closing brace, which stays."""
+        """Everything up to the line that starts with the closing brace, which is not consumed."""
         blocks: list[Block] = []
         label, arguments, operations = "^entry", tuple[Argument, ...](), list[Operation]()
         while not (text := self._peek().text).startswith("}"):
@@ -156,7 +156,7 @@ class _Parser:
         return ExecutorCannot(f"the native executor does not know {what}{self._place()}: {text}")
 
     def _place(self) -> str:
-        """The kernel line of the operation at the position: its own, or of an opening brace the next one known."""
+        """The kernel line of the operation at the position: its own, or after an opening brace the next known one."""
         for line in self._lines[self._position :]:
             source = self._locations.line(line.location) if line.location else None
             if source is not None:

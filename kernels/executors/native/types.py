@@ -1,6 +1,6 @@
 """The types of TTIR values: integers, floats carried as their bits, pointers, and tensors of these.
 
-Everything the emitter asks of a type (its width, how it lies in memory, what LLVM calls it) is answered here.
+Everything that the emitter needs to know about a type is here: its width, its form in memory, its name in LLVM.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Float:
 
 @dataclass(frozen=True)
 class Pointer:
-    """An address of device memory, a plain 64-bit integer here, with the type of what lies there."""
+    """An address of device memory, here a plain 64-bit integer, with the type of its pointee."""
 
     element: Integer | Float
 
@@ -51,7 +51,7 @@ Element = Integer | Float | Pointer
 
 @dataclass(frozen=True)
 class Tensor:
-    """A block of `shape` elements; every dimension is a power of two in Triton, which nothing here relies on."""
+    """A block of `shape` elements; in Triton every dimension is a power of two, but nothing here relies on that."""
 
     shape: tuple[int, ...]
     element: Element
@@ -70,14 +70,14 @@ _FLOAT_BITS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64, "f8E4M3FN": 8, "f8E5
 
 
 def stored_bytes(element: Element) -> int:
-    """Bytes one element takes in memory. Booleans take one."""
+    """Bytes of one element in memory. Booleans take one."""
     if isinstance(element, Pointer):
         return 8
     return max(1, element.bits // 8)
 
 
 def stored_llvm(element: Element) -> str:
-    """LLVM's type of one element as it lies in memory: like the value's, but a byte for booleans."""
+    """LLVM's type of one element in memory: like the value's, but a byte for booleans."""
     return f"i{8 * stored_bytes(element)}"
 
 

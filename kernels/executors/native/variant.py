@@ -27,14 +27,14 @@ from harness.kernels.executors.native.ttir import parse
 from harness.kernels.executors.native.warps import owners_of, phases_of
 
 TRANSLATIONS_KEPT = 64
-"""Translations kept in memory, the latest used; one is up to half a megabyte of text."""
+"""Maximum number of translations in memory, the latest used ones; one is up to half a megabyte of text."""
 
 _translations: dict[Any, Translation] = {}
 
 
 class KernelVariant:
-    """Compiled code in this process with the arrays it writes to. `name` is the kernel's, `options` what is compiled
-    in."""
+    """Compiled code in this process with the arrays that it writes to. `name` is the kernel's, `options` what is
+    compiled in."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class KernelVariant:
         options: EmitOptions,
         threads: Callable[[], Sequence[Threads]] | None = None,
     ) -> None:
-        """`threads` says of each site who runs it; None where nobody will ask."""
+        """`threads` gives the threads that run each site; None where they are not needed."""
         self.name = name
         self.options = options
         self.sites = compiled.sites
@@ -61,7 +61,7 @@ class KernelVariant:
             )
             for number, site in enumerate(compiled.sites if threads is not None else ())
         )
-        """The sites as a record of accesses names them; empty if there is none."""
+        """The sites as a record of accesses names them; empty without a record."""
         self.epoch = -1
         """The `begin` that the span cache belongs to."""
         self._blocks = compiled.blocks
@@ -76,7 +76,7 @@ class KernelVariant:
         self._arrays = (int(self._spans.ctypes.data), int(self._lines.ctypes.data))
 
     def launch(self, grid: tuple[int, int, int], order: int, watch: int, arguments: list[int]) -> int:
-        """Run all programs; the watch record's fault count after that. `arguments` are 64-bit words."""
+        """Run all programs; returns the watch record's fault count afterwards. `arguments` are 64-bit words."""
         x, y, z = grid
         self._layout.pack_into(self._record, 0, x, y, z, x * y * z, order, watch, *self._arrays, *arguments)
         count: int = self.run(self._record_address)
@@ -104,7 +104,7 @@ class KernelVariant:
         return {line for block in self._blocks for line in block}
 
     def forget_lines(self) -> None:
-        """Nothing has run yet."""
+        """Mark all lines as not executed."""
         self._lines.fill(0)
 
     def _block(self, number: int) -> tuple[SourceLine, ...]:
@@ -124,7 +124,7 @@ def load_variant(
     warps = num_warps if options.record or options.warps else None
     key = cache.key(
         (
-            # Triton's key covers the source of the kernel and of all it calls, with their lines and globals.
+            # Triton's key covers the source of the kernel and of everything it calls, with their lines and globals.
             kernel.cache_key,
             kernel.fn.__code__.co_filename,
             tuple(signature.items()),
@@ -177,7 +177,7 @@ def load_variant(
 def _translated(
     kernel: Any, signature: Mapping[str, str], constants: Mapping[str, Any], warps: int | None, *, layouts: bool
 ) -> Translation:
-    """The translation, kept for a while: what is watched differs from case to case, and the text does not."""
+    """The translation, kept for a while: the checks differ from case to case, but the text does not."""
     spelled = tuple((parameter, _spelled(value)) for parameter, value in constants.items())
     key = (kernel.cache_key, kernel.fn.__code__.co_filename, tuple(signature.items()), spelled, warps, layouts)
     known = _translations.pop(key, None)
@@ -189,7 +189,7 @@ def _translated(
 
 @functools.cache
 def _own_digest() -> str:
-    """What this package says: code that another version of the emitter made is not ours."""
+    """A digest of this package's source: code compiled by another version of the emitter must not be used."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(path.read_bytes())
@@ -197,7 +197,7 @@ def _own_digest() -> str:
 
 
 def _spelled(value: Any) -> tuple[str, str]:
-    """A constant for a cache key: functions by what they say, anything else by type and value."""
+    """A constant for a cache key: functions by their source, anything else by type and value."""
     if hasattr(value, "cache_key"):
         return ("function", value.cache_key)
     return (type(value).__name__, repr(value))

@@ -1,13 +1,13 @@
-"""A warp map says which warp of a program owns each lane of an access: read from Triton's own layouts.
+"""A warp map gives the warp of a program that owns each lane of an access, read from Triton's own layouts.
 
-Triton decides how the lanes of a tensor lie on a GPU's threads when it turns TTIR into TTGIR, its representation with
-layouts, which needs no GPU. Where a tensor is smaller than the program's threads, or has a dimension less than its
-threads have, several threads hold the same lane; the first of them owns it. Where TTGIR does not say, a lane is a
-thread.
+Triton decides how the lanes of a tensor are distributed to a GPU's threads when it turns TTIR into TTGIR, its
+representation with layouts, which needs no GPU. Where a tensor has fewer elements than the program has threads, or a
+dimension less than its threads, several threads hold the same lane; the first of them owns it. Where TTGIR has no
+layout, each lane is a thread.
 
-Where a tensor changes from one layout to another whose lanes belong to other warps, it goes through shared memory, and
-all warps wait for each other: a barrier that TTIR does not show. Accesses have a phase, the number of such changes in
-front of them in the kernel's body; changes inside of loops and branches, which may not happen, do not count.
+Where a tensor changes to another layout whose lanes belong to other warps, it goes through shared memory, and all warps
+wait for each other: a barrier that TTIR does not show. Accesses have a phase, the number of such changes before them in
+the kernel's body; changes inside loops and branches, which may not happen, do not count.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def owners_of(sites: Sequence[AccessSite], ttgir: str | None, num_warps: int) ->
 
 
 def thread_each(shape: tuple[int, ...], num_warps: int) -> bytes:
-    """One element for each thread, and around again after the last thread."""
+    """One element for each thread, starting again after the last thread."""
     lanes = int(np.prod(shape))
     return (np.arange(lanes) // WARP_THREADS % num_warps).astype(np.uint8).tobytes()
 
@@ -112,7 +112,7 @@ def _accesses(ttgir: str) -> list[_Access]:
 
 
 def _is_barrier(text: str, layouts: dict[str, str]) -> bool:
-    """Whether a change of layout hands lanes from warp to warp."""
+    """Whether a change of layout moves lanes from warp to warp."""
     match = _CONVERT.fullmatch(text)
     if match is None:
         return False
@@ -153,7 +153,7 @@ def _numbers(text: str) -> list[object]:
 
 
 def _blocked(lists: dict[str, list[object]], shape: tuple[int, ...]) -> np.ndarray:
-    """`sizePerThread` elements to a thread, `threadsPerWarp` threads to a warp, in each dimension, and around again."""
+    """`sizePerThread` elements per thread, `threadsPerWarp` threads per warp, in each dimension, then repeated."""
     per_thread, threads, warps, order = (
         [int(str(number)) for number in lists[name]]
         for name in ("sizePerThread", "threadsPerWarp", "warpsPerCTA", "order")
@@ -170,7 +170,7 @@ def _blocked(lists: dict[str, list[object]], shape: tuple[int, ...]) -> np.ndarr
 
 
 def _linear(lists: dict[str, list[object]], shape: tuple[int, ...]) -> np.ndarray | None:
-    """A layout given by the coordinates that each bit of register, lane and warp contributes, joined by xor."""
+    """A layout given by the coordinates that each bit of register, lane and warp contributes, combined by xor."""
     owner = np.full(shape, 255, dtype=np.int64)
     inner = [basis for name in ("register", "lane") for basis in lists.get(name, [])]
     outer = lists.get("warp", [])

@@ -128,7 +128,7 @@ def test_a_package_that_cannot_be_imported_is_told_in_one_line(harness: Command,
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert line.endswith(
-        "executor native is not available: what it needs cannot be imported: libcudart.so.13: no such file"
+        "executor native is not available: an import that it needs fails: libcudart.so.13: no such file"
     )
     done = harness("doctor", PYTHONPATH=path)
-    assert "executor native       not here: what it needs cannot be imported: libcudart.so.13: no such" in done.stdout
+    assert "executor native       not here: an import that it needs fails: libcudart.so.13: no such" in done.stdout

@@ -40,8 +40,8 @@ REFUSED: dict[str, Callable[[], object]] = {
     "there are no states to move": lambda: context([[]], [table()]),
     "block size 0: it must be at least 1": lambda: context([[conv(3, 4, 5)]], [table()], block_size=0),
     "0 programs: there must be at least 1": lambda: context([[conv(3, 4, 5)]], [table()], programs=0),
-    "lanes is 96, which is no power of two": lambda: context([[conv(3, 4, 5)]], [table()], lanes=96),
-    "decided is 0, which is no power of two": lambda: context([[conv(3, 4, 5)]], [table()], decided=0),
+    "lanes is 96, which is not a power of two": lambda: context([[conv(3, 4, 5)]], [table()], lanes=96),
+    "decided is 0, which is not a power of two": lambda: context([[conv(3, 4, 5)]], [table()], decided=0),
     "1048576 requests of 4096 tiles each are more than 32 bits can count": lambda: context(
         [[temporal(torch.zeros((2, 32768), dtype=torch.int8))]], [table()], lanes=1, decided=1 << 20
     ),

@@ -33,8 +33,8 @@ def test_what_is_nowhere_is_not_told() -> None:
 
 def test_equal_slots_are_told_once() -> None:
     meaning = StateOracle(Device(4, 3, 8), 8, 4, (1,), (0,), (8,))
-    assert meaning.say([UNDEFINED] * 8) == "undefined (8 times)"
-    assert meaning.say([UNDEFINED]) == "undefined"
+    assert meaning.describe([UNDEFINED] * 8) == "undefined (8 times)"
+    assert meaning.describe([UNDEFINED]) == "undefined"
 
 
 def test_host_code_and_model_are_told_with_vllms_own_name() -> None:
