@@ -1,12 +1,5 @@
-"""The part of the runtime that propagates shadows of undefined bytes, as LLVM IR; see runtime_ir.
-
-The shadow of a byte is 255 if the byte is undefined and 0 otherwise. It lies in separate memory, at the same distance
-from the byte in the whole arena. `ORIGIN` is the first undefined byte of the last load that had one, for reports.
-"""
-
-from __future__ import annotations
-
-SHADOWS = """
+;; The shadow of a byte is 255 if the byte is undefined and 0 otherwise. It lies in separate memory, at the same distance
+;; from the byte in the whole arena. `ORIGIN` is the first undefined byte of the last load that had one, for reports.
 declare i64 @llvm.cttz.i64(i64, i1)
 
 define internal void @carry(ptr %launch, i64 %address, i64 %bytes, ptr %shadow, i1 %is.store) noinline nounwind {
@@ -72,4 +65,3 @@ entry:
   call void @fault(ptr %watch, i64 %site, i64 %origin, i64 %lane, i64 %program, i64 %kind)
   ret void
 }
-"""
