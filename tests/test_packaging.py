@@ -1,4 +1,4 @@
-"""The rooms beside `harness` are never packages under their bare names: `kernels` is somebody else's import name."""
+"""The rooms next to `harness` are never packages under their bare names: `kernels` is another package's name."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_bare_room_is_at_most_a_folder_without_code(room: str) -> None:
 
 
 def test_an_installed_package_called_kernels_wins_in_our_own_root(tmp_path: Path) -> None:
-    """Also where Python starts in the repository: a regular package further back on the path beats a bare folder."""
+    """Also if Python starts in the repository: a regular package further back on the path wins over a bare folder."""
     package = tmp_path / "site" / "kernels"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
@@ -67,7 +67,7 @@ assert not {{"generators", "oracles", "kernels", "reports"}} & set(sys.modules)
 
 @pytest.mark.slow
 def test_a_wheel_holds_the_rooms_inside_harness_only(tmp_path: Path) -> None:
-    """Built from the files under version control, and nothing that lies around."""
+    """Built from the files under version control, without any others."""
     git = shutil.which("git")
     if git is None or not (ROOT / ".git").exists():
         pytest.skip("needs a checkout")
@@ -130,7 +130,7 @@ def test_what_is_resolved_is_what_the_readme_installs(resolving: ModuleType) -> 
 def test_resolving_takes_nothing_from_this_machine(
     resolving: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Only how its index is reached."""
+    """Except how its index is reached."""
     configuration = tmp_path / "pip.conf"
     configuration.write_text(
         f"[global]\nindex-url = https://index.invalid/simple\nextra-index-url = file://{tmp_path}\n"
@@ -156,12 +156,12 @@ def reaching(resolving: ModuleType) -> set[str]:
     return {f"PIP_{name.upper().replace('-', '_')}" for name in resolving.REACHING}
 
 
-def test_resolving_tells_what_pip_says_of_a_conflict(resolving: ModuleType) -> None:
-    said = (
+def test_resolving_reports_pips_message_about_a_conflict(resolving: ModuleType) -> None:
+    output = (
         "Collecting triton==3.9.0\n\nThe conflict is caused by:\n    harness 0.1.0 depends on triton>=3.6\n"
         "    torch 2.13.0 depends on triton==3.7.1\n\nTo fix this you could try to:\n1. loosen the range\n"
     )
-    done = subprocess.CompletedProcess([], 1, said, "ERROR: ResolutionImpossible\n")
+    done = subprocess.CompletedProcess([], 1, output, "ERROR: ResolutionImpossible\n")
     assert resolving.why(done).split("\n")[1:] == [
         "        harness 0.1.0 depends on triton>=3.6",
         "        torch 2.13.0 depends on triton==3.7.1",
