@@ -1,10 +1,10 @@
-"""Boundaries are which room of the product may know which: imports keep to the table of docs/design.md, in no circle.
+"""Boundaries say which room of the product may import which: the table of docs/design.md, and no circles.
 
-A room is a folder of source, named from the top of the repository; it has the folders in it that have no row of their
-own. Only `harness` and `kernels` are the roof over rooms: their rows are for the files directly in them. All imports
-count, late ones and those for type checkers as well; `harness.kernels.x` is where the link `harness/kernels` leads.
+A room is a folder of source, named from the top of the repository; it includes those of its folders that have no row.
+Only `harness` and `kernels` contain other rooms: their rows are for the files directly in them. All imports count, also
+late ones and those for type checkers; `harness.kernels.x` is the target of the link `harness/kernels`.
 
-`python tests/test_boundaries.py` prints the rows that the imports of today need.
+`python tests/test_boundaries.py` prints the rows that the present imports need.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Table = Mapping[str, Sequence[str]]
 
 
 class Import(NamedTuple):
-    """One import: the file and line that it stands in, and the file that it names, from the top of the repository."""
+    """One import: its file and line, and the file that it names, from the top of the repository."""
 
     file: str
     line: int
@@ -40,11 +40,11 @@ class Import(NamedTuple):
 
 
 class Unreadable(ValueError):
-    """A row of the table, or an import, that says nothing that can be tested."""
+    """A row of the table, or an import, that cannot be tested."""
 
 
 def read_table(text: str) -> dict[str, list[str]]:
-    """The rows under HEADER. Raises Unreadable for one of another form, one that repeats a room, or none at all."""
+    """The rows under HEADER. Raises Unreadable for a row of another form, a repeated room, or a missing table."""
     table: dict[str, list[str]] = {}
     for line in text.partition(HEADER)[2].strip("\n").splitlines()[1:]:
         if not line.startswith("|"):
@@ -68,7 +68,7 @@ def read_table(text: str) -> dict[str, list[str]]:
 
 
 def read_modules(root: Path) -> dict[str, str]:
-    """The files of the package, from the top of the repository, by the names that they are imported under."""
+    """The files of the package, from the top of the repository, by the names under which they are imported."""
     modules: dict[str, str] = {}
     for folder, folders, names in os.walk(root / "harness", followlinks=True):
         folders[:] = [name for name in folders if name != "__pycache__"]
@@ -82,7 +82,7 @@ def read_modules(root: Path) -> dict[str, str]:
 
 
 def read_imports(root: Path) -> list[Import]:
-    """All imports of the package's own files. Raises Unreadable for one of a file that is not there."""
+    """All imports of the package's own files. Raises Unreadable for an import of a missing file."""
     modules = read_modules(root)
     packages = {".".join(name.split(".")[:depth]) for name in modules for depth in range(1, name.count(".") + 1)}
     found: list[Import] = []
@@ -97,7 +97,7 @@ def read_imports(root: Path) -> list[Import]:
 
 
 def _names(tree: ast.Module, package: str, modules: Mapping[str, str]) -> Iterator[tuple[int, str]]:
-    """Lines, and the full names of modules, or of whatever else, that are imported there."""
+    """Lines, and the full names of the modules or other objects that are imported there."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
@@ -111,7 +111,7 @@ def _names(tree: ast.Module, package: str, modules: Mapping[str, str]) -> Iterat
 
 
 def room_of(file: str, rooms: Mapping[str, object]) -> str | None:
-    """The room that a file is in: the deepest one that it is under."""
+    """The room that a file is in: the deepest one above it."""
     folder = Path(file).parent
     for name in (folder, *folder.parents):
         room = name.as_posix()
@@ -126,7 +126,7 @@ def without_row(root: Path, table: Table) -> list[str]:
 
 
 def without_room(root: Path, table: Table) -> list[str]:
-    """Rows of rooms, and names in rows, that have no file, or no row of their own."""
+    """Rows of rooms that have no file, and names in rows that have no row."""
     there = {room_of(file, table) for file in read_modules(root).values()}
     gone = [f"the row of {room}, which has no file" for room in table if room not in there]
     named = [f"{name}, which the row of {room} names" for room in table for name in table[room] if name not in table]
@@ -134,7 +134,7 @@ def without_room(root: Path, table: Table) -> list[str]:
 
 
 def arrows(root: Path, table: Table) -> dict[tuple[str, str], list[Import]]:
-    """The imports from each room into each other one."""
+    """The imports from each room into each other room."""
     found: dict[tuple[str, str], list[Import]] = {}
     for one in read_imports(root):
         source, target = room_of(one.file, table), room_of(one.target, table)
@@ -154,7 +154,7 @@ def forbidden(root: Path, table: Table) -> list[str]:
 
 
 def unused(root: Path, table: Table) -> list[str]:
-    """What the table allows and no import uses."""
+    """Permissions of the table that no import uses."""
     used = arrows(root, table)
     return [
         f"{room} imports nothing of {other}" for room in table for other in table[room] if (room, other) not in used
@@ -169,7 +169,7 @@ def circles(graph: Mapping[str, Sequence[str]]) -> list[list[str]]:
         try:
             TopologicalSorter(left).prepare()
         except CycleError as error:
-            circle: list[str] = error.args[1][::-1]  # graphlib goes against the arrows
+            circle: list[str] = error.args[1][::-1]  # graphlib reverses the arrows
             found.append(circle)
             for source, target in pairwise(circle):
                 left[source].discard(target)
@@ -190,7 +190,7 @@ def file_circles(root: Path) -> list[str]:
 
 
 def needed_rows(root: Path, table: Table) -> list[str]:
-    """A row for each room of the table, and for each folder in none, with what its imports need."""
+    """A row for each room of the table, and for each folder that is in none, with what its imports need."""
     rooms = dict(table) | {Path(file).parent.as_posix(): [] for file in without_row(root, table)}
     used = arrows(root, rooms)
     rows = []
@@ -257,13 +257,13 @@ def tree(tmp_path: Path) -> Tree:
     return make
 
 
-def test_a_right_tree_has_nothing_wrong(tree: Tree) -> None:
+def test_a_valid_tree_has_no_errors(tree: Tree) -> None:
     root = tree()
     assert without_row(root, RIGHT) == without_room(root, RIGHT) == forbidden(root, RIGHT) == unused(root, RIGHT) == []
     assert file_circles(root) == circles(RIGHT) == []
 
 
-def test_a_table_is_read_as_it_stands() -> None:
+def test_a_table_is_read() -> None:
     text = f"# Rooms\n\n{HEADER}\n|---|---|---|\n| `a/` | this | nothing |\n| `b` | that | `a`, `c/d/` |\n\n| `e` |\n"
     assert read_table(text) == {"a": [], "b": ["a", "c/d"]}
 
@@ -285,7 +285,7 @@ def test_another_table_is_refused(row: str) -> None:
         read_table(f"{HEADER}\n|---|---|---|\n{row}\n")
 
 
-def test_the_roofs_have_the_files_directly_in_them_alone(tree: Tree) -> None:
+def test_rooms_that_contain_rooms_have_only_the_files_directly_in_them(tree: Tree) -> None:
     assert without_row(tree(), TABLE) == ["kernels/targets/base.py"]
     assert room_of("kernels/buffer.py", TABLE) == "kernels"
 
@@ -296,7 +296,7 @@ def test_the_deepest_row_counts() -> None:
     assert room_of("kernels/targets/vllm/scheduling/engine.py", rooms) == "kernels/targets/vllm/scheduling"
 
 
-def test_rows_without_rooms_and_names_without_rows_are_told(tree: Tree) -> None:
+def test_rows_without_rooms_and_names_without_rows_are_reported(tree: Tree) -> None:
     gone = without_room(tree(), RIGHT | {"harness/old": [], "harness/check": ["kernels/targets", "reports"]})
     assert gone == ["the row of harness/old, which has no file", "reports, which the row of harness/check names"]
 
@@ -312,7 +312,7 @@ def test_rows_without_rooms_and_names_without_rows_are_told(tree: Tree) -> None:
         "def late():\n    from harness.check.deep import judge",
     ],
 )
-def test_an_arrow_that_the_table_lacks_is_told_with_its_line(tree: Tree, text: str) -> None:
+def test_an_import_that_the_table_lacks_is_reported_with_its_line(tree: Tree, text: str) -> None:
     root, line = tree(harness__case__layout=text), text.count("\n") + 1
     assert forbidden(root, RIGHT) == [
         f"harness/case/layout.py:{line} imports harness/check/deep/judge.py (harness/case may not know harness/check)"
@@ -322,17 +322,17 @@ def test_an_arrow_that_the_table_lacks_is_told_with_its_line(tree: Tree, text: s
 
 def test_links_are_followed_to_where_they_lead(tree: Tree) -> None:
     wrong = RIGHT | {"kernels/targets": []}
-    told = "kernels/targets/base.py:1 imports harness/case/__init__.py (kernels/targets may not know harness/case)"
-    assert forbidden(tree(), wrong) == [told]
+    message = "kernels/targets/base.py:1 imports harness/case/__init__.py (kernels/targets may not know harness/case)"
+    assert forbidden(tree(), wrong) == [message]
 
 
-def test_what_is_allowed_and_not_used_is_told(tree: Tree) -> None:
+def test_what_is_allowed_and_not_used_is_reported(tree: Tree) -> None:
     assert unused(tree(), RIGHT | {"kernels/targets": ["harness/case", "harness"]}) == [
         "kernels/targets imports nothing of harness"
     ]
 
 
-def test_an_import_of_a_file_that_is_gone_is_no_arrow_but_an_error(tree: Tree) -> None:
+def test_an_import_of_a_missing_file_is_an_error(tree: Tree) -> None:
     with pytest.raises(Unreadable, match=r"^harness/words\.py:2 imports harness\.old\.place, which is not there$"):
         read_imports(tree(harness__words="\nfrom harness.old.place import x"))
 
@@ -346,7 +346,7 @@ def test_circles_are_found_one_by_one(tree: Tree) -> None:
     ]
 
 
-def test_needed_rows_are_right_as_they_stand(tree: Tree) -> None:
+def test_needed_rows_are_a_valid_table(tree: Tree) -> None:
     root = tree()
     rows = needed_rows(root, {})
     table = read_table("\n".join([HEADER, "|---|---|---|", *rows]))

@@ -16,7 +16,7 @@ from harness.repro import read_repro
 
 ROOT = Path(__file__).resolve().parents[1]
 HAND_MADE = ("v2-accepted-race-many-programs.json", "shift-within-block-ds.json")
-"""Not minimal: one is made larger, for what shows on a GPU only at size; the other would shrink to a window in SD
+"""Not minimal: one is larger because on a GPU it shows only at that size; the other would shrink to a window in SD
 layout."""
 CORPUS = sorted((ROOT / "corpus").glob("*.json"))
 PAGE = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Every regime is reached, what production cannot do is never reached there, planted cases are named right."""
+"""Every regime is reached; impossible ones are never reached in the reachable domain; planted cases are named right."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ LAYOUT_EVERY = 8
 
 @pytest.fixture(scope="module")
 def counts() -> dict[str, Counter]:
-    """How many of some thousand cases of each domain are in each regime; of those about one operation, how many of some
-    hundred that were asked for."""
+    """How many of some thousand cases of each domain are in each regime; for regimes of one operation, how many of some
+    hundred cases of that operation."""
     found = {}
     for domain in ("reachable", "total"):
         counter: Counter = Counter()

@@ -1,6 +1,6 @@
-"""Arguments are what a model runner hands to an entry point for one call, beside what the target was bound to.
+"""Arguments are what a model runner passes to an entry point for one call, in addition to what the target is bound to.
 
-Tensors are int32 on the device unless said otherwise, with an entry for each request slot (`[table_rows]`).
+Tensors are int32 on the device unless stated otherwise, with an entry for each request slot (`[table_rows]`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class AdvanceArrays:
-    """One advance (V2). `query_start` has `num_requests + 1` entries; `mapping` `num_requests`, none of them negative.
+    """One advance (V2). `query_start` has `num_requests + 1` entries; `mapping` has `num_requests`, none negative.
 
     `state_column` and `accepted` are updated in place; `source_column` and `bias` are results.
     """
@@ -36,7 +36,7 @@ class AdvanceArrays:
 class AlignedIndicesArrays:
     """One batch of aligned indices (V2): `length` and `mapping` by batch row, `num_requests` of them.
 
-    Table rows are by slot here; the runner part of a target gathers those that `mapping` names into batch order.
+    Table rows are by slot here; the runner part of a target gathers those that `mapping` names in batch order.
     """
 
     num_requests: int
@@ -83,7 +83,7 @@ class HostBatch:
 
 @dataclass(frozen=True)
 class StateMove:
-    """Every state of a request moves from `source` to `destination` (columns), `bias` tokens on."""
+    """Every state of a request moves from `source` to `destination` (columns), advanced by `bias` tokens."""
 
     request: HostRequest
     source: int

@@ -1,6 +1,6 @@
 """A target is a system under test: code that migrates Mamba state, bound to the tensors of a case.
 
-A target never sees a case, only what a model runner would hand it: the static layout, tensors over the arena, and
+A target never sees a case, only what a model runner would pass to it: the static layout, tensors over the arena, and
 the arrays of one call. It runs its own production entry points on them.
 """
 
@@ -32,14 +32,14 @@ class TargetLacks(Exception):
 
 
 class TargetIncomplete(Exception):
-    """Our own stand-in for something that production code needs is not enough: a fault of the harness.
+    """One of our stubs lacks something that production code needs: a fault of the harness.
 
     The message names what is missing.
     """
 
 
 class OutsideContract(Exception):
-    """The target documents that it does not take this input: a skip (`outside-contract`), never a pass.
+    """The target documents that it does not support this input: a skip (`outside-contract`), never a pass.
 
     The message names the assertion or docstring that says so.
     """
@@ -59,10 +59,10 @@ class LayoutTensors:
 
 @dataclass(frozen=True)
 class PostprocessArrays:
-    """Arguments of one postprocess call, int32 `[table_rows]` unless said otherwise.
+    """Arguments of one postprocess call, int32 `[table_rows]` unless stated otherwise.
 
-    V1: `scheduled`, `computed`, `draft` are there, in batch order; `new_computed` and `mapping` are None.
-    V2: `new_computed` and `mapping` (`[num_requests]`, the target's own integer type) are there, the others None;
+    V1: `scheduled`, `computed`, `draft` are given, in batch order; `new_computed` and `mapping` are None.
+    V2: `new_computed` and `mapping` (`[num_requests]`, the target's own integer type) are given, the others are None;
     arrays are by slot.
     """
 
@@ -90,8 +90,8 @@ class PrecopyArrays:
 
 
 Allocate = Callable[..., "torch.Tensor"]
-"""`allocate(name, shape, dtype) -> tensor`: private device memory of the target, fenced and watched for strays.
-Contents are poison: fill it."""
+"""`allocate(name, shape, dtype) -> tensor`: private device memory of the target, guarded against out-of-bounds
+accesses. Contents are poison: fill it."""
 
 
 class Bound(abc.ABC):
@@ -110,7 +110,7 @@ class Bound(abc.ABC):
     def precopy(self, arrays: PrecopyArrays) -> None:
         """Run the production entry point. Raises TargetLacks or OutsideContract."""
 
-    # What follows came later, or not at all, to some targets: those that say nothing lack it.
+    # Some targets lack the following, or have it only in later versions: a target that does not define one lacks it.
 
     def advance(self, arrays: AdvanceArrays) -> None:
         """Run the V2 runner's preparation of a step up to precopy. Raises TargetLacks."""
@@ -118,11 +118,11 @@ class Bound(abc.ABC):
 
     @property
     def aligned_out(self) -> torch.Tensor:
-        """int32 `[groups, table_rows, 1 + num_spec]`: where aligned indices end up. Raises TargetLacks."""
+        """int32 `[groups, table_rows, 1 + num_spec]`: the result of aligned indices. Raises TargetLacks."""
         raise TargetLacks("no aligned indices")
 
     def aligned_indices(self, arrays: AlignedIndicesArrays) -> None:
-        """Work out the aligned indices of a batch. Raises TargetLacks."""
+        """Compute the aligned indices of a batch. Raises TargetLacks."""
         raise TargetLacks("no aligned indices")
 
     def scatter_accepted(self, arrays: AcceptedArrays) -> None:
@@ -135,12 +135,12 @@ class Bound(abc.ABC):
 
     @property
     def staged(self) -> Mapping[str, StagedView]:
-        """Views by name: state_column, scheduled, computed and draft, and where there is a fused precopy for V1
-        source_column and bias. Raises TargetLacks."""
+        """Views by name: state_column, scheduled, computed and draft; source_column and bias too, where there is a
+        fused precopy for V1. Raises TargetLacks."""
         raise TargetLacks("no staging")
 
     def stage(self, batch: HostBatch) -> None:
-        """Stage what postprocess needs. Raises TargetLacks, and whatever the target raises for a missing column."""
+        """Stage what postprocess needs. Raises TargetLacks, and the target's own error for a missing column."""
         raise TargetLacks("no staging")
 
     def postprocess_entry(self, batch: HostBatch, accepted: torch.Tensor) -> None:
@@ -166,40 +166,40 @@ class Bound(abc.ABC):
 
 
 class Target(abc.ABC):
-    """A loaded system under test. `name` is what the user wrote, mutation included."""
+    """A loaded system under test. `name` is what the user wrote, including mutations."""
 
     name: str
     mapping_bits: int
     """Bits of one `mapping` entry: 32 or 64, as this target's runner passes it."""
 
     def is_metadata(self, name: str) -> bool:
-        """Whether a private buffer, by its name, holds what only the host may write: addresses, strides, tables."""
+        """Whether a private buffer, given by its name, may be written only by the host: addresses, strides, tables."""
         return False
 
     @abc.abstractmethod
     def bind(self, layout: Layout, tensors: LayoutTensors, allocate: Allocate) -> Bound:
         """Create the target's context over these tensors.
 
-        Raises OutsideContract if the target does not take such a layout, TargetLacks if it came before such layouts.
+        Raises OutsideContract if the target does not support such a layout, TargetLacks if it is older than those.
         """
 
     def bind_later(self, layout: Layout, tensors: LayoutTensors, allocate: Allocate) -> Bound:
-        """As `bind`, but production's own first use of the context is what binds it to the tensors.
+        """Like `bind`, but the context is bound to the tensors when production first uses it.
 
-        Raises TargetLacks where there is no such thing.
+        Raises TargetLacks if the target cannot do that.
         """
         raise TargetLacks(f"{self.name} binds its context when it is made")
 
     def with_temporal_tiles(self, tiles: int) -> Target:
-        """The same target with so many programs for each temporal copy.
+        """The same target with this number of programs for each temporal copy.
 
-        Raises TargetLacks where that is no parameter of the code under test.
+        Raises TargetLacks if that is not a parameter of the code under test.
         """
-        raise TargetLacks(f"the number of programs for a temporal copy is no parameter of {self.name}")
+        raise TargetLacks(f"the number of programs for a temporal copy is not a parameter of {self.name}")
 
     def owns(self, file: str) -> bool:
         """Whether `file`, named as in a traceback, is source of the code under test.
 
-        It tells what the target raised from what the harness did; unless a target knows better, all is its own.
+        Distinguishes exceptions of the target from those of the harness; by default every file is the target's own.
         """
         return True

@@ -1,5 +1,5 @@
-"""The builtin target is our own fused kernels (kernels/fused), loaded so that faults can be planted in
-them."""
+"""The builtin target: our own fused kernels (kernels/fused), loaded in a way that allows planted
+faults."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ _MODULES = (
 )
 """The modules of the package, each after those it imports."""
 _METADATA = ("records", "tiles", "table addresses", "batch-order table ", "copy ")
-"""What the names of buffers begin with that only the host writes."""
+"""Prefixes of the names of buffers that only the host writes."""
 
 _PROGRAMS = (1, 2, 3, 5, 8)
-"""Programs to share the copies of a step where there is no GPU to fill; a layout says which."""
+"""Numbers of programs that share the copies of a step where there is no GPU to fill; the layout selects one."""
 _SMALL = {"lanes": 128, "decided": 8}
 """Tiles, and requests decided for at a time, so small that the states and batches of cases have several of them."""
 
@@ -97,7 +97,7 @@ class BuiltinTarget(Target):
         self._programs: int | None = None
 
     def with_temporal_tiles(self, tiles: int) -> BuiltinTarget:
-        """Our programs share all copies of a step, temporal ones among them."""
+        """Our programs share all copies of a step, including temporal ones."""
         other = copy.copy(self)
         other._programs = tiles
         return other
@@ -135,7 +135,7 @@ class BuiltinTarget(Target):
         return BoundBuiltin(self, layout, states, tensors.tables, context, allocate)
 
     def _shape(self, layout: Layout) -> dict[str, int | None]:
-        """How a context cuts its work up. A case runs in the same way each time, whatever came before it."""
+        """How a context divides its work. A case runs in the same way each time, independent of earlier cases."""
         if self.executor.device.type == "cuda":
             return {"programs": self._programs}
         drawn = _PROGRAMS[zlib.crc32(msgspec.json.encode(layout)) % len(_PROGRAMS)]
@@ -143,7 +143,7 @@ class BuiltinTarget(Target):
 
 
 class BoundBuiltin(Bound):
-    """A fused context behind the interface of targets, and with it what a model runner adds to one."""
+    """A fused context behind the interface of targets, with the parts that a model runner adds to it."""
 
     def __init__(
         self,
@@ -210,7 +210,7 @@ class BoundBuiltin(Bound):
             arrays.bias,
         )
 
-    # Made when first used: most cases need neither.
+    # Created at first use: most cases need neither.
 
     @functools.cached_property
     def _batch_tables(self) -> Sequence[torch.Tensor]:
@@ -312,7 +312,7 @@ class BoundBuiltin(Bound):
 
 @contextmanager
 def _replacing(names: Iterator[str]) -> Iterator[None]:
-    """Leave `sys.modules` as it was, so that a mutated module is never what an import elsewhere finds."""
+    """Restore `sys.modules` afterwards, so that other imports never find a mutated module."""
     before = {name: sys.modules.get(name) for name in names}
     try:
         yield

@@ -1,4 +1,4 @@
-"""How much the releases among some targets have to download, announced before it happens."""
+"""How much the releases among some targets have to download, announced in advance."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from harness.kernels.targets.selection import release_of
 from harness.kernels.targets.vllm.sources import VLLM
 
 _WHEEL_MEGABYTES = 400
-"""About what the wheel of a vLLM release has."""
+"""Approximate size of the wheel of a vLLM release."""
 
 
 def announce_downloads(targets: Sequence[str], announce: Callable[[str], None], package: Package = VLLM) -> None:
-    """Say how much there is to download, if it is more than one release; `package` is what is kept of each, by default
-    its kernels."""
+    """Announce the size of the download, if more than one release is missing; `package` is what is kept of each, by
+    default its kernels."""
     releases = {str(release) for target in targets if (release := release_of(target)) is not None}
     absent = [release for release in releases if listed(package, release) is None]
     if len(absent) > 1 and not offline():

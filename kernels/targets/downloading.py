@@ -1,6 +1,6 @@
-"""Downloading is getting one wheel through pip, so that the user's own index, proxy and credentials apply.
+"""Downloading gets one wheel through pip, so that the user's own index, proxy and credentials apply.
 
-pip says much and shows its progress on terminals alone; here a failure becomes one line, and progress is what can be
+pip prints much, and shows its progress only on terminals. Here a failure becomes one line, and progress is what can be
 measured from outside: the bytes that have arrived, and the size that pip announces.
 """
 
@@ -20,7 +20,7 @@ from typing import IO, Protocol, runtime_checkable
 from harness.kernels.cache_directory import cache_directory
 from harness.refusal import UnknownTarget
 
-# Only Python files are kept, so the wheel of any platform will do. Naming one makes the answer the same on every
+# Only Python files are kept, so the wheel of any platform works. Naming one platform gives the same result on every
 # host, also on those for which the package has no wheel.
 _WHEEL_TAGS = (
     "--implementation=cp",
@@ -30,21 +30,21 @@ _WHEEL_TAGS = (
     "--platform=manylinux1_x86_64",
 )
 
-GET_PIP = "`python -m ensurepip` or `uv pip install pip` brings it"
-"""What to do where there is no pip. It is a dependency of this project, so somebody has removed it."""
+GET_PIP = "`python -m ensurepip` or `uv pip install pip` installs it"
+"""What to do if there is no pip. It is a dependency of this project, so it must have been removed."""
 
 _UNITS = {"bytes": 1, "kB": 1000, "MB": 1000**2, "GB": 1000**3}
 
 Announce = Callable[[str], None]
-"""Takes one line that tells the user why something is taking its time."""
+"""Takes one line that tells the user why something takes long."""
 
 
 @runtime_checkable
 class ShowsProgress(Protocol):
-    """An Announce that also wants to know how far a download is."""
+    """An Announce that also gets the progress of a download."""
 
     def progress(self, done: int, total: int | None) -> None:
-        """`done` of about `total` bytes have arrived; the total is None as long as it is not known."""
+        """`done` of about `total` bytes have arrived; the total is None while it is not known."""
 
 
 def package_installer() -> str | None:
@@ -72,7 +72,7 @@ def download_wheel(package: str, version: str, work: Path, announce: Announce | 
     if status != 0:
         raise UnknownTarget(explain(named, errors))
     withdrawn = re.search(r"Reason for being yanked: (.*)", errors)
-    if withdrawn:  # a bug report about it would help nobody
+    if withdrawn:  # a bug report about it would not help
         raise UnknownTarget(f"{named} was withdrawn by its publisher: {withdrawn[1].strip() or 'no reason given'}")
     wheels = sorted(target.glob("*.whl"))
     if len(wheels) != 1:
@@ -83,10 +83,10 @@ def download_wheel(package: str, version: str, work: Path, announce: Announce | 
 def _run(
     command: list[str], work: Path, named: str, announce: Announce | None, watcher: ShowsProgress | None
 ) -> tuple[int, str]:
-    """Run pip; its exit status and what it wrote to standard error. Announces the download once pip has begun it."""
+    """Run pip; returns its exit status and its standard error output. Announces the download once pip begins it."""
     size: int | None = None
     with _text_file() as output, _text_file() as errors:
-        # pip's own temporary files hold the whole wheel too: keep them where they are cleaned up and have room.
+        # pip's own temporary files also hold the whole wheel: keep them where they are cleaned up and have room.
         environment = {**os.environ, "TMPDIR": str(work)}
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=errors, text=True, env=environment
@@ -113,21 +113,21 @@ def _run(
 
 
 def _text_file() -> IO[str]:
-    """A temporary file for what pip says, which is UTF-8 or not, whatever the locale here."""
+    """A temporary file for pip's output, which may or may not be UTF-8, in any locale."""
     return tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")
 
 
 def _announced_size(output: int) -> int | None:
-    """The size in pip's line `Downloading x.whl (512.3 MB)`, if it has come to that."""
-    said = os.pread(output, 1 << 16, 0).decode(errors="replace")
-    match = re.search(r"Downloading .*\(([\d.]+) (bytes|kB|MB|GB)\)", said)
+    """The size in pip's line `Downloading x.whl (512.3 MB)`, once it has been printed."""
+    text = os.pread(output, 1 << 16, 0).decode(errors="replace")
+    match = re.search(r"Downloading .*\(([\d.]+) (bytes|kB|MB|GB)\)", text)
     return int(float(match[1]) * _UNITS[match[2]]) if match else None
 
 
 def _bytes_below(folder: Path) -> int:
-    """Bytes in the largest file below `folder`: pip writes a wheel to a temporary place and copies it then."""
+    """Bytes in the largest file below `folder`: pip writes a wheel to a temporary place and then copies it."""
     largest = 0
-    for directory, _, files in os.walk(folder):  # unlike rglob, it does not mind what disappears meanwhile
+    for directory, _, files in os.walk(folder):  # unlike rglob, it tolerates files that disappear meanwhile
         for file in files:
             with contextlib.suppress(OSError):
                 largest = max(largest, os.stat(os.path.join(directory, file)).st_size)
@@ -145,11 +145,11 @@ def explain(named: str, output: str) -> str:
             return f"{named} was never released, or has no wheel; there are {', '.join(known[-16:])}"
         return f"{named} is not in the cache, and no package index could be reached or has it"
     errors = [line for line in output.splitlines() if line.startswith("ERROR:")]
-    said = re.sub(r"^ERROR:\s*", "", errors[-1]) if errors else "no reason given"
-    return f"{named} could not be downloaded; pip says: {_without_hosts(said)[:160]}"
+    message = re.sub(r"^ERROR:\s*", "", errors[-1]) if errors else "no reason given"
+    return f"{named} could not be downloaded; pip says: {_without_hosts(message)[:160]}"
 
 
 def _without_hosts(text: str) -> str:
-    """Where a machine gets its packages from is nobody's business in a report."""
+    """Remove host names: the source of a machine's packages does not belong in a report."""
     text = re.sub(r"(https?|file)://\S+", "(address)", text)
     return re.sub(r"\b[\w-]+(\.[\w-]+)*\.(org|com|net|io|dev)\b", "(host)", text)

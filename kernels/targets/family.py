@@ -1,6 +1,6 @@
-"""A target family knows one way of writing targets and how to load what is written that way.
+"""A target family is one way of writing targets, with the code to load them.
 
-The registry asks families in turn. A new kind of target is a new file with a family and one line in the registry;
+The registry asks families in turn. To add a kind of target, add a file with a family and one line in the registry;
 other packages add theirs through an entry point.
 """
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class KnownTarget:
-    """A line of `harness targets`. `unavailable` says why it cannot be used here, or is None."""
+    """A line of `harness targets`. `unavailable` says why it cannot be used here; None if it can."""
 
     name: str
     summary: str
@@ -27,23 +27,23 @@ class KnownTarget:
 
 
 class TargetFamily(Protocol):
-    """Names here are without mutations. All methods but `load` leave torch and triton alone."""
+    """Names here are without mutations. All methods except `load` do not import torch and triton."""
 
     @property
     def forms(self) -> Sequence[str]:
         """How targets of this family are written, for messages."""
 
     def claims(self, name: str) -> bool:
-        """Whether `name` is written in this family's way, right or wrong."""
+        """Whether `name` is written in this family's way, valid or not."""
 
     def check(self, name: str) -> None:
-        """Raise UnknownTarget if `name` cannot be right. Quick, and without network."""
+        """Raise UnknownTarget if `name` cannot be valid. Quick, and without network access."""
 
     def prepare(self, name: str, announce: Announce | None) -> None:
-        """Do what takes time and needs doing once on a machine, such as a download. Raises UnknownTarget."""
+        """Do slow things that are needed once per machine, such as a download. Raises UnknownTarget."""
 
     def known(self) -> Iterable[KnownTarget]:
         """The targets that can be listed."""
 
     def load(self, name: str, mutations: Sequence[Mutation], executor: Executor) -> Target:
-        """Load it into this process. Raises UnknownTarget."""
+        """Load the target into this process. Raises UnknownTarget."""

@@ -2,7 +2,7 @@
 
 A target's modules are not imported in the usual way, for two reasons. Their text may have been rewritten (a
 planted mutation) or come from a place that Python cannot import. And `triton.jit` must be the executor's
-while they run their top level. The text has to lie in a real file all the same: Triton reads a kernel's
+while their top level runs. The text has to be in a real file all the same: Triton reads a kernel's
 source through `inspect`.
 """
 
@@ -22,12 +22,12 @@ from harness.kernels.executors.base import Executor, dispatching
 def load_module(name: str, source: str, executor: Executor, *, path: Path | None = None) -> ModuleType:
     """Execute `source` as the module `name`, its kernels launching on `executor`, and return it.
 
-    It replaces any module registered in `sys.modules` under `name`; modules already loaded keep what they
-    imported. `path` is a file that holds exactly `source` and will not change while the process runs: the
-    module's code then points there. Without it the text is written to the cache directory, under a name made
+    It replaces any module registered in `sys.modules` under `name`; modules that are already loaded keep what they
+    imported. `path` is a file that holds exactly `source` and does not change while the process runs: the
+    module's code then refers to it. Without it the text is written to the cache directory, under a name derived
     from its contents.
 
-    Raises whatever the module raises; `sys.modules` is then as before.
+    Raises the module's own exceptions; `sys.modules` is then as before.
     """
     file = path or source_file(name, source)
     code = compile(source, str(file), "exec", dont_inherit=True)
@@ -57,7 +57,7 @@ def is_loaded_text(file: str) -> bool:
 def source_file(name: str, source: str) -> Path:
     """A file that holds `source`, named after module `name`: the same text is always the same file.
 
-    No other process ever reads half a file.
+    No other process ever reads an incomplete file.
     """
     data = source.encode()
     directory = cache_directory() / "sources" / hashlib.sha256(data).hexdigest()[:24]

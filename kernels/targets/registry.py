@@ -1,8 +1,8 @@
 """The registry of targets turns what a user writes into a loaded target.
 
 A target text is a name (`builtin`, `vllm==0.33.0`, `vllm`, `path:DIR`) and any number of planted faults, each after a
-plus sign. Reading the text is apart from loading it, so that a command can refuse a typing mistake at once and its
-workers, each a process of their own, load.
+plus sign. Reading the text is separate from loading it, so that a command can refuse a typing mistake at once, and
+its workers, which are separate processes, load.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _BuiltinFamily:
         return name == "builtin"
 
     def check(self, name: str) -> None:
-        """Nothing: there is one, and it is always there."""
+        """Nothing: there is one name, and it is always available."""
 
     def prepare(self, name: str, announce: Announce | None) -> None:
         """Nothing."""
@@ -60,7 +60,7 @@ def _families() -> tuple[TargetFamily, ...]:
 
 @dataclass(frozen=True)
 class ParsedTarget:
-    """A target text that makes sense: the family, the name without mutations, the mutations in order."""
+    """A valid target text: the family, the name without mutations, the mutations in order."""
 
     text: str
     family: TargetFamily
@@ -80,7 +80,7 @@ def parse(text: str) -> ParsedTarget:
 
 
 def _meant(name: str) -> str:
-    """What a text that is no target may stand for: a folder, a version, or a name with a typing mistake."""
+    """What an invalid target text may be meant as: a folder, a version, or a name with a typing mistake."""
     if "/" in name or os.path.isdir(os.path.expanduser(name)):
         return f"; for a checkout write 'path:{name}'"
     if re.fullmatch(r"v?\d+(\.\d+)+", name):
@@ -89,7 +89,7 @@ def _meant(name: str) -> str:
 
 
 def prepare(text: str, announce: Announce | None = None) -> ParsedTarget:
-    """Read a target text and do what loading it needs once on a machine, such as a download.
+    """Read a target text and do what loading it needs once per machine, such as a download.
 
     `announce` is called with a line for the user before anything slow. Raises UnknownTarget.
     """

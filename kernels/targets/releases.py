@@ -1,9 +1,9 @@
-"""A release is one published version of a package; here live the source files of releases, kept in a cache.
+"""A release is one published version of a package; this module keeps the source files of releases in a cache.
 
 A target that is a release must be the published code to the byte, on any machine, without installing it: its
 dependencies are gigabytes and need a GPU platform. So the wheel is downloaded once through pip, the few source
-files that matter are kept in the user's cache directory with their checksums, and the wheel is deleted. An entry
-is complete or absent: it is written aside and renamed into place, and checked again each time it is opened.
+files that are needed are kept in the user's cache directory with their checksums, and the wheel is deleted. An entry
+is complete or absent: it is written to a temporary place and renamed, and checked again each time it is opened.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from harness.kernels.targets.downloading import Announce, disk_is_full, download
 from harness.refusal import UnknownTarget
 
 OFFLINE_VARIABLE = "HARNESS_OFFLINE"
-"""Environment variable: anything but empty or `0` forbids downloads. Releases already cached still work."""
+"""Environment variable: anything but empty or `0` forbids downloads. Releases in the cache still work."""
 
 DOWNLOADS_FORBIDDEN = f"downloads are forbidden (--offline or {OFFLINE_VARIABLE})"
-"""Both ways to say so, for messages: the option sets the variable, so that workers know."""
+"""Both ways to forbid them, for messages: the option sets the variable, so that workers know."""
 
 MANIFEST = "manifest.json"
 
@@ -42,8 +42,8 @@ _VERSION = re.compile(r"[0-9]+(\.[0-9]+)*((a|b|rc|\.post|\.dev)[0-9]+)?")
 class Package:
     """A package whose releases can be cached.
 
-    `kept` are the path prefixes of the Python files to keep, `needed` the files without which a release is of no
-    use; paths as in the wheel. `entry` names the cache entries if the same package is kept in more than one extent.
+    `kept` are the path prefixes of the Python files to keep, `needed` the files without which a release is
+    unusable; paths as in the wheel. `entry` names the cache entries if one package is kept in more than one extent.
     """
 
     name: str
@@ -78,9 +78,9 @@ class Release:
 
 @dataclass(frozen=True)
 class CacheEntry:
-    """What is in the cache under one name. `size` in bytes; `sound` if all files have their checksums.
+    """One entry of the cache. `size` in bytes; `sound` if all files have their checksums.
 
-    `manifest` is None where it cannot be read.
+    `manifest` is None if it cannot be read.
     """
 
     name: str
@@ -90,7 +90,7 @@ class CacheEntry:
 
 
 def entries() -> Iterator[CacheEntry]:
-    """Everything in the cache of releases, by name. Reads all files: their checksums are tested."""
+    """Everything in the cache of releases, by name. Reads all files, to test their checksums."""
     for directory in sorted(_releases().glob("*")):
         if not directory.is_dir() or directory.name.startswith("."):
             continue
@@ -104,9 +104,9 @@ def entries() -> Iterator[CacheEntry]:
 
 
 def remove(name: str) -> None:
-    """Remove the cache entry `name`, after whoever is just making it. Nothing if there is none."""
+    """Remove the cache entry `name`, waiting for a process that is writing it. Does nothing if there is none."""
     directory = _releases() / name
-    if directory not in _releases().glob("*"):  # a name, not a path that leads elsewhere
+    if directory not in _releases().glob("*"):  # a name, not a path to another place
         return
     with _locked(directory):
         shutil.rmtree(directory, ignore_errors=True)
@@ -119,7 +119,7 @@ def check_version(package: Package, version: str) -> None:
 
 
 def listed(package: Package, version: str) -> Manifest | None:
-    """The manifest of the release's cache entry, or None if it has none. Files are not looked at: this is quick."""
+    """The manifest of the release's cache entry, or None if it has none. Does not check files, so it is quick."""
     check_version(package, version)
     try:
         manifest = msgspec.json.decode((_directory(package, version) / MANIFEST).read_bytes(), type=Manifest)
@@ -129,7 +129,7 @@ def listed(package: Package, version: str) -> Manifest | None:
 
 
 def cached(package: Package, version: str) -> Release | None:
-    """The release if it is in the cache, whole and unchanged; otherwise None. Never downloads."""
+    """The release if it is in the cache, complete and unchanged; otherwise None. Never downloads."""
     manifest = listed(package, version)
     if manifest is None or not set(package.needed) <= manifest.files.keys():
         return None
@@ -146,7 +146,7 @@ def release(package: Package, version: str, announce: Announce | None = None) ->
     """The release, downloaded first if the cache lacks it or holds a damaged copy.
 
     Processes that want the same release at the same time share one download. Raises UnknownTarget with one line
-    that says why there is no such release to be had.
+    that says why the release is not available.
     """
     found = cached(package, version)
     if found is not None:
@@ -175,9 +175,9 @@ def release(package: Package, version: str, announce: Announce | None = None) ->
 
 @contextlib.contextmanager
 def _locked(directory: Path) -> Iterator[None]:
-    """Hold the lock of a cache entry. Its file goes with the holder, so that a version nobody has leaves nothing.
+    """Hold the lock of a cache entry. The holder removes the lock file, so that an absent version leaves nothing.
 
-    Whoever waited on a file that is gone holds nothing: only the file that is still there after the wait counts.
+    A process that waited on a removed file holds nothing: only a file that still exists after the wait counts.
     """
     file = Path(f"{directory}.lock")
     while True:
@@ -224,7 +224,7 @@ def _sound(directory: Path, manifest: Manifest) -> bool:
 
 
 def _fetch(package: Package, version: str, directory: Path, announce: Announce | None) -> None:
-    """Fill `directory`. The caller holds its lock, so leftovers of an earlier attempt belong to nobody."""
+    """Fill `directory`. The caller holds its lock, so leftovers of an earlier attempt are unused."""
     prefix = f".{directory.name}-"
     for leftover in directory.parent.glob(f"{prefix}*"):
         shutil.rmtree(leftover, ignore_errors=True)

@@ -1,8 +1,8 @@
 """A selection is a list of targets in one line: `builtin,vllm>=0.28,<0.32,path:../vllm`.
 
-An item with a version range stands for every known release in that range, newest last, so that results read as a
-history. Ranges are those of Python packages, commas included: a part that starts with a comparison belongs to the
-item before it.
+An item with a version range represents every known release in that range, newest last, so that results read as a
+history. Ranges are those of Python packages, including commas: a part that starts with a comparison belongs to the
+previous item.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _EXACT = re.compile(r"vllm\s*===?\s*(?P<version>[^,<>=!~*]+)")
 
 
 def select(text: str) -> tuple[str, ...]:
-    """The targets of a selection, each once, in the order written; checked as far as that needs no network.
+    """The targets of a selection, each once, in the order written; checked as far as possible without network access.
 
-    A planted mutation after an item (`vllm>=0.30+lost-reset`) is planted in every target the item stands for. Raises
+    A planted mutation after an item (`vllm>=0.30+lost-reset`) is planted in every target of the item. Raises
     UnknownTarget with one line.
     """
     found: dict[str, None] = {}
@@ -37,7 +37,7 @@ def select(text: str) -> tuple[str, ...]:
 
 
 def release_of(target: str) -> Version | None:
-    """The release of vLLM that a target is, planted mutations or not; None for any other text."""
+    """The release of vLLM that a target is, with or without planted mutations; None for any other text."""
     base = target.partition("+")[0]
     try:
         return Version(base.removeprefix("vllm==")) if base.startswith("vllm==") else None
@@ -67,7 +67,7 @@ def _expand(name: str) -> list[str]:
     try:
         specifiers = SpecifierSet(text)
     except InvalidSpecifier:
-        raise UnknownTarget(f"{name!r} is no range of releases; write for example vllm>=0.28,<0.32") from None
+        raise UnknownTarget(f"{name!r} is not a range of releases; write for example vllm>=0.28,<0.32") from None
     matching = [f"vllm=={release}" for release in RELEASES if specifiers.contains(release)]
     if not matching:
         raise UnknownTarget(f"no known release of vllm is {text}; known are {RELEASES[0]} to {RELEASES[-1]}")

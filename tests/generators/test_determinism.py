@@ -1,4 +1,4 @@
-"""The same seed gives the same case in every process, and a case depends on its own seed text alone."""
+"""The same seed gives the same case in every process, and a case depends only on its own seed text."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def digest(hash_seed: str) -> str:
     return result.stdout.strip()
 
 
-def test_processes_agree_whatever_their_hash_seed() -> None:
+def test_processes_agree_for_any_hash_seed() -> None:
     assert len({digest(seed) for seed in ("0", "1", "4242")}) == 1
 
 

@@ -1,4 +1,4 @@
-"""Draws stay within bounds, favour boundaries, and say so when there is nothing to draw."""
+"""Draws stay within bounds, favour boundaries, and raise an error when there is nothing to draw."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_integer_covers_its_bounds() -> None:
 
 
 def test_known_sequence() -> None:
-    """Seeds in files and reports must mean the same for ever."""
+    """Seeds in files and reports must have the same meaning for ever."""
     draw = RandomDraw("1/case/0")
     assert [draw.integer(0, 999) for _ in range(4)] == [149, 692, 798, 300]
 
@@ -25,7 +25,7 @@ def test_boundary_favours_ends_and_interesting_values() -> None:
     counts = Counter(draw.boundary(0, 1000, (512, 5000)) for _ in range(2000))
     assert all(0 <= value <= 1000 for value in counts)
     assert sum(counts[value] for value in (0, 1, 512, 999, 1000)) > 1300
-    assert len(counts) > 200  # the middle is not forgotten
+    assert len(counts) > 200  # the middle is drawn too
 
 
 def test_weighted_follows_its_weights() -> None:

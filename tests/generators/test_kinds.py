@@ -1,4 +1,4 @@
-"""Kinds: every operation has one, and what users can ask for is drawn in both domains."""
+"""Kinds: every operation has one, and every name that users can give is drawn in both domains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What docs/domain.md, section 6, says of reachable cases is true of the simulated ones."""
+"""The rules of docs/domain.md, section 6, for reachable cases hold for the simulated ones."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_precopy() -> None:
     for case in reachable("precopy"):
         operation = case.program[0]
         for row in operation.rows:
-            assert row.slot != SKIP_ROW  # the kernel before it has no such rows
+            assert row.slot != SKIP_ROW  # the kernel before it does not produce such rows
             assert 0 <= row.bias <= case.layout.num_spec
             distance = row.destination_column - row.source_column
             if row.source_column == FRESH:
@@ -134,7 +134,7 @@ def test_worker_rows_keep_stale_ids_and_relocated_blocks_show_twice() -> None:
     assert request.worker == row
     # Two chunks of two blocks: a null column, the running state, two columns of scratch; then again.
     assert row[0] == (0, 0)
-    assert row[2] == row[4] or row[2] == row[5]  # scratch of the first chunk went to the right
+    assert row[2] == row[4] or row[2] == row[5]  # scratch blocks of the first chunk moved to the right
     assert request.cells[2] == (0, 0)  # the scheduler's own row has no such alias
     assert row[1] != (0, 0)
     assert request.cells[1] == (0, 0)  # retired there, stale here

@@ -1,4 +1,4 @@
-"""Every drawn case is valid: checked byte by byte, by a plain restatement of what the kernels read and write."""
+"""Every drawn case is valid: checked byte by byte, by a second, plain statement of what the kernels read and write."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_no_program_meets_another(domain: str, scale: str) -> None:
             assert_no_conflict(reads, writes)
             launches += 1
             moved += bool(writes)
-    # A launch that moves nothing tests an early exit only: they must be the exception.
+    # A launch that moves nothing tests only an early exit: such launches must be the exception.
     assert moved / launches > 0.6
 
 
@@ -147,7 +147,7 @@ def test_cases_survive_json(domain: str) -> None:
 
 
 def held(case: Case) -> int:
-    """Bytes that the blocks of a case hold: what spread blocks reach over costs nothing."""
+    """Bytes that the blocks of a case hold: the distance between spread blocks costs nothing."""
     layout = case.layout
     spans = {(state.buffer, state.offset, state_extent(state)) for _, state in layout.states()}
     return sum(extent for _, _, extent in spans) * layout.num_blocks

@@ -1,4 +1,4 @@
-"""Copies of single states, with addresses worked out by hand from docs/domain.md, section 5."""
+"""Copies of single states, with addresses calculated by hand from docs/domain.md, section 5."""
 
 from __future__ import annotations
 

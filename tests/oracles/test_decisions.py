@@ -1,4 +1,4 @@
-"""Decisions, against tables of numbers worked out by hand from docs/domain.md, sections 3 and 4."""
+"""Decisions, against tables of numbers calculated by hand from docs/domain.md, sections 3 and 4."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_rows_that_the_mapping_skips_decide_nothing() -> None:
 
 @pytest.mark.parametrize("block_size", range(1, 8))
 def test_the_rule_of_generators_and_the_rule_of_the_oracle_are_one(block_size: int) -> None:
-    """Every running count, accepted count and column of a few blocks: what is written twice says the same."""
+    """Every running count, accepted count and column of a few blocks: both statements of the rule agree."""
     seen = set()
     for running, accepted, column in product(range(1, 4 * block_size + 2), range(2 * block_size + 3), range(6)):
         row = PostprocessRow(slot=0, scheduled=running, computed=0, draft=0, accepted=accepted, state_column=column)

@@ -1,4 +1,4 @@
-"""What memory must hold afterwards, written by hand; and the cases about which nothing is promised."""
+"""What memory must hold afterwards, written by hand; and the cases for which nothing is promised."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_the_snapshot_stays_as_it_was(make_case: Callable[..., Case]) -> None:
 def test_a_shift_within_one_block(make_case: Callable[..., Case], conv_layout: str, bias: int) -> None:
     """All drafts accepted on a block boundary: source and destination are column 0, the window moves left by `bias`.
 
-    The last `bias` tokens stay as they were. Tokens of the three-token window are told apart by hand.
+    The last `bias` tokens are unchanged. Tokens of the three-token window are distinguished by hand.
     """
     row = PostprocessRow(slot=0, scheduled=bias + 1, computed=3 - bias, draft=bias, accepted=bias + 1, state_column=0)
     case = make_case(
@@ -206,7 +206,7 @@ MOVES = [(0, 1, 0)] * 4
     [
         ((1, 2), (3, 2)),  # one destination twice
         ((1, 2), (2, 3)),  # a destination is the source of another
-        ((2, 3), (1, 2)),  # the same, the other way round
+        ((2, 3), (1, 2)),  # the same, in the other order
         ((1, 2), (2, 1)),  # a swap
         ((1, 2), (3, 4), (5, 6), (7, 2)),
         ((1, 2), (3, 4), (5, 6), (6, 7)),
@@ -249,7 +249,9 @@ def test_shared_sources_and_own_overlap_are_allowed(
 
 
 @given(rows=st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=4))
-def test_the_refusal_is_that_of_every_pair(conflict_case: ConflictCase, rows: list[tuple[int, int]]) -> None:
+def test_the_refusal_agrees_with_a_check_of_every_pair(
+    conflict_case: ConflictCase, rows: list[tuple[int, int]]
+) -> None:
     conflict = any(one[1] in other for (i, one), (j, other) in itertools.product(enumerate(rows), repeat=2) if i != j)
     case = conflict_case(precopy(*MOVES[: len(rows)]), *rows)
     if conflict:

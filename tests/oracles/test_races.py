@@ -1,4 +1,4 @@
-"""What counts as a race: recorded accesses written down by hand, and what the oracle says of them."""
+"""What counts as a race: recorded accesses written by hand, and the oracle's answer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def in_phase(source: AccessSource, phase: int) -> AccessSource:
 
 
 def unasked() -> Threads:
-    raise AssertionError("nobody needs to know who runs this")
+    raise AssertionError("the owners of lanes are not needed here")
 
 
 Record = tuple[int, int, int, int, int, int, bytes]
@@ -68,7 +68,7 @@ def test_who_runs_an_access_is_asked_where_one_program_touches_a_byte_twice_betw
     late = [replace(source, threads=unasked) for source in SOURCES]
     apart = launch(load(0, 0), store(0, 64), load(1, 128), store(0, 0, epoch=1))
     assert find_races(replace(apart, sources=late)) == []
-    with pytest.raises(AssertionError, match="nobody"):
+    with pytest.raises(AssertionError, match="not needed"):
         find_races(replace(launch(load(0, 0), store(0, 0)), sources=late))
 
 
@@ -102,7 +102,7 @@ def test_a_barrier_orders_warps() -> None:
     assert find_races(launch(load(0, 4, count=64), store(0, 0, count=64, epoch=1))) == []
 
 
-def test_stores_of_one_value_are_told_apart() -> None:
+def test_stores_of_one_value_are_a_separate_kind() -> None:
     (race,) = find_races(launch(store(0, 0), store(1, 0)))
     assert race.identical
     (race,) = find_races(launch(store(0, 0), store(1, 0, value=2)))
@@ -116,7 +116,7 @@ def test_a_byte_that_differs_is_not_hidden_by_one_that_does_not() -> None:
     assert (harmless.offset, harmless.identical) == (0, True)
 
 
-def test_each_pair_of_lines_is_told_once() -> None:
+def test_each_pair_of_lines_is_reported_once() -> None:
     records = [record for program in range(50) for record in (load(program, 0), store(program, 0, value=program))]
     found = find_races(launch(*records))
     assert {frozenset((race.first.line, race.second.line)) for race in found} == {frozenset((10, 11)), frozenset((11,))}
@@ -124,10 +124,10 @@ def test_each_pair_of_lines_is_told_once() -> None:
 
 
 def test_the_order_of_the_record_changes_nothing() -> None:
-    """But for which access is called the first."""
+    """Except which access is called the first."""
     records = [load(0, 0, count=8), store(0, 0, lane=32, count=8), store(1, 8, value=2), load(1, 0, lane=2)]
 
-    def told(order: Sequence[int]) -> set[tuple[object, ...]]:
+    def reported(order: Sequence[int]) -> set[tuple[object, ...]]:
         races = find_races(launch(*(records[number] for number in order)))
         return {
             (
@@ -139,12 +139,12 @@ def test_the_order_of_the_record_changes_nothing() -> None:
         }
 
     orders = list(itertools.permutations(range(len(records))))
-    assert len(told(orders[0])) >= 3
-    assert all(told(order) == told(orders[0]) for order in orders)
+    assert len(reported(orders[0])) >= 3
+    assert all(reported(order) == reported(orders[0]) for order in orders)
 
 
 def test_against_every_pair_of_bytes() -> None:
-    """Random accesses, judged once more by looking at every pair of accesses to every byte."""
+    """Random accesses, also judged by comparing every pair of accesses to every byte."""
     random = np.random.default_rng(7)
     for _ in range(60):
         records = []
@@ -171,7 +171,7 @@ def test_against_every_pair_of_bytes() -> None:
 
 
 def test_barriers_of_the_compiler_order_warps_but_no_programs() -> None:
-    """The load is in phase 0, the store in phase 1: it comes later, whichever a schedule of warps recorded first."""
+    """The load is in phase 0, the store in phase 1: it comes later, in any recorded schedule of warps."""
     phased = [in_phase(source, int(source.is_store)) for source in SOURCES]
     inside = replace(launch(load(0, 0, lane=64), store(0, 0)), sources=phased)
     assert find_races(inside) == []

@@ -1,4 +1,4 @@
-"""Reports of a campaign, fed with events that a test has made up: what a person and a machine get to read."""
+"""Reports of a campaign, fed with synthetic events: what a user and a machine read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from harness.subject.subject import Key
 
 SIGNATURE = Signature("precopy", "memory", "wrong-bytes", "conv", "DS")
 ODD_TEXT = "expected [bold]00[/bold], found [01]"
-"""Square brackets are markup to the library that prints: they have to come out as they went in."""
+"""Square brackets are markup to the library that prints: they must be printed unchanged."""
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_terminal(events: list[Event], capsys: pytest.CaptureFixture[str]) -> No
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "wanted"),
     [
         ({}, ["40 cases in 13.1 s (1.15 a second)"]),
         ({"in_this_part": 15}, ["40 cases, 15 of them in this part (13.1 s, 1.15 a second)"]),
@@ -116,7 +116,7 @@ def test_terminal(events: list[Event], capsys: pytest.CaptureFixture[str]) -> No
     ],
 )
 def test_a_rate_is_that_of_the_part_that_took_the_time(
-    events: list[Event], changes: dict[str, Any], said: list[str], capsys: pytest.CaptureFixture[str]
+    events: list[Event], changes: dict[str, Any], wanted: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     last = events[-1]
     assert isinstance(last, CampaignFinished)
@@ -125,9 +125,9 @@ def test_a_rate_is_that_of_the_part_that_took_the_time(
     with reporter("terminal") as handle:
         handle(CampaignFinished(msgspec.structs.replace(last.summary, **{**given, **changes})))
     lines = capsys.readouterr().out.splitlines()
-    said[0] += ": judged 0 postprocess, 1 precopy; 1 launch"
-    assert lines[: len(said)] == said
-    assert lines[len(said)].startswith("reached ")
+    wanted[0] += ": judged 0 postprocess, 1 precopy; 1 launch"
+    assert lines[: len(wanted)] == wanted
+    assert lines[len(wanted)].startswith("reached ")
 
 
 def test_a_clean_run_says_so(events: list[Event], capsys: pytest.CaptureFixture[str]) -> None:
@@ -172,7 +172,7 @@ def test_several_findings_may_be_one_fault(events: list[Event], capsys: pytest.C
     assert answer.startswith("3 findings: 2 of precopy, 1 of postprocess; several may be one fault")
 
 
-def test_what_was_missed_is_said_last_too(events: list[Event], capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_missed_is_printed_last(events: list[Event], capsys: pytest.CaptureFixture[str]) -> None:
     last = events[-1]
     assert isinstance(last, CampaignFinished)
     assert isinstance(last.summary, CaseSummary)
@@ -182,7 +182,7 @@ def test_what_was_missed_is_said_last_too(events: list[Event], capsys: pytest.Ca
     assert answer == "nothing found, but what is missing was required (status 3): a longer run may reach it"
 
 
-def test_what_could_not_be_judged_is_said_last(events: list[Event], capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_could_not_be_judged_is_printed_last(events: list[Event], capsys: pytest.CaptureFixture[str]) -> None:
     last = events[-1]
     assert isinstance(last, CampaignFinished)
     assert isinstance(last.summary, CaseSummary)
@@ -192,7 +192,7 @@ def test_what_could_not_be_judged_is_said_last(events: list[Event], capsys: pyte
     assert capsys.readouterr().out.splitlines()[-1].startswith("nothing found in what could be judged; the harness")
 
 
-def test_a_run_that_could_not_save_its_finding_does_not_say_nothing_found(
+def test_a_run_that_could_not_save_its_finding_does_not_print_nothing_found(
     events: list[Event], capsys: pytest.CaptureFixture[str]
 ) -> None:
     last = events[-1]

@@ -1,4 +1,4 @@
-"""A repro in human words: everything a reader of a bug report needs, and none of it taken for markup."""
+"""A human-readable repro: everything that a reader of a bug report needs, and none of it interpreted as markup."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def repro_of(case: Case) -> Repro:
     )
 
 
-def test_everything_is_told(
+def test_everything_is_printed(
     make_case: Callable[..., Case], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")  # or columns of a table are folded
@@ -114,10 +114,10 @@ def test_each_run_of_bytes_says_what_happened_to_it(
     ]
     assert f"    found     {hexadecimal}" in lines
     assert lines.count("it broke") == 1
-    assert lines.count("more") == 1, "beside it, as one of a kind"
+    assert lines.count("more") == 1, "next to it, as one of several similar ones"
 
 
-def test_each_wrong_place_is_told_once(make_case: Callable[..., Case], capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_wrong_place_is_printed_once(make_case: Callable[..., Case], capsys: pytest.CaptureFixture[str]) -> None:
     sentence = f"{DIFFERENCE.place}: holds the wrong bytes; expected 01 02 03, found 0a 0b 0c"
     evidence = Evidence(sentence, (DIFFERENCE,), 3, ("called here",))
     print_repro(Path("bug.json"), msgspec.structs.replace(repro_of(make_case()), evidence=evidence))
@@ -149,7 +149,7 @@ def test_one_is_singular(
 
 
 @pytest.mark.parametrize(
-    ("oracle", "violation", "said"),
+    ("oracle", "violation", "meaning"),
     [
         ("exception", "MemoryError", "production code raised MemoryError"),
         ("exception", "refusal", "declines a case that a scheduler can produce"),
@@ -160,8 +160,8 @@ def test_one_is_singular(
         ("memory", "of the future", "of the future"),
     ],
 )
-def test_violations_have_words(oracle: str, violation: str, said: str) -> None:
-    assert said in violation_in_words(oracle, violation)
+def test_violations_have_words(oracle: str, violation: str, meaning: str) -> None:
+    assert meaning in violation_in_words(oracle, violation)
 
 
 def test_what_is_outside_the_preconditions_is_refused(make_case: Callable[..., Case]) -> None:
@@ -248,7 +248,7 @@ def test_the_answer_of_a_replay(
 def test_what_a_file_says_is_shown_literally(
     make_case: Callable[..., Case], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither markup in a table's cells, nor what would tell the terminal to do something."""
+    """Neither markup in a table's cells, nor control characters for the terminal."""
     monkeypatch.setenv("COLUMNS", "200")
     difference = msgspec.structs.replace(DIFFERENCE, place="[/red] at :x: \x1b[2J")
     repro = repro_of(make_case())

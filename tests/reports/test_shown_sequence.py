@@ -1,4 +1,4 @@
-"""A sequence in human words: every event with the request it is about, and nothing that says nothing."""
+"""A human-readable sequence: every event with its request, and no field without information."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_an_event_in_words(event: Event, words: str) -> None:
     assert event_in_words(event) == words
 
 
-def test_everything_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_everything_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     file = CORPUS / "left-out-row.json"
     _, repro = read_any(file)
     assert isinstance(repro, SequenceRepro)

@@ -9,14 +9,14 @@ from harness.kernels.targets.vllm.host_path import HostPath
 
 
 class AllModeHost:
-    """One runner's; `buffer` is what it stages columns in."""
+    """The host code of one runner; it stages columns in `buffer`."""
 
     def __init__(self, host: HostPath, layout: Layout, buffer: HostBuffer) -> None:
         self._host, self._layout = host, layout
         self.buffer = buffer
 
     def step(self, batch: HostBatch) -> None:
-        """What happens before a step, and after it."""
+        """Run the host code before a step, and after it."""
         host, worker = self._host, self._host.worker
         output, input_batch = host.scheduler_output(batch), host.input_batch(batch)
         worker.preprocess_mamba_all_specdec(output, input_batch, batch.columns, batch.num_requests, self.buffer)

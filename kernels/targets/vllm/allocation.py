@@ -1,9 +1,9 @@
-"""Allocation: what production code allocates on the device while its context is made comes from the arena.
+"""Allocation: device memory that production code allocates while creating its context comes from the arena.
 
-There it lies between guard bytes, at addresses the executor can check, under a name that a report can use. A torch
-function mode sees the factory calls of the code under test; nothing in that code is changed. Names are those of the
-attributes that hold the tensors, which are only known once the context exists: so the first context of a target
-is made twice, and the first time, outside the arena, only to learn the order of the names.
+There it has guard bytes around it, addresses that the executor can check, and a name that a report can use. A torch
+function mode intercepts the factory calls of the code under test, which is not changed. Names are those of the
+attributes that hold the tensors, which are known only once the context exists. So the first context of a target is
+created twice; the first time outside the arena, only to learn the order of the names.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Fill = Callable[[torch.Tensor, Mapping[str, Any], Sequence[Any]], object]
 
 
 def _leave(tensor: torch.Tensor, _keywords: Mapping[str, Any], _arguments: Sequence[Any]) -> object:
-    return tensor  # production leaves it undefined: poison shows whether anybody relies on it
+    return tensor  # production leaves it undefined: poison shows whether any code relies on it
 
 
 def _zero(tensor: torch.Tensor, _keywords: Mapping[str, Any], _arguments: Sequence[Any]) -> object:
@@ -46,10 +46,10 @@ _BY_EXAMPLE: Mapping[Any, Fill] = {
 
 
 class Allocations(TorchFunctionMode):
-    """While it is active, tensors made for `device` come from `allocate`, named in turn by `names`.
+    """While it is active, tensors created for `device` come from `allocate`, with the next of `names`.
 
-    Only calls that name the device count: on a CPU executor, host memory is asked for with no device at all.
-    `served` lists what was handed out, in order, `latest` is the name of the last one; `start` sends host buffers.
+    Only calls that name the device count: on a CPU executor, host memory is requested without a device.
+    `served` lists the returned tensors, in order, `latest` is the name of the last one; `start` sends host buffers.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class Allocations(TorchFunctionMode):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         keywords = kwargs or {}
-        if self._serving:  # whoever serves memory may use torch to make it
+        if self._serving:  # `allocate` may itself use torch
             return func(*args, **keywords)
         if func in _BY_SIZE and self._is_ours(keywords.get("device")):
             dtype = keywords.get("dtype") or _default_type(func, args, keywords)
@@ -136,7 +136,7 @@ def _size(func: Any, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> t
 
 
 def on_device(device: torch.device) -> Allocate:
-    """Ordinary device memory, for the rehearsal that teaches the names."""
+    """Ordinary device memory, for the first creation, which only learns the names."""
 
     def allocate(_name: str, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
         return torch.empty(tuple(shape), dtype=dtype, device=device)
@@ -145,7 +145,7 @@ def on_device(device: torch.device) -> Allocate:
 
 
 def attribute_names(owners: Mapping[str, Any], served: Sequence[torch.Tensor]) -> list[str]:
-    """For each served tensor the attribute that holds it, after what its owner's names begin with; or a number."""
+    """For each served tensor the attribute that holds it, with its owner's prefix; or a number."""
     names: dict[int, str] = {}
     for prefix, owner in owners.items():
         for attribute, value in vars(owner).items():

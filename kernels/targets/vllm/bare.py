@@ -1,8 +1,8 @@
-"""A bare object is an instance of a production class that was never validated: defaults, plus what we say.
+"""A bare object is an unvalidated instance of a production class: default values, plus those that we set.
 
-Configurations of an engine cannot be built without a model. What a scheduler asks of them are plain fields and the
-properties that production computes from fields; a bare object has both, so that lookahead counts, in-flight limits and
-the rules of speculative methods are the release's own. Anything else it is asked for fails with the name of it.
+Configurations of an engine cannot be built without a model. A scheduler reads only their plain fields and the
+properties that production computes from fields. A bare object has both, so that lookahead counts, in-flight limits and
+the rules of speculative methods are the release's own. Reading anything else fails with its name.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 def bare(kind: type, **values: Any) -> Any:
     """An instance of `kind` with the defaults of its fields, then `values`, and no validation.
 
-    Values of fields that the release does not have are set as well: they do no harm, and properties may want them.
+    Values of fields that the release does not have are set as well: they do no harm, and properties may need them.
     """
     instance: Any = object.__new__(kind)
     defaults, factories = _defaults(kind)
@@ -35,9 +35,9 @@ def bare(kind: type, **values: Any) -> Any:
     return instance
 
 
-@functools.cache  # many engines, few classes
+@functools.cache  # there are many engines, but few classes
 def _defaults(kind: type) -> tuple[dict[str, Any], dict[str, Callable[[], Any]]]:
-    """Defaults of the fields of a class, and what makes a default, by name."""
+    """Default values of the fields of a class, and factories of default values, by name."""
     defaults, factories = {}, {}
     for field in dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ():
         default, factory = field.default, field.default_factory
@@ -54,7 +54,7 @@ def _defaults(kind: type) -> tuple[dict[str, Any], dict[str, Callable[[], Any]]]
 
 
 def accepted(function: Any, offered: dict[str, Any]) -> dict[str, Any]:
-    """Those of `offered` that `function` has a parameter for. What a release lacks is left out."""
+    """Those of `offered` that `function` has a parameter for. The others are left out."""
     names = parameter_names(function)
     return {name: value for name, value in offered.items() if name in names}
 
@@ -72,5 +72,5 @@ def parameter_names(function: Any) -> frozenset[str]:
 
 @functools.cache
 def source_of(thing: Any) -> str:
-    """Source text of a module, class or function: where a rule cannot be called, it is recognised."""
+    """Source text of a module, class or function: a rule that cannot be called is recognised by it."""
     return inspect.getsource(thing)

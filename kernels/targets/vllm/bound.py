@@ -1,4 +1,4 @@
-"""A bound vLLM target is a context of one version, made for one layout, and the calls that production makes on it."""
+"""A bound vLLM target is a context of one version, created for one layout, with the calls that production makes."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from harness.kernels.targets.vllm.runner import Runner
 from harness.kernels.targets.vllm.version import Version
 
 BATCH_ORDER = "batch-order "
-"""What the names of buffers begin with that belong to tables in batch order."""
+"""Prefixes of the names of buffers that belong to tables in batch order."""
 
 
 class VllmBound(Bound):
-    """A context, and where V2 table rows are batch rows a second one over gathered tables.
+    """A context, and a second one over gathered tables where V2 table rows are batch rows.
 
-    V1 and V2 runners never share a process. The V2 runner gathers the table rows of each batch into tables of its own
-    before the step, where kernels read them by batch row; here this happens before each call. Contexts are bound to
-    tables by `initialize`, unless an entry point of production is to do that.
+    V1 and V2 runners never share a process. The V2 runner gathers the table rows of each batch into separate tables
+    before the step, if its kernels read them by batch row; here this happens before each call. Contexts are bound to
+    tables by `initialize`, unless a production entry point is to do that.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class VllmBound(Bound):
             self._initialize(self._batch_context, self._gathered, ())
 
     def _initialize(self, context: Any, tables: Sequence[torch.Tensor], batch_order: Sequence[torch.Tensor]) -> None:
-        """Twice: the second time must change nothing."""
+        """Initialise twice: the second time must change nothing."""
         objects, functions = self._objects, self._version.functions(self._objects)
         more = (list(batch_order),) if batch_order else ()
         for _ in range(2):
@@ -129,7 +129,7 @@ class VllmBound(Bound):
 
     @functools.cached_property
     def _model_state(self) -> ModelState:
-        """The V2 runner's; made when it is first needed, since most cases need none."""
+        """The V2 runner's model state; created when first needed, since most cases need none."""
         assert self._version.hybrid is not None
         return ModelState(self._version.hybrid, self._layout, self._objects.config, self._version.device)
 
@@ -157,7 +157,7 @@ class VllmBound(Bound):
 
     @functools.cached_property
     def _host(self) -> HostPath:
-        """The V1 runner's; made when it is first needed, since most cases need none."""
+        """The V1 runner's host path; created when first needed, since most cases need none."""
         self._needs(self._version.features.host_path, "host path as the harness knows it", "0.22.0")
         functions = self._version.functions(self._objects)
         return HostPath(self._version.worker, self._objects, self._tables, self._buffers, functions)
@@ -205,7 +205,7 @@ class VllmBound(Bound):
             raise TargetLacks(f"{self._version.name} has no {what}: it came with vllm {since}")
 
     def _in_batch_order(self, mapping: torch.Tensor | None) -> torch.Tensor:
-        """The mapping, after the rows it names were gathered where this version wants them by batch row."""
+        """The mapping, after gathering the rows that it names if this version wants them by batch row."""
         if mapping is None:
             raise ValueError("a V2 call needs an index mapping")
         if self._version.features.rows_by == "batch":
@@ -213,7 +213,7 @@ class VllmBound(Bound):
         return mapping
 
     def _gather(self, mapping: torch.Tensor) -> None:
-        """Bring the table rows of a batch into its order."""
+        """Copy the table rows of a batch into batch order."""
         rows = mapping.clamp(min=0)  # a skipped row gets some row: the kernel must not look at it
         for batch_order, table in zip(self._gathered, self._tables, strict=True):
             torch.index_select(table, 0, rows, out=batch_order[: mapping.numel()])

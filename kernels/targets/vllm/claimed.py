@@ -1,4 +1,4 @@
-"""A claimed tensor says that it is on a CUDA device, for production code that asks and does not need it to be."""
+"""A claimed tensor claims to be on a CUDA device, for production code that checks this but does not need it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 
 
 class _Claimed(torch.Tensor):
-    said: int
+    address: int
     __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]  # plain results
 
     @property
@@ -14,14 +14,14 @@ class _Claimed(torch.Tensor):
         return True
 
     def data_ptr(self) -> int:
-        """What the tensor said that this one claims to be."""
-        return self.said
+        """The address of the tensor that this one replaces."""
+        return self.address
 
 
 def claim_cuda(tensor: torch.Tensor) -> torch.Tensor:
-    """The same memory; the tensor itself if it is on such a device."""
+    """The same memory; the tensor itself if it is on a CUDA device."""
     if tensor.is_cuda:
         return tensor
     claimed: torch.Tensor = torch.Tensor._make_subclass(_Claimed, tensor)
-    claimed.said = tensor.data_ptr()  # type: ignore[attr-defined]
+    claimed.address = tensor.data_ptr()  # type: ignore[attr-defined]
     return claimed

@@ -1,9 +1,9 @@
-"""Contracts: what a version of vLLM documents that it does not take. Such a case is skipped, never judged.
+"""Contracts: inputs that a version of vLLM documents as unsupported. Such a case is skipped, never judged.
 
-Every contract rests on an assertion, a raised error or a docstring of that version, which its message names. What a
-version merely gets wrong is no contract. Two sorts: what a version came too early for (TargetLacks: models with such
-states could not be served at all, reachable or not), and bounds on addresses that its own allocator always keeps to
-(OutsideContract: never a reachable case).
+Every contract is based on an assertion, a raised error or a docstring of that version, which its message names. A bug
+of a version is not a contract. There are two sorts: features that are newer than the version (TargetLacks: models with
+such states could not be served at all, reachable or not), and bounds on addresses that its own allocator always
+observes (OutsideContract: never a reachable case).
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from harness.kernels.targets.vllm.runner import Runner
 
 
 def check_layout(features: Features, refuses_dim_first: str | None, layout: Layout, tensors: LayoutTensors) -> None:
-    """Raise TargetLacks or OutsideContract if this version does not take such memory.
+    """Raise TargetLacks or OutsideContract if this version does not support such memory.
 
-    `refuses_dim_first` are the words with which its own copy function refuses DS states, if it does.
+    `refuses_dim_first` is the message with which its own copy function refuses DS states, if it does.
     """
     has_conv = any(isinstance(state, ConvState) for _, state in layout.states())
     if layout.conv_layout == "DS" and has_conv and not features.dim_first:
-        said = f"get_conv_copy_spec says: {refuses_dim_first}" if refuses_dim_first else "its kernels have no such case"
-        raise TargetLacks(f"conv states in DS layout came with vllm 0.24.0; {said}")
+        why = f"get_conv_copy_spec says: {refuses_dim_first}" if refuses_dim_first else "its kernels have no such case"
+        raise TargetLacks(f"conv states in DS layout came with vllm 0.24.0; {why}")
     required = features.temporal_alignment
     if required == 1:
         return
@@ -40,9 +40,9 @@ def check_layout(features: Features, refuses_dim_first: str | None, layout: Layo
 
 
 def check_groups(features: Features, runner: Runner, validate: Callable[[], object]) -> None:
-    """Raise TargetLacks if this version needs all Mamba groups alike and they are not, or copies every cache tensor.
+    """Raise TargetLacks if this version needs all Mamba groups equal and they are not, or copies every cache tensor.
 
-    `validate` asks the version itself whether it takes copy functions for some of a layer's tensors only.
+    `validate` asks the version itself whether it accepts copy functions for only some of a layer's tensors.
     """
     if features.states_per_layer:
         if any(len(spec.shapes) > len(kinds) for spec, kinds in zip(runner.specs, runner.layer_kinds, strict=True)):

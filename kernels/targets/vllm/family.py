@@ -1,6 +1,6 @@
 """The vLLM family of targets: `vllm==X` (a release), `vllm` (the installed one), `path:DIR` (a checkout).
 
-This module is what the registry of targets talks to; it imports neither torch nor triton until one is loaded.
+The registry of targets uses this module; it imports neither torch nor triton until a target is loaded.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ RELEASES = (
     "0.32.0",
     "0.33.0",
 )
-"""Releases with fused kernels that the harness was tried on. Others are tried when they are asked for."""
+"""Releases with fused kernels that the harness was tested with. Others are tried on request."""
 
 _RELEASE = "vllm=="
 _PATH = "path:"
@@ -74,7 +74,7 @@ class VllmFamily:
             else:
                 summary, why_not = "release of vLLM; its sources are downloaded once", _cannot_download()
             yield KnownTarget(f"{_RELEASE}{version}", summary, why_not)
-        yield KnownTarget("vllm", "the vLLM installed beside the harness", _reason(installed_tree))
+        yield KnownTarget("vllm", "the vLLM installed next to the harness", _reason(installed_tree))
         yield KnownTarget("path:DIRECTORY", "a checkout of vLLM's repository", None)
 
     def load(self, name: str, mutations: Sequence[Mutation], executor: Executor) -> Target:

@@ -1,8 +1,8 @@
-"""Features say how one version of vLLM differs from the others where the harness has to know it.
+"""Features say how one version of vLLM differs from the others, where the harness has to know it.
 
 They are read from the syntax trees of the version's own sources, not looked up by version: so an edited checkout
-and a release that nobody has seen yet work as well, or are refused with the name of what changed. Only what the
-callers of the kernels see is looked at, never how a kernel goes about its work: a fault in there must not pass for
+and a future release work as well, or are refused with the name of what changed. Only what the
+callers of the kernels see is examined, never how a kernel does its work: a fault in there must not be mistaken for
 a feature.
 """
 
@@ -25,20 +25,20 @@ RowsBy = Literal["slot", "batch"]
 
 @dataclass(frozen=True)
 class Features:
-    """One field per change that the adapter follows; the release that brought it is in its comment."""
+    """One field per change that the adapter follows; its comment names the release that introduced it."""
 
     dim_first: bool
-    """0.24.0: the fused kernels take conv states in DS layout."""
+    """0.24.0: the fused kernels support conv states in DS layout."""
     v2: bool
     """0.25.0: `run_fused_postprocess_align` and `run_fused_precopy` with an index mapping."""
     v1_precopy: bool
     """0.27.0: `run_fused_precopy` without a mapping."""
     temporal_alignment: int
-    """Bytes that temporal states' addresses and block strides are asserted to be multiples of: 8 in 0.26 and
+    """Bytes that addresses and block strides of temporal states are asserted to be multiples of: 8 in 0.26 and
     0.27, else 1."""
     states_per_layer: bool
     """0.29.0: each layer has its own list of states, and copy functions are given by the layer's type. Before,
-    one tuple of copy functions serves every layer, and all Mamba groups must have one spec."""
+    one tuple of copy functions is used for every layer, and all Mamba groups must have the same spec."""
     rows_by: RowsBy
     """0.32.0: table rows are request slots. Before, they are batch rows, gathered by the runner each step."""
     mapping_bits: Literal[32, 64]
@@ -46,13 +46,13 @@ class Features:
     advance: bool
     """0.25.0: the V2 runner's model state prepares a step on the device."""
     scatter: bool
-    """0.23.0: it sets accepted counts by a kernel, through an index mapping."""
+    """0.23.0: accepted counts are set by a kernel, through an index mapping."""
     fill: bool
-    """0.28.0: also to one number for all; before, rows could not be skipped there."""
+    """0.28.0: also to one number for all; before, rows could not be skipped in that case."""
     aligned_indices: bool
     """0.29.0: `compute_aligned_state_indices`."""
     host_path: bool
-    """The V1 runner's host code (buffers, staging, entry points, copy lists), called as in all releases known."""
+    """The V1 runner's host code (buffers, staging, entry points, copy lists), called as in all known releases."""
     validates_functions: bool
     """0.29.0: `validate_mamba_state_copy_funcs`, which runners call before they use copy functions."""
     all_mode: bool
@@ -60,7 +60,7 @@ class Features:
 
 
 def features(tree: SourceTree) -> Features:
-    """Inspect `tree`. Raises UnknownTarget if it lacks the fused kernels or calls them in a way not known here."""
+    """Inspect `tree`. Raises UnknownTarget if it lacks the fused kernels or calls them in an unknown way."""
     module = _parse(tree, WORKER)
     functions = {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
     context = next((n for n in module.body if isinstance(n, ast.ClassDef) and n.name == CONTEXT), None)
@@ -101,7 +101,7 @@ def features(tree: SourceTree) -> Features:
     )
 
 
-# What the V1 runner's host code takes, by position.
+# The parameters of the V1 runner's host code, by position.
 _HOST_FORMS: Mapping[str, list[str]] = {
     "stage_postprocess_inputs_to_gpu": [
         "ctx",
@@ -172,12 +172,12 @@ _ADVANCE_FORM = ["input_batch", "block_tables", "kv_cache_config", "num_computed
 
 
 def _has_forms(functions: Mapping[str, ast.FunctionDef], forms: Mapping[str, list[str]]) -> bool:
-    """Whether there are such functions, whose parameters begin like this."""
+    """Whether these functions exist and their parameters begin like this."""
     return all(name in functions and _parameters(functions[name])[: len(form)] == form for name, form in forms.items())
 
 
 def _buffers_form(module: ast.Module) -> Sequence[str]:
-    """The parameters with which the V1 runner creates all its buffers; none if there is no such class."""
+    """The parameters with which the V1 runner creates all its buffers; empty if there is no such class."""
     for node in module.body:
         if isinstance(node, ast.ClassDef) and node.name == BUFFERS:
             for method in node.body:
@@ -187,7 +187,7 @@ def _buffers_form(module: ast.Module) -> Sequence[str]:
 
 
 def _model_state_methods(tree: SourceTree) -> Mapping[str, Sequence[str]]:
-    """Parameters of the methods of the V2 runner's model state; none if there is no such class."""
+    """Parameters of the methods of the V2 runner's model state; empty if there is no such class."""
     if not tree.has(HYBRID):
         return {}
     return {
@@ -200,7 +200,7 @@ def _model_state_methods(tree: SourceTree) -> Mapping[str, Sequence[str]]:
 
 
 def dim_first_contract(tree: SourceTree) -> str | None:
-    """The words with which this version's own copy function refuses DS conv states, if it does."""
+    """The message with which this version's own copy function refuses DS conv states, if it does."""
     for node in ast.walk(_parse(tree, LAYERS)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and "does not yet support" in node.value:
             return " ".join(node.value.split())
@@ -214,8 +214,8 @@ def _parse(tree: SourceTree, file: str) -> ast.Module:
         raise UnknownTarget(f"{tree.origin}: {file} is not valid Python: {error}") from error
 
 
-# The parameters of each method in every form known, without `self` and `cls`. What the adapter passes is decided by
-# the fields of Features; a form that is not listed is refused rather than guessed at.
+# The parameters of each method in all known forms, without `self` and `cls`. The fields of Features decide what the
+# adapter passes. A form that is not listed is refused, so that nothing is guessed.
 _KNOWN_FORMS: Mapping[str, Sequence[Sequence[str]]] = {
     "create": [
         ["max_num_reqs", "kv_cache_config", "num_state_types", "device", "make_buffer"],
@@ -280,14 +280,14 @@ def _asserted_alignment(context: ast.ClassDef) -> int:
 
 
 def _mapping_bits(tree: SourceTree) -> Literal[32, 64]:
-    """The integer type with which the V2 runner makes the mapping of its dummy batch, the same as in real ones."""
+    """The integer type of the mapping in the V2 runner's dummy batch, which is the same in real ones."""
     types = set(_mapping_types(_parse(tree, INPUT_BATCH)))
     if types == {"int32"}:
         return 32
     if types == {"int64"}:
         return 64
     found = ", ".join(sorted(types)) or "none"
-    raise UnknownTarget(f"{tree.origin}: cannot tell the type of idx_mapping from {INPUT_BATCH} (found: {found})")
+    raise UnknownTarget(f"{tree.origin}: cannot find the type of idx_mapping in {INPUT_BATCH} (found: {found})")
 
 
 def _mapping_types(module: ast.Module) -> Iterator[str]:

@@ -1,5 +1,5 @@
 """The host path is the V1 runner's part of production: columns, staging, lists of copies, and the entry points around
-the kernels. It runs as it is, on objects that hold what a runner's would.
+the kernels. It runs unmodified, on objects with the same contents as a runner's.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _STAGED = {
 
 
 class HostPath:
-    """One runner's: `worker` is the file under test, `buffers` what it made for the runner, `functions` the copy
-    functions as this version wants them."""
+    """The host path of one runner: `worker` is the file under test, `buffers` what it created for the runner,
+    `functions` the copy functions in the form that this version wants."""
 
     def __init__(
         self, worker: ModuleType, objects: Runner, tables: Sequence[torch.Tensor], buffers: Any, functions: Any
@@ -84,7 +84,7 @@ class HostPath:
         self.worker.do_mamba_copy_block(copies)
 
     def preprocess(self, batch: HostBatch, *, context: bool | None) -> None:
-        """By the kernel if `context`, else by a list of copies; None where this version has no choice."""
+        """Move by the kernel if `context`, else by a list of copies; None if this version has no choice."""
         choice = {} if context is None else {"align_ctx": self._context if context else None}
         self.worker.preprocess_mamba(
             self.scheduler_output(batch),
@@ -100,7 +100,7 @@ class HostPath:
         )
 
     def scheduler_output(self, batch: HostBatch) -> SimpleNamespace:
-        """What the scheduler would hand to the runner."""
+        """What the scheduler would pass to the runner."""
         return SimpleNamespace(
             num_scheduled_tokens={request.name: request.scheduled for request in batch.requests},
             scheduled_spec_decode_tokens={
@@ -120,7 +120,7 @@ class HostPath:
         )
 
     def requests(self, batch: HostBatch) -> dict[str, SimpleNamespace]:
-        """What the runner knows of every request, by name."""
+        """What the runner knows about every request, by name."""
         return {request.name: self._request(request) for request in batch.requests}
 
     def _request(self, request: HostRequest) -> SimpleNamespace:
@@ -131,7 +131,7 @@ class HostPath:
 
 
 class _BlockTable:
-    """What a runner's block table is to the code under test."""
+    """A runner's block table, as the code under test uses it."""
 
     def __init__(self, table: torch.Tensor) -> None:
         self._table = table

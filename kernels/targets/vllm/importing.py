@@ -1,9 +1,9 @@
-"""Importing: in this process `vllm` means the few modules under test and stand-ins for everything around them.
+"""Importing: in this process `vllm` means the few modules under test and stubs for everything around them.
 
-A finder in front of Python's own answers for every name under `vllm`. Modules under test come from the target's
+A finder before Python's own handles every name under `vllm`. Modules under test come from the target's
 sources, rewritten if a fault is planted, and are executed by `load_module`, so that their kernels belong to the
-executor. All others are made up (replacements.py, placeholders.py): vLLM's dependencies need not be installed, and
-no GPU need be there. One process serves one target, so the finder is installed once and stays.
+executor. All others are stubbed (replacements.py, placeholders.py): vLLM's dependencies need not be installed, and
+no GPU is needed. One process serves one target, so the finder is installed once and stays.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def module_name(file: str) -> str:
     return file.removesuffix(".py").replace("/", ".")
 
 
-class _Real(Loader):
+class _SourceLoader(Loader):
     """Loads one module under test."""
 
     def __init__(self, source: str, executor: Executor, path: Path | None) -> None:
@@ -42,8 +42,8 @@ class _Real(Loader):
         """Nothing: load_module has executed it."""
 
 
-class _MadeUp(Loader):
-    """Makes one stand-in module."""
+class _StubLoader(Loader):
+    """Makes one stub module."""
 
     def __init__(self, names: Mapping[str, Any], known: Container[str]) -> None:
         self._names, self._known = names, known
@@ -52,60 +52,60 @@ class _MadeUp(Loader):
         return PlaceholderModule(spec.name, dict(self._names), self._known)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing: it is complete."""
+        """Nothing: the module is complete."""
 
 
 class Finder(MetaPathFinder):
-    """Answers for `vllm` and everything under it.
+    """Finds `vllm` and everything under it.
 
     `sources` are the texts of the modules under test by file, `paths` those files on disk that hold exactly this
-    text and do not change, `made_up` the replacements by module.
+    text and do not change, `stubbed` the replacements by module.
     """
 
     def __init__(
         self,
         sources: Mapping[str, str],
         paths: Mapping[str, Path],
-        made_up: Mapping[str, Mapping[str, Any]],
+        stubbed: Mapping[str, Mapping[str, Any]],
         executor: Executor,
     ) -> None:
         self._loaders: dict[str, Loader] = {}
-        for name, names in made_up.items():
-            self._loaders[name] = _MadeUp(names, self._loaders.keys())
+        for name, names in stubbed.items():
+            self._loaders[name] = _StubLoader(names, self._loaders.keys())
         for file, source in sources.items():
-            self._loaders[module_name(file)] = _Real(source, executor, paths.get(file))
+            self._loaders[module_name(file)] = _SourceLoader(source, executor, paths.get(file))
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if fullname != "vllm" and not fullname.startswith("vllm."):
             return None
-        loader = self._loaders.get(fullname) or _MadeUp({}, self._loaders.keys())
-        return ModuleSpec(fullname, loader, is_package=not isinstance(loader, _Real))
+        loader = self._loaders.get(fullname) or _StubLoader({}, self._loaders.keys())
+        return ModuleSpec(fullname, loader, is_package=not isinstance(loader, _SourceLoader))
 
 
 def install(finder: Finder) -> None:
-    """Let `finder` answer from here on. Raises RuntimeError if another vLLM is in this process already."""
+    """Let `finder` handle imports from now on. Raises RuntimeError if another vLLM is already in this process."""
     if any(name == "vllm" or name.startswith("vllm.") for name in sys.modules):
         raise RuntimeError("this process has already loaded a vLLM; one process serves one target")
     sys.meta_path.insert(0, finder)
 
 
 def uninstall(finder: Finder) -> None:
-    """Undo `install`, for a target that turned out not to load: the process is free for another."""
+    """Undo `install`, for a target that does not load: the process is free for another."""
     sys.meta_path.remove(finder)
     for name in [name for name in sys.modules if name == "vllm" or name.startswith("vllm.")]:
         del sys.modules[name]
 
 
 def set_aside() -> None:
-    """Give the name `vllm` back: a target that is loaded goes on, and the whole package can be imported beside it."""
+    """Release the name `vllm`: a loaded target keeps working, and the whole package can be imported next to it."""
     for finder in [finder for finder in sys.meta_path if isinstance(finder, Finder)]:
         uninstall(finder)
 
 
 def import_under_test(origin: str, file: str) -> ModuleType:
-    """Import a module under test. Raises UnknownTarget if it does not load on the stand-ins."""
+    """Import a module under test. Raises UnknownTarget if it does not load on the stubs."""
     try:
         return importlib.import_module(module_name(file))
     except (NotReplaced, ImportError, SyntaxError, AttributeError, NameError, TypeError) as error:

@@ -1,8 +1,8 @@
-"""A model state is the V2 runner's keeper of Mamba columns and accepted counts, and the caller of its kernels.
+"""A model state keeps the V2 runner's Mamba columns and accepted counts, and calls its kernels.
 
-It is production's own class, made as the runner makes it. Where the runner would let it keep arrays of its own, it is
-given those of the case; where it would go on to move states, which is another operation here, its context is a stand-in
-that only takes note.
+It is production's own class, created as the runner does it. Instead of arrays of its own it gets those of the case.
+Where it would continue and move states, which is a separate operation here, its context is a stub that does
+nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harness.kernels.targets.vllm.features import HYBRID_STATE
 
 
 class DefaultModelState:
-    """Stands for the class that production's model state extends."""
+    """Takes the place of the class that production's model state extends."""
 
     def __init__(self, vllm_config: Any, model: Any, encoder_cache: Any, device: torch.device) -> None:
         self.vllm_config = vllm_config
@@ -28,11 +28,11 @@ class DefaultModelState:
 
 
 class ModelSpecificAttnMetadata:
-    """Stands for the base of a data class that is defined beside the model state and not used here."""
+    """Takes the place of the base of a data class that is defined next to the model state and not used here."""
 
 
 class _TextModel:
-    """What the real class asks of a model's configuration: here, one of text alone."""
+    """The parts of a model's configuration that the real class uses: here, of a text-only model."""
 
     dtype = torch.bfloat16
     max_model_len = 1
@@ -46,12 +46,12 @@ class _TextModel:
 
 
 class _NoContext:
-    """Stands for a context that is bound already; moving states is not what is under test here."""
+    """Takes the place of a context that is already bound; moving states is not under test here."""
 
     is_initialized = True
 
     def run_fused_precopy(self, *_arguments: Any, **_keywords: Any) -> None:
-        """Nothing: precopy is an operation of its own."""
+        """Nothing: precopy is a separate operation."""
 
 
 class ModelState:
@@ -87,6 +87,6 @@ class ModelState:
         state.preprocess_state(batch, (), self._config, arrays.computed)
 
     def set_accepted(self, arrays: AcceptedArrays) -> None:
-        """What happens to accepted counts after a step; states would move next."""
+        """Set accepted counts after a step; states would move next."""
         self._state.num_accepted_tokens_gpu = arrays.accepted
         self._state.postprocess_state(arrays.mapping, arrays.sampled)

@@ -1,8 +1,8 @@
 """A placeholder is a name that production code imports and, we believe, never uses on the paths under test.
 
-It may stand in annotations, in `isinstance`, and among base classes. Calling it, creating it or reading an attribute
-of it raises NotReplaced, which names it: production code was about to run on something that is not there, and a
-result made from that would be worthless.
+It may be used in annotations, in `isinstance`, and as a base class. Calling it, instantiating it or reading an
+attribute raises NotReplaced, which names it: production code was about to use something that does not exist, and its
+result would be worthless.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class _PlaceholderType(type):
         raise NotReplaced(f"{_name(cls)} was called, but the harness has only a placeholder for it")
 
     def __getattr__(cls, attribute: str) -> NoReturn:
-        if attribute.startswith("__"):  # the interpreter asks for these: annotations, copy, inspect
+        if attribute.startswith("__"):  # the interpreter reads these: annotations, copy, inspect
             raise AttributeError(attribute)
         raise NotReplaced(f"{_name(cls)}.{attribute} was read, but the harness has only a placeholder for it")
 
@@ -47,7 +47,7 @@ def placeholder(module: str, name: str) -> Any:
 
 
 class PlaceholderModule(ModuleType):
-    """A module whose names are placeholders, except the `names` given to it and the modules among `known`."""
+    """A module whose names are placeholders, except the given `names` and the modules among `known`."""
 
     def __init__(self, name: str, names: dict[str, Any], known: Container[str]) -> None:
         super().__init__(name)

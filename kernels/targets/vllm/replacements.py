@@ -1,7 +1,7 @@
-"""Replacements stand for the parts of vLLM that the code under test imports and really uses.
+"""Replacements take the place of the parts of vLLM that the code under test imports and really uses.
 
-One table: module, name, what stands for it. Whatever is imported beyond this table is a placeholder
-(placeholders.py), which raises as soon as it is used.
+One table: module, name, replacement. Any other import is a placeholder (placeholders.py), which raises as soon as it
+is used.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CONV_LAYOUT_VARIABLE = "VLLM_SSM_CONV_STATE_LAYOUT"
 
 
 class _Logger(logging.LoggerAdapter[logging.Logger]):
-    """A logger with the `..._once` methods of vLLM's. Silent unless the user configures logging."""
+    """A logger with vLLM's `..._once` methods. Silent unless the user configures logging."""
 
     debug_once = logging.LoggerAdapter.debug
     info_once = logging.LoggerAdapter.info

@@ -1,7 +1,7 @@
-"""A runner, here, is the objects that a model runner would hand to the kernels' host code for one layout.
+"""A runner here is the set of objects that a model runner would pass to the kernels' host code for one layout.
 
-Layer names, cache groups and specs, the forward context with each layer's tensors, and the copy functions. One
-attention group stands among the Mamba groups, as in every hybrid model, so that group ids are not simply counted.
+Layer names, cache groups and specs, the forward context with each layer's tensors, and the copy functions. There is
+one attention group among the Mamba groups, as in every hybrid model, so that group ids are not consecutive.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from harness.kernels.targets.base import LayoutTensors
 from harness.kernels.targets.vllm.bare import accepted
 
 Kinds = tuple[str, ...]
-"""The kinds of a layer's states, in order: what its type amounts to here."""
+"""The kinds of a layer's states, in order: this determines its type here."""
 
 
 @dataclass(frozen=True)
 class Runner:
     """`layer_kinds` and `specs` are those of every Mamba layer, in the flattened order of groups and layers;
-    `mamba_groups` the numbers of the groups that have Mamba layers."""
+    `mamba_groups` are the numbers of the groups that have Mamba layers."""
 
     config: Any
     forward_context: Mapping[str, Any]
@@ -72,7 +72,7 @@ def runner(layout: Layout, tensors: LayoutTensors, interface: Any) -> Runner:
 
 
 def _attention(layout: Layout, interface: Any) -> Any:
-    """An attention layer; stand-ins know nothing of it but the block size."""
+    """An attention layer; the stubs know only its block size."""
     offered = {"num_kv_heads": 1, "head_size": 8, "dtype": torch.bfloat16, "use_mla": False}
     kind = interface.FullAttentionSpec
     return kind(block_size=layout.block_size, **accepted(kind, offered))

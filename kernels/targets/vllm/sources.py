@@ -1,7 +1,7 @@
-"""A source tree is a directory with one version of vLLM's Python files, as `vllm/...`, wherever it came from.
+"""A source tree is a directory with one version of vLLM's Python files, as `vllm/...`, from any origin.
 
-Three kinds of target differ in nothing else: a release (the cache of releases), the vLLM installed beside the
-harness, and a checkout somebody is working on.
+This is the only difference between three kinds of target: a release (the cache of releases), the vLLM installed next to
+the harness, and a checkout that is being edited.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from harness.refusal import UnknownTarget
 WORKER = "vllm/v1/worker/mamba_utils.py"
 """The fused kernels, their context, and the host code around them."""
 LAYERS = "vllm/model_executor/layers/mamba/mamba_utils.py"
-"""Copy functions, and the process's answer to whether conv states are SD or DS."""
+"""Copy functions, and the process-wide setting of SD or DS for conv states."""
 MATH = "vllm/utils/math_utils.py"
 HYBRID = "vllm/v1/worker/gpu/model_states/mamba_hybrid.py"
-"""The V2 runner's model state: advance, and what becomes of accepted counts."""
+"""The V2 runner's model state: advance, and the update of accepted counts."""
 INPUT_BATCH = "vllm/v1/worker/gpu/input_batch.py"
-"""The V2 runner's batch: says which integers its index mapping is made of."""
+"""The V2 runner's batch, which has the integer type of its index mapping."""
 
 VLLM = Package(
     name="vllm",
@@ -36,7 +36,7 @@ VLLM = Package(
 class SourceTree:
     """`directory` contains `vllm/`. `origin` names it in messages; a `stable` one never changes its files.
 
-    An `installed` one is what `import vllm` finds.
+    An `installed` one is the one that `import vllm` finds.
     """
 
     directory: Path
@@ -62,7 +62,7 @@ class SourceTree:
 
 
 def release_tree(version: str, announce: Announce | None = None) -> SourceTree:
-    """The sources of a release, downloaded if need be. Raises UnknownTarget."""
+    """The sources of a release, downloaded if necessary. Raises UnknownTarget."""
     return SourceTree(release(VLLM, version, announce).directory, f"vllm {version}", stable=True)
 
 
@@ -76,7 +76,7 @@ def installed_tree() -> SourceTree:
         directory = Path(location).parent
         if (directory / WORKER).is_file():
             return SourceTree(directory, "the installed vllm", stable=False, installed=True)
-    raise UnknownTarget("vllm is not installed beside the harness; a release can be named instead: vllm==0.33.0")
+    raise UnknownTarget("vllm is not installed next to the harness; a release can be named instead: vllm==0.33.0")
 
 
 def checkout_tree(path: str) -> SourceTree:

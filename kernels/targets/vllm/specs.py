@@ -1,7 +1,7 @@
 """Cache specs describe a model's key/value cache to the kernels' host code: groups of layers and their states.
 
-Only what that host code reads is here. Production's own classes also plan memory for attention layers, which pulls
-in most of vLLM. Two specs are equal when all their fields are, as there: groups are told apart by that.
+Only what that host code reads is here. Production's own classes also plan memory for attention layers, which imports
+most of vLLM. As in production, two specs are equal when all their fields are; groups are distinguished by that.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class KVCacheSpec:
 
 @dataclass(frozen=True)
 class AttentionSpec(KVCacheSpec):
-    """An attention layer: the kernels have to leave it alone."""
+    """An attention layer: the kernels must not touch it."""
 
 
 @dataclass(frozen=True)
 class FullAttentionSpec(AttentionSpec):
-    """One that sees everything."""
+    """An attention layer without a window."""
 
 
 @dataclass(frozen=True)

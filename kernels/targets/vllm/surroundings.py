@@ -1,7 +1,7 @@
-"""Surroundings are what the modules under test import from the rest of vLLM: stand-ins, or the package itself.
+"""Surroundings are what the modules under test import from the rest of vLLM: stubs, or the package itself.
 
-A release or a checkout is a folder of sources whose dependencies are not there, so its surroundings are made up
-(importing.py). Where vLLM is installed together with what it imports, it is used as it is: everything is imported in
+A release or a checkout is a folder of sources without its dependencies, so its surroundings are stubbed
+(importing.py). Where vLLM is installed together with its dependencies, it is used unmodified: everything is imported in
 the usual way, and only the modules under test are executed once more, so that their kernels belong to the executor.
 """
 
@@ -26,7 +26,7 @@ from harness.refusal import UnknownTarget
 
 _INTERFACE = "vllm.v1.kv_cache_interface"
 
-SurroundingsName = Literal["stand-ins", "package"]
+SurroundingsName = Literal["stubs", "package"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Surroundings:
 
 
 class _Unimportable(Exception):
-    """The package does not import here; the message says why."""
+    """The package cannot be imported here; the message says why."""
 
 
 def surround(tree: SourceTree, files: Sequence[str], sources: Mapping[str, str], executor: Executor) -> Surroundings:
@@ -55,11 +55,11 @@ def surround(tree: SourceTree, files: Sequence[str], sources: Mapping[str, str],
             return _package(tree, files, sources, executor)
         except _Unimportable as reason:
             _forget()
-            warnings.warn(f"{tree.origin} is tested on stand-ins for the rest of it: {reason}", stacklevel=2)
-    return _stand_ins(tree, files, sources, executor)
+            warnings.warn(f"{tree.origin} is tested on stubs for the rest of it: {reason}", stacklevel=2)
+    return _stubs(tree, files, sources, executor)
 
 
-def _stand_ins(tree: SourceTree, files: Sequence[str], sources: Mapping[str, str], executor: Executor) -> Surroundings:
+def _stubs(tree: SourceTree, files: Sequence[str], sources: Mapping[str, str], executor: Executor) -> Surroundings:
     paths = {file: tree.path(file) for file in sources if tree.stable and sources[file] == tree.text(file)}
     finder = Finder(sources, paths, replacements(), executor)
     install(finder)
@@ -68,12 +68,12 @@ def _stand_ins(tree: SourceTree, files: Sequence[str], sources: Mapping[str, str
     except BaseException:
         uninstall(finder)
         raise
-    return Surroundings("stand-ins", modules, importlib.import_module(ENVS), specs)
+    return Surroundings("stubs", modules, importlib.import_module(ENVS), specs)
 
 
 def _package(tree: SourceTree, files: Sequence[str], sources: Mapping[str, str], executor: Executor) -> Surroundings:
     if executor.device.type == "cpu":
-        # Without a driver vLLM turns its kernels into plain functions, unless it is told that no GPU is wanted.
+        # Without a driver vLLM turns its kernels into plain functions, unless it is configured to use no GPU.
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
@@ -88,18 +88,18 @@ def _package(tree: SourceTree, files: Sequence[str], sources: Mapping[str, str],
         try:
             modules[file] = load_module(module_name(file), sources[file], executor)
         except Exception as error:
-            raise UnknownTarget(f"{tree.origin}: {file} does not load: {_said(error)}") from error
+            raise UnknownTarget(f"{tree.origin}: {file} does not load: {_message(error)}") from error
     return Surroundings("package", modules, importlib.import_module(ENVS), importlib.import_module(_INTERFACE))
 
 
 def _import(name: str) -> None:
     try:
         importlib.import_module(name)
-    except Exception as error:  # whatever an import runs into, here it means that something is missing
-        raise _Unimportable(f"{name} does not import: {_said(error)}") from error
+    except Exception as error:  # any error of an import means here that something is missing
+        raise _Unimportable(f"{name} does not import: {_message(error)}") from error
 
 
-def _said(error: Exception) -> str:
+def _message(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 

@@ -19,7 +19,7 @@ from harness.kernels.targets.vllm.sources import SourceTree
 from harness.kernels.targets.vllm.version import Version
 
 _METADATA = ("state_", "block_table_ptrs", "aligned_index_block_table_ptrs", "table ", "copy ")
-"""What the names of buffers begin with that only the host writes: addresses, strides and sizes, tables."""
+"""Prefixes of the names of buffers that only the host writes: addresses, strides and sizes, tables."""
 
 
 class VllmTarget(Target):
@@ -39,7 +39,7 @@ class VllmTarget(Target):
         return self._bind(layout, tensors, allocate, at_once=True)
 
     def bind_later(self, layout: Layout, tensors: LayoutTensors, allocate: Allocate) -> Bound:
-        """The V1 entry points bind a context that is not bound yet."""
+        """The V1 entry points bind a context that is not yet bound."""
         return self._bind(layout, tensors, allocate, at_once=False)
 
     def _bind(self, layout: Layout, tensors: LayoutTensors, allocate: Allocate, *, at_once: bool) -> VllmBound:

@@ -1,6 +1,6 @@
 """A version is one vLLM loaded into this process: its files under test, and what they create for a runner.
 
-What differs from version to version is in features.py.
+Differences between versions are in features.py.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from harness.kernels.targets.vllm.sources import HYBRID, LAYERS, MATH, WORKER, S
 from harness.kernels.targets.vllm.surroundings import surround
 
 UNDER_TEST = (MATH, LAYERS, WORKER)
-"""The files that run as they are. All else may be replaced."""
+"""The files that run unmodified. Everything else may be replaced."""
 
 
 class Version:
     """The version in `tree` as the target `name`, with planted faults.
 
     `worker` and `hybrid` are its files of V1 and V2 host code, `interface` that of its configurations; `surroundings`
-    says what they were loaded on. `refuses_dim_first` are the words with which it refuses DS conv states, if it does.
+    says what they were loaded on. `refuses_dim_first` is the message with which it refuses DS conv states, if it does.
     """
 
     def __init__(self, name: str, tree: SourceTree, executor: Executor, mutations: Sequence[Mutation] = ()) -> None:
@@ -64,7 +64,7 @@ class Version:
         return file in self._files or (self._package is not None and file.startswith(self._package))
 
     def use(self, conv_layout: ConvLayout) -> None:
-        """Set SD or DS for the next call: one setting for the whole process, whose answer vLLM keeps."""
+        """Set SD or DS for the next call: one setting for the whole process, which vLLM caches."""
         if conv_layout == self._conv_layout:
             return
         setattr(self._environment, CONV_LAYOUT_VARIABLE, conv_layout)
@@ -72,14 +72,14 @@ class Version:
         self._conv_layout = conv_layout
 
     def create(self, layout: Layout, objects: Runner, allocate: Allocate, prefix: str = "") -> Any:
-        """A context that is bound to nothing yet; its buffers come from `allocate`, named after its attributes."""
+        """An unbound context; its buffers come from `allocate`, named after its attributes."""
         if self._names is None:
             rehearsal = self.allocations(on_device(self.device))
             self._names = attribute_names({"": self._create(layout, objects, rehearsal)}, rehearsal.served)
         return self._create(layout, objects, self.allocations(allocate, self._names, prefix))
 
     def create_buffers(self, layout: Layout, objects: Runner, allocate: Allocate) -> Any:
-        """All that the V1 runner creates: buffers for lists of copies, and a context that is bound to nothing yet."""
+        """Everything that the V1 runner creates: buffers for lists of copies, and an unbound context."""
         if self._buffer_names is None:
             rehearsal = self.allocations(on_device(self.device))
             made = self._create_buffers(layout, objects, rehearsal)
@@ -92,7 +92,7 @@ class Version:
         return Allocations(self.device, allocate, self._start, names, prefix)
 
     def functions(self, objects: Runner) -> Mapping[Kinds, Any] | tuple[Any, ...]:
-        """The copy functions of each kind of layer, validated; one tuple for all layers before they had kinds."""
+        """The copy functions of each kind of layer, validated; one tuple for all layers in releases without kinds."""
         by_layer = {kinds: tuple(self._copy_functions[kind] for kind in kinds) for kinds in objects.layer_kinds}
         if self.features.validates_functions:
             groups = self.worker.get_mamba_groups(objects.config)

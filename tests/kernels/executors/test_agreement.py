@@ -14,7 +14,7 @@ from harness.kernels.executors.registry import executor_class
 from harness.testing import Judgement, executor_agrees
 from harness.testing.variants import VARIANTS, ConformanceVariant, cases_of
 
-# Mutations whose accesses stay within what kernels may touch: elsewhere a checking executor keeps the damage away.
+# Mutations whose accesses stay within what kernels may touch: a checking executor suppresses any others.
 TARGETS = ("builtin", "builtin+wrong-group", "builtin+conv-shift-off-by-one", "builtin+lost-reset")
 RELEASES = ("vllm==0.33.0", "vllm==0.33.0+wrong-group")
 
@@ -24,10 +24,10 @@ def drawn(recipe: Recipe, cases: int) -> list[Case]:
 
 
 def agree(target: str, executors: tuple[str, str], cases: Sequence[Case]) -> list[Judgement]:
-    """Have both executors judge the cases; what they said, if it was the same, and right."""
-    said = executor_agrees(executors[0], (target,), reference=executors[1], cases=cases)
-    assert any(row.status == "fail" for row in said) == ("+" in target)
-    return said
+    """Have both executors judge the cases; returns their verdicts, which must be equal and right."""
+    judgements = executor_agrees(executors[0], (target,), reference=executors[1], cases=cases)
+    assert any(row.status == "fail" for row in judgements) == ("+" in target)
+    return judgements
 
 
 def recipe(scale: str, seed: int = 11) -> Recipe:
@@ -58,9 +58,9 @@ EACH = 20
 
 def agree_on_variants(target: str, variants: Sequence[ConformanceVariant], count: int) -> None:
     cases = [case for variant in variants for case in cases_of(variant, count)]
-    said = agree(target, ("native", "interpreter"), cases)
-    judged = Counter(row.operation for row in said if row.status == "pass")
-    launched = Counter(row.operation for row in said if row.launches)
+    judgements = agree(target, ("native", "interpreter"), cases)
+    judged = Counter(row.operation for row in judgements if row.status == "pass")
+    launched = Counter(row.operation for row in judgements if row.launches)
     for operation in {variant.operation for variant in variants}:
         wanted = count * sum(variant.operation == operation for variant in variants)
         assert judged[operation] == wanted, (operation, judged)
@@ -80,7 +80,7 @@ def test_native_and_interpreter_agree_on_twenty_of_every_variant(target: str, va
     agree_on_variants(target, [variant], EACH)
 
 
-# On a GPU programs run side by side: the faults here are those that make no two programs write one byte.
+# On a GPU programs run at the same time: these are the faults with which no two programs write the same byte.
 ORDERLESS = (
     "builtin",
     "builtin+conv-shift-off-by-one",

@@ -52,11 +52,11 @@ def test_bytes_come_back_and_tensors_see_exactly_theirs(executor: CudaExecutor) 
 
 
 @pytest.mark.parametrize("count", [3, 40])
-def test_spans_go_and_come_together(executor: CudaExecutor, count: int) -> None:
-    """Few are copied one by one, many gathered on the device; the bytes between them stay as they are."""
+def test_spans_are_written_and_read_together(executor: CudaExecutor, count: int) -> None:
+    """A few are copied one by one, many are gathered on the device; the bytes between them are unchanged."""
     arena = executor.allocate(1 << 16)
     before = np.full(1 << 16, 7, dtype=np.uint8)
-    for shift in (0, 3):  # other spans than the time before
+    for shift in (0, 3):  # other spans than the previous time
         arena.write(0, before)
         spans = tuple((shift + 1000 * i + i, 100 + i) for i in range(count))
         data = (np.arange(sum(size for _, size in spans)) % 251).astype(np.uint8)
@@ -86,8 +86,8 @@ def test_launches_are_counted(executor: CudaExecutor) -> None:
     assert arena.read(256, 12).view(np.int32).tolist() == [7, 7, 7]
 
 
-def test_a_fault_of_the_device_is_a_finding_and_the_campaign_goes_on(harness: Callable[..., Any]) -> None:
-    """A -1 row of the mapping that is not skipped steers an address: the device faults, the worker is replaced."""
+def test_a_device_fault_is_a_finding_and_the_campaign_continues(harness: Callable[..., Any]) -> None:
+    """A -1 row of the mapping that is not skipped becomes an address: the device faults, the worker is replaced."""
     done = harness("run", "-e", "cuda", "-t", "builtin+ignores-skip", "--ops", "all", "--domain", "both",
                    "--cases", 160, "--no-shrink", "--relations", "none", "--json")  # fmt: skip
     summary = json.loads(done.stdout)

@@ -87,6 +87,6 @@ def test_views_for_reading_do_not_write() -> None:
         view[0] = 1
 
 
-def test_no_room_is_said_in_one_line() -> None:
+def test_no_room_is_an_error_of_one_line() -> None:
     with pytest.raises(ExecutorCannot, match="no room for an arena"):
         HostArena(1 << 60)

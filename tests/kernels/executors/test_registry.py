@@ -1,4 +1,4 @@
-"""The registry of executors: names, reasons, and the rule that the interpreter comes before Triton."""
+"""The registry of executors: names, reasons, and the rule that the interpreter is chosen before Triton is imported."""
 
 from __future__ import annotations
 
@@ -47,9 +47,9 @@ def test_listing_names_imports_neither_torch_nor_triton() -> None:
     assert done.stdout == "set()\n", done.stderr
 
 
-@pytest.mark.skipif(has_driver(), reason="whether there is a GPU is asked of PyTorch where there is a driver")
+@pytest.mark.skipif(has_driver(), reason="with a driver, PyTorch is asked whether there is a GPU")
 def test_without_a_driver_the_default_is_chosen_without_torch() -> None:
-    """Importing it takes most of the time that a command takes which leaves the kernels to its workers."""
+    """Importing torch takes most of the time of a command that leaves the kernels to its workers."""
     program = (
         "import sys; from harness.kernels.executors.registry import default_executor_name as chosen, why_unavailable\n"
         "print(chosen(), why_unavailable('cuda'), 'torch' in sys.modules, sep='|')"

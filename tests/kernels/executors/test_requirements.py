@@ -1,4 +1,4 @@
-"""Versions that do not fit, and packages that cannot be imported, are told in one line that names what would do."""
+"""Versions that do not fit, and packages that cannot be imported, are reported in one line that names what would do."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REQUIRED = {
 
 @pytest.fixture
 def versions(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """What is installed, to be changed by a test: a CUDA build of torch and what goes with it."""
+    """The installed versions, to be changed by a test: a CUDA build of torch and what goes with it."""
     installed = {"torch": "2.13.0", "triton": "3.7.1", "llvmlite": "0.50.0", PROJECT: "0.1.0"}
 
     def version(name: str) -> str:
@@ -39,7 +39,7 @@ def versions(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     return installed
 
 
-def test_what_fits_is_not_spoken_of(versions: dict[str, str]) -> None:
+def test_versions_that_fit_are_not_mentioned(versions: dict[str, str]) -> None:
     assert unmet("torch", "triton", "llvmlite") is None
     assert disagreements() == ()
     versions["torch"] = "2.13.0+cpu"
@@ -47,7 +47,9 @@ def test_what_fits_is_not_spoken_of(versions: dict[str, str]) -> None:
 
 
 @pytest.mark.parametrize(("package", "version"), [("torch", "2.9.1"), ("torch", "2.16.0"), ("llvmlite", "0.46.0")])
-def test_a_version_out_of_range_is_told_with_the_range(versions: dict[str, str], package: str, version: str) -> None:
+def test_a_version_out_of_range_is_reported_with_the_range(
+    versions: dict[str, str], package: str, version: str
+) -> None:
     versions[package] = version
     wanted = next(line for line in REQUIRED[PROJECT] if line.startswith(package))
     assert unmet("torch", "triton", "llvmlite") == f"{package} {version} does not fit: the harness needs {wanted}"
@@ -62,20 +64,20 @@ def test_metadata_that_cannot_be_read_asks_for_nothing(
     assert disagreements() == ("triton 3.7.0 does not go with torch 2.13.0, which requires triton==3.7.1",)
 
 
-def test_a_triton_out_of_range_is_told_with_the_one_that_torch_takes(versions: dict[str, str]) -> None:
+def test_a_triton_out_of_range_is_reported_with_the_one_that_torch_requires(versions: dict[str, str]) -> None:
     versions["triton"] = "3.5.1"
     assert unmet("torch", "triton") == (
         "triton 3.5.1 does not fit: the harness needs triton<3.10,>=3.6 (torch 2.13.0 requires triton==3.7.1)"
     )
 
 
-def test_a_triton_that_torch_does_not_take_is_told_and_runs(versions: dict[str, str]) -> None:
+def test_a_triton_that_torch_does_not_require_is_reported_and_runs(versions: dict[str, str]) -> None:
     versions["triton"] = "3.9.0"
     assert unmet("torch", "triton") is None
     assert disagreements() == ("triton 3.9.0 does not go with torch 2.13.0, which requires triton==3.7.1",)
 
 
-def test_a_missing_package_is_told_with_its_range(versions: dict[str, str]) -> None:
+def test_a_missing_package_is_reported_with_its_range(versions: dict[str, str]) -> None:
     del versions["triton"]
     assert unmet("torch", "triton") == "triton is not installed: the harness needs triton<3.10,>=3.6"
     assert disagreements() == ()
@@ -90,7 +92,7 @@ def test_a_checkout_on_the_path_knows_no_range(versions: dict[str, str]) -> None
 
 
 def installed(folder: Path, name: str, version: str) -> str:
-    """The path on which that version seems to be installed before the real one."""
+    """A path on which that version appears to be installed, before the real one."""
     info = folder / f"{name}-{version}.dist-info"
     info.mkdir()
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n", encoding="utf-8")
@@ -114,13 +116,15 @@ def test_commands_refuse_a_version_that_does_not_fit_in_one_line(harness: Comman
 def test_the_interpreter_is_not_taken_silently(harness: Command, tmp_path: Path) -> None:
     path = installed(tmp_path, "llvmlite", "0.1.0")
     done = harness("run", "-t", "builtin", "--cases", "1", "--scale", "small", "--no-shrink", PYTHONPATH=path)
-    said = [line for line in done.stderr.splitlines() if "interpreter" in line]
-    assert "llvmlite 0.1.0 does not fit: the harness needs llvmlite<0.51,>=0.47" in said[0]
+    lines = [line for line in done.stderr.splitlines() if "interpreter" in line]
+    assert "llvmlite 0.1.0 does not fit: the harness needs llvmlite<0.51,>=0.47" in lines[0]
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("package", ["torch", "triton", "llvmlite"])
-def test_a_package_that_cannot_be_imported_is_told_in_one_line(harness: Command, tmp_path: Path, package: str) -> None:
+def test_a_package_that_cannot_be_imported_is_reported_in_one_line(
+    harness: Command, tmp_path: Path, package: str
+) -> None:
     (tmp_path / package).mkdir()
     (tmp_path / package / "__init__.py").write_text("raise OSError('libcudart.so.13: no such file')\n")
     path = f"{Path(__file__).parents[3]}:{tmp_path}"

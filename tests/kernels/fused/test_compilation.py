@@ -1,8 +1,8 @@
-"""Every variant of the fused kernels compiles for a GPU, mutated ones too, and asks it for nothing it cannot
+"""Every variant of the fused kernels compiles for a GPU, mutated ones too, and requires nothing that the GPU cannot
 do.
 
-No GPU is needed for it. Triton compiles in a child process, this file as a script, because a test process may
-have imported it for the interpreter.
+No GPU is needed for it. Triton compiles in a child process, which runs this file as a script, because a test process
+may have imported it for the interpreter.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TYPES = {
     **dict.fromkeys(("num_requests", "block_size", "tiles_each"), "i32"),
 }
 PROGRAM_REGISTERS = 128
-"""So many for each thread leave room for four programs of four warps."""
+"""Registers per thread: with so many, four programs of four warps still fit."""
 MUTATED = [f"postprocess V1 of {name}" for name in mutation_names()]
 
 
@@ -88,7 +88,7 @@ def test_compiles_for_hopper_with_a_fault(tmp_path: Path, variant: str) -> None:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_plain_tiles_alone_are_copied_sixteen_bytes_at_a_time(assembly: Assembly, variant: str) -> None:
+def test_only_plain_tiles_are_copied_sixteen_bytes_at_a_time(assembly: Assembly, variant: str) -> None:
     """A wide access elsewhere would be misaligned for some tensor. Eight of them move a tile of 1024 lanes."""
     accesses = re.findall(r"\b(ld|st)\.global(\S*)", assembly[variant]["ptx"])
     wide = [access for access in accesses if ".v2" in access[1] or ".v4" in access[1] or "b128" in access[1]]
@@ -143,15 +143,15 @@ def compiled(kernel: Any, types: dict[str, str], constants: dict[str, object]) -
 
 
 def _registers(cubin: bytes) -> str:
-    """What the assembler gave each thread, from the kernel's own section of the object."""
+    """The registers that the assembler gave each thread, from the kernel's own section of the object."""
     import triton
 
     tool = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
     with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
         file.write(cubin)
         file.flush()
-        told = subprocess.run([tool, "--dump-resource-usage", file.name], capture_output=True, text=True, check=True)
-    (registers,) = re.findall(r"REG:(\d+)", told.stdout)
+        dumped = subprocess.run([tool, "--dump-resource-usage", file.name], capture_output=True, text=True, check=True)
+    (registers,) = re.findall(r"REG:(\d+)", dumped.stdout)
     return str(registers)
 
 

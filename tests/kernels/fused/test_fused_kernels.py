@@ -1,6 +1,6 @@
 """The fused kernels in Triton's interpreter, against expectations written as plain array assignments.
 
-The interpreter is chosen when Triton is imported, so the scenarios run in a child process: this file as a
+The interpreter is chosen when Triton is imported, so the scenarios run in a child process, which runs this file as a
 script. Each scenario compares all of its memory, so that a byte moved too far shows as clearly as one not
 moved.
 """
@@ -125,7 +125,7 @@ def same_block_shift_ds() -> None:
 
 @scenario
 def groups_have_tables_of_their_own() -> None:
-    """Two groups, padded pages that hold a conv and a temporal state each, three columns on."""
+    """Two groups, padded pages that hold a conv and a temporal state each, moved by three columns."""
     memory = Memory(2 * 12 * 64)
     states = []
     for group in range(2):
@@ -211,7 +211,7 @@ def more_requests_than_are_decided_for_at_a_time() -> None:
 
 @scenario
 def counts_are_reset_once_all_have_read_them() -> None:
-    """Many programs, several launches: whoever comes last resets, and leaves things as they were."""
+    """Many programs, several launches: the last program to arrive resets, and leaves things as they were."""
     memory, fused, conv, temporal = one_of_each()
     for _ in range(3):
         accepted = ints(1, 2, 4, 1)
@@ -254,7 +254,7 @@ def postprocess_v2_resets_in_place() -> None:
         memory, fused, conv, temporal = one_of_each()
         accepted = ints(3, 2, 4, 9)
         # Slot 2: 5 running, 8 new: its running block, column 1, bias 3. Slot 0: 2 running, 4 new: column 0, bias 2.
-        # Slot 1 is skipped, slot 3 is nobody's.
+        # Slot 1 is skipped, slot 3 is unused.
         mapping = ints(2, -1, 0, 1, dtype=dtype)
         fused.postprocess_in_place(3, accepted, ints(0, 0, 1, 0), ints(4, 4, 8, 4), mapping)
         conv[1, :1] = conv[1, 2:].copy()

@@ -1,6 +1,6 @@
 """Each mutation fits our kernels exactly once, and its fault shows in the bytes of a case made for it.
 
-The cases run in Triton's interpreter, in a child process: this file as a script. They go through the builtin
+The cases run in Triton's interpreter, in a child process that runs this file as a script. They go through the builtin
 target, so that loading rewritten modules is part of what is tested.
 """
 
@@ -29,9 +29,9 @@ MOVERS = (
     *("conv-shift-off-by-one", "ds-as-sd", "int32-offset", "lost-reset", "temporal-size", "wrong-destination"),
     "wrong-group",
 )
-"""Faults of moves in the V1 form; the others need cases of their own (tests/kernels/operations)."""
+"""Faults of moves in the V1 form; the others need separate cases (tests/kernels/operations)."""
 HUGE = 2**31
-"""Block stride of the case of `int32-offset`: block 1 already lies past what 31 bits can say."""
+"""Block stride of the case of `int32-offset`: block 1 is already past what 31 bits can express."""
 
 SOURCE = """\
 def first(a):

@@ -90,8 +90,8 @@ def test_a_program_is_made_of_steps_on_shared_arrays() -> None:
     }
 
 
-def test_a_missing_column_is_asked_for(builtin: Session) -> None:
-    """Some drawn batches must fail to be staged: then the error is what is judged."""
+def test_a_missing_column_is_an_error(builtin: Session) -> None:
+    """Staging must fail for some drawn batches: then the error is what is judged."""
     recipe = Recipe(3, ("total",), ("stage",), "full")
     cases = [case_at(recipe, index) for index in range(8 * CASES)]
     missing = [case for case in cases if any(getattr(row, "state_column", 0) is None for row in case.program[0].rows)]
@@ -111,7 +111,7 @@ def test_a_planted_fault_is_found_by_its_check(session_of: Judge, name: str) -> 
 
 
 def test_every_operation_has_a_planted_fault() -> None:
-    """A forward pass is the harness's own doing."""
+    """Except a forward pass, which the harness itself does."""
     assert {operation for operation, _ in PLANTED.values()} == set(OPERATIONS) - {"forward"}
 
 

@@ -11,5 +11,5 @@ from tests.releases import with_kernels
 
 @pytest.fixture(scope="session")
 def have_release() -> Callable[[str], str]:
-    """Call it with a target text: it makes sure of the release's sources, or skips the test with the reason."""
+    """Call it with a target text: it makes the release's sources available, or skips the test with the reason."""
     return with_kernels

@@ -1,9 +1,9 @@
-"""Drive one vLLM target through every operation on tiny memory, in Triton's interpreter, and print what it left.
+"""Drive one vLLM target through every operation on tiny memory, in Triton's interpreter, and print the result.
 
 Run as a program by test_vllm_releases.py: a process serves one target only. Argument: the target text.
 
 Two groups of one layer. Block b holds conv tokens 10b .. 10b + 3 (two equal elements each) and a temporal state of
-three elements b, so that every value found says where it came from.
+three elements b, so that every value found shows its origin.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Memory:
             conv = raw.view(torch.bfloat16).as_strided((BLOCKS, *shape), (PAGE // 2, *strides), 0)
             temporal = raw.view(torch.float32).as_strided((BLOCKS, 3), (PAGE // 4, 1), 4)
             self.layers.append([conv, temporal])
-        # Contexts keep addresses alone, so somebody has to keep the tables: in production the runner, here we.
+        # Contexts keep only addresses, so something must keep the tables: in production the runner, here this class.
         self.tables = [torch.tensor(rows, dtype=torch.int32) for rows in TABLES]
         self.fill()
         tensors = LayoutTensors([[layer] for layer in self.layers], self.tables)
@@ -108,7 +108,7 @@ def int32(*values: int) -> torch.Tensor:
 
 
 def operations(mapping_bits: int) -> dict[str, Any]:
-    """Operation name -> arrays. What each should do is written out in test_vllm_releases.py."""
+    """Operation name -> arrays. test_vllm_releases.py has the expected result of each."""
     integer = torch.int64 if mapping_bits == 64 else torch.int32
 
     def mapping(*slots: int) -> torch.Tensor:
@@ -131,23 +131,23 @@ def operations(mapping_bits: int) -> dict[str, Any]:
 
 
 def validation(target: Any) -> Any:
-    """What the release says of copy functions by type, right and wrong ones, for a type with two states."""
+    """The release's answers for copy functions by type, right and wrong ones, for a type with two states."""
     version = target.version
     if not version.features.validates_functions:
         return "lacks"
     kind, function = ("conv", "temporal"), version.worker.get_temporal_copy_spec
     spec = version.interface.MambaSpec(block_size=4, shapes=((4, 2), (3,)), dtypes=(torch.bfloat16, torch.float32))
     groups = {dataclasses.replace(spec, mamba_type=kind): [0]}
-    said = {}
+    answers = {}
     for count in range(4):
         functions = {kind: (function,) * count}
-        said[str(count)] = answer(
+        answers[str(count)] = answer(
             lambda functions=functions: version.worker.validate_mamba_state_copy_funcs(groups, functions)
         )
-    said["other type"] = answer(
+    answers["other type"] = answer(
         lambda: version.worker.validate_mamba_state_copy_funcs(groups, {("temporal",): (function,)})
     )
-    return said
+    return answers
 
 
 def answer(call: Callable[[], None]) -> str:
@@ -171,7 +171,7 @@ def main() -> None:
     report["validation"] = validation(target)
     report["names"] = memories["SD"].names
     for name in operations(target.mapping_bits):
-        for conv_layout, memory in memories.items():  # contexts of both layouts take turns in one process
+        for conv_layout, memory in memories.items():  # contexts of both layouts alternate in one process
             arrays = operations(target.mapping_bits)[name]
             memory.fill()
             EXECUTOR.launches = 0

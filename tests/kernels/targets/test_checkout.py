@@ -1,4 +1,4 @@
-"""Checkouts: a tree that an author edits is tested as it lies there, faults and typing mistakes included."""
+"""Checkouts: a tree that is being edited is tested as it is, including faults and typing mistakes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.release
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """The newest release as somebody's working copy: only the files that a target reads."""
+    """The newest release as a working copy: only the files that a target reads."""
     tree = release_tree(RELEASES[-1])
     directory = tmp_path / "vllm-checkout"
     for file in {*VLLM.needed, *UNDER_TEST, INPUT_BATCH, *_more(tree.directory)}:
@@ -36,7 +36,7 @@ def checkout(tmp_path: Path) -> Path:
 
 
 def _more(directory: Path) -> list[str]:
-    """What targets of V2 read besides: the runner's model states."""
+    """What else V2 targets read: the runner's model states."""
     folder = directory / "vllm/v1/worker/gpu"
     return [str(path.relative_to(directory)) for path in folder.rglob("*.py")]
 
@@ -141,5 +141,5 @@ def test_an_installed_package_that_does_not_import(harness: Command, checkout: P
     done = harness("run", "--target", "vllm", "-e", executor_name, *RUN, PYTHONPATH=f"{ROOT}:{checkout}")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["target"] == "vllm"
-    assert "tested on stand-ins for the rest of it" in done.stderr
+    assert "tested on stubs for the rest of it" in done.stderr
     assert "No module named 'no_such_module'" in done.stderr

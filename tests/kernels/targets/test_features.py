@@ -1,4 +1,4 @@
-"""Features are read from the sources, and what the harness does not know is refused by name."""
+"""Features are read from the sources, and unknown forms are refused by name."""
 
 from __future__ import annotations
 
@@ -91,8 +91,8 @@ def test_a_parameter_that_is_not_known(tmp_path: Path) -> None:
         features(tree(tmp_path, worker, "idx_mapping = torch.arange(3, dtype=torch.int32)\n"))
 
 
-def test_a_mapping_type_that_cannot_be_told(tmp_path: Path) -> None:
-    with pytest.raises(UnknownTarget, match="cannot tell the type of idx_mapping"):
+def test_a_mapping_type_that_cannot_be_found(tmp_path: Path) -> None:
+    with pytest.raises(UnknownTarget, match="cannot find the type of idx_mapping"):
         features(tree(tmp_path, NEWEST, "idx_mapping = make()\n"))
 
 

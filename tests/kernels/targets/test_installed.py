@@ -1,6 +1,6 @@
-"""Environments with the newest release really installed, and Hugging Face's `kernels` beside it.
+"""Environments with the newest release really installed, and Hugging Face's `kernels` next to it.
 
-In one vLLM lacks most of what it imports, in the other it has all that its Mamba modules need on a CPU.
+In one, vLLM lacks most of its dependencies; in the other, it has all that its Mamba modules need on a CPU.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.release]
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Python of a new environment: what this one has, the release's wheel without its dependencies, and `kernels`."""
+    """Python of a new environment: the packages of this one, the release's wheel without dependencies, `kernels`."""
     return environment(tmp_path_factory, [])
 
 
 @pytest.fixture(scope="module")
 def complete(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same with what the release imports, except its GPU dependencies."""
+    """The same with the release's dependencies, except those for GPUs."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return environment(tmp_path_factory, project["optional-dependencies"]["sequences"])
 
@@ -54,7 +54,7 @@ def environment(tmp_path_factory: pytest.TempPathFactory, packages: Sequence[str
 
 
 def run(python: Path, folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """A command in that environment, started in `folder`."""
+    """Run a command in that environment, in `folder`."""
     return subprocess.run(
         [str(python), *map(str, arguments)],
         cwd=folder,
@@ -67,7 +67,7 @@ def run(python: Path, folder: Path, *arguments: object) -> subprocess.CompletedP
 
 
 def harness(python: Path, folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-    """A command of the harness in that environment."""
+    """Run a command of the harness in that environment."""
     return run(python, folder, "-P", "-c", "from harness.cli.main import main; main()", *arguments)
 
 
@@ -90,7 +90,7 @@ def test_the_installed_release_is_the_default_target(name: str, request: pytest.
     assert summary["judged"]["postprocess"] > 0
     assert summary["judged"]["precopy"] > 0
     assert summary["launches"] > 0
-    assert not [line for line in done.stderr.splitlines() if "stand-ins" in line and name == "complete"]
+    assert not [line for line in done.stderr.splitlines() if "tested on stubs" in line and name == "complete"]
 
 
 def test_a_complete_package_is_used_as_it_is(complete: Path, tmp_path: Path) -> None:
@@ -118,7 +118,7 @@ def test_a_fault_planted_in_a_complete_package_is_found(complete: Path, tmp_path
 
 @pytest.mark.parametrize("started_in_root", [True, False])
 def test_two_packages_called_kernels(python: Path, tmp_path: Path, started_in_root: bool) -> None:
-    """Ours is a room of `harness`; a plain `kernels` is the one that transformers imports, wherever Python starts."""
+    """Ours is a room of `harness`; plain `kernels` is the package that transformers imports, wherever Python starts."""
     code = "import kernels, harness.kernels.targets.base as ours; print(kernels.__file__); print(ours.__file__)"
     done = run(python, ROOT if started_in_root else tmp_path, "-c", code)
     assert done.returncode == 0, done.stderr

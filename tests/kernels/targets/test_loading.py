@@ -26,7 +26,7 @@ def kernel(n):
 
 
 class RecordingExecutor(Executor):
-    """Remembers which functions were made kernels."""
+    """Records which functions were made kernels."""
 
     name = "recording"
 
@@ -85,7 +85,7 @@ def test_a_failing_module_leaves_nothing_behind() -> None:
     assert sys.modules[NAME] is module
 
 
-def test_a_file_of_its_own_is_used_in_place(tmp_path: Path) -> None:
+def test_an_existing_file_is_used_in_place(tmp_path: Path) -> None:
     path = tmp_path / "kernels.py"
     path.write_text(SOURCE)
     module = load_module(NAME, SOURCE, RecordingExecutor(), path=path)

@@ -1,4 +1,4 @@
-"""The registry of targets: what users write, what they are told, and what listing costs."""
+"""The registry of targets: what users write, the messages that they get, and what listing costs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_reads_names_and_mutations(text: str, name: str, mutations: list[str]) -
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", r"unknown target ''; targets are written builtin, vllm==VERSION, vllm, path:DIRECTORY"),
         ("vlm==0.33.0", r"unknown target 'vlm==0\.33\.0'"),
@@ -43,8 +43,8 @@ def test_reads_names_and_mutations(text: str, name: str, mutations: list[str]) -
         ("path:/does/not/exist", r"path:/does/not/exist: there is no such directory"),
     ],
 )
-def test_refuses_bad_texts_in_one_line(text: str, told: str) -> None:
-    with pytest.raises(UnknownTarget, match=told) as caught:
+def test_refuses_bad_texts_in_one_line(text: str, message: str) -> None:
+    with pytest.raises(UnknownTarget, match=message) as caught:
         parse(text)
     assert "\n" not in str(caught.value)
 

@@ -1,4 +1,4 @@
-"""The release cache, fed with made-up wheels from a directory instead of a package index."""
+"""The release cache, fed with synthetic wheels from a directory instead of a package index."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ def wheels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def entries(tmp_path: Path) -> list[str]:
-    """What is in the cache of releases, lock files too: none may be left."""
+    """Everything in the cache of releases, including lock files: none may be left."""
     folder = tmp_path / "cache" / "releases"
     return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
 
 
 def test_keeps_the_files_that_matter_and_no_wheel(wheels: Path, tmp_path: Path) -> None:
-    said: list[str] = []
-    found = release(SAMPLE, "1.0", said.append)
+    lines: list[str] = []
+    found = release(SAMPLE, "1.0", lines.append)
     assert set(found.manifest.files) == {"sample/math.py", "sample/kernels/copy.py"}
     assert (found.directory / "sample/kernels/copy.py").read_bytes() == FILES["sample/kernels/copy.py"]
     wheel = next(wheels.glob("*.whl"))
@@ -76,7 +76,7 @@ def test_keeps_the_files_that_matter_and_no_wheel(wheels: Path, tmp_path: Path) 
     assert found.manifest.wheel.sha256 == hashlib.sha256(wheel.read_bytes()).hexdigest()
     assert entries(tmp_path) == ["harness-sample-1.0"]
     assert not list(found.directory.rglob("*.whl"))
-    assert said == ["looking for harness-sample 1.0, to download it once and keep its source files"]
+    assert lines == ["looking for harness-sample 1.0, to download it once and keep its source files"]
 
 
 def test_offline_uses_the_cache_and_nothing_else(wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +109,7 @@ def test_a_damaged_entry_is_fetched_again(wheels: Path, tmp_path: Path, damage: 
     assert entries(tmp_path) == ["harness-sample-1.0"]
 
 
-def test_a_version_that_does_not_exist_is_told_with_those_that_do(wheels: Path, tmp_path: Path) -> None:
+def test_a_version_that_does_not_exist_is_refused_with_those_that_do(wheels: Path, tmp_path: Path) -> None:
     with pytest.raises(
         UnknownTarget, match=r"harness-sample 2\.0 was never released, or has no wheel; there are 1\.0$"
     ):
@@ -131,7 +131,9 @@ def test_no_pip_at_all(wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert entries(tmp_path) == []
 
 
-def test_what_pip_says_may_be_in_any_encoding(wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_output_of_pip_may_be_in_any_encoding(
+    wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "pip").mkdir()
     (tmp_path / "pip" / "__init__.py").write_text("")
     (tmp_path / "pip" / "__main__.py").write_text(
@@ -179,7 +181,7 @@ def test_what_a_killed_process_left_is_removed(wheels: Path, tmp_path: Path) -> 
 
 
 def test_two_processes_share_one_download(wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    # Each pip waits, so that the second process certainly arrives while the first one downloads.
+    # Each pip waits, so that the second process certainly starts while the first one downloads.
     slow = tmp_path / "slow"
     slow.mkdir()
     (slow / "sitecustomize.py").write_text(
@@ -195,21 +197,21 @@ def test_two_processes_share_one_download(wheels: Path, tmp_path: Path, monkeypa
         subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, env=environment)
         for _ in range(2)
     ]
-    said = [process.communicate(timeout=1800)[0] for process in processes]
+    lines = [process.communicate(timeout=1800)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0]
-    assert "".join(said).count("looking for") == 1
+    assert "".join(lines).count("looking for") == 1
     assert entries(tmp_path) == ["harness-sample-1.0"]
 
 
 @pytest.mark.parametrize("version", ["", "1.0/../../x", "1.0 ", "latest", "-1", "1..0"])
-def test_what_is_no_version_never_becomes_a_path(version: str) -> None:
+def test_an_invalid_version_never_becomes_a_path(version: str) -> None:
     with pytest.raises(UnknownTarget, match="is not a version of harness-sample"):
         release(SAMPLE, version)
 
 
-def test_errors_do_not_say_where_packages_come_from() -> None:
-    said = "ERROR: HTTPSConnectionPool(host='files.example.org'): GET https://user:pw@files.example.org/x.whl failed"
-    line = explain("harness-sample 1.0", said)
+def test_errors_do_not_name_package_hosts() -> None:
+    output = "ERROR: HTTPSConnectionPool(host='files.example.org'): GET https://user:pw@files.example.org/x.whl failed"
+    line = explain("harness-sample 1.0", output)
     assert "example" not in line
     assert "pw" not in line
     assert line.startswith("harness-sample 1.0 could not be downloaded; pip says: ")
@@ -261,7 +263,7 @@ def test_progress_ends_at_the_whole(wheels: Path, tmp_path: Path) -> None:
     assert [seen for seen, _ in listener.seen] == sorted(seen for seen, _ in listener.seen)
 
 
-def test_entries_tell_sound_from_damaged(wheels: Path, tmp_path: Path) -> None:
+def test_entries_are_sound_or_damaged(wheels: Path, tmp_path: Path) -> None:
     directory = release(SAMPLE, "1.0").directory
     (entry,) = cache_entries()
     assert (entry.name, entry.sound) == ("harness-sample-1.0", True)
@@ -284,8 +286,8 @@ def test_nothing_outside_the_cache_is_removed(wheels: Path, tmp_path: Path, name
     assert (tmp_path / "cache" / "outside").is_dir()
 
 
-def test_whoever_waited_on_a_lock_that_is_gone_takes_the_new_one(tmp_path: Path) -> None:
-    """Else two would hold it: one the file that was removed, the other the one that was made since."""
+def test_a_process_that_waited_on_a_removed_lock_takes_the_new_one(tmp_path: Path) -> None:
+    """Otherwise two would hold it: one the file that was removed, the other the one that was created since."""
     directory, order = tmp_path / "entry", []
     inside, go_on = threading.Event(), threading.Event()
 
@@ -310,8 +312,8 @@ def test_whoever_waited_on_a_lock_that_is_gone_takes_the_new_one(tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_download_is_told_with_its_size_once_it_has_begun(tmp_path: Path) -> None:
-    said: list[str] = []
+def test_a_download_is_announced_with_its_size_once_it_has_begun(tmp_path: Path) -> None:
+    lines: list[str] = []
     program = "import time; print('  Downloading x.whl (340.5 MB)', flush=True); time.sleep(0.6)"
-    status, _ = downloading._run([sys.executable, "-c", program], tmp_path, "sample 1.0", said.append, None)
-    assert (status, said) == (0, ["downloading sample 1.0, 340 MB"])
+    status, _ = downloading._run([sys.executable, "-c", program], tmp_path, "sample 1.0", lines.append, None)
+    assert (status, lines) == (0, ["downloading sample 1.0, 340 MB"])

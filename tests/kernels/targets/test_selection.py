@@ -1,4 +1,4 @@
-"""Selections: version ranges among other targets in one line, and one clear line for what cannot be read."""
+"""Selections: version ranges among other targets in one line, and one clear line for invalid texts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from harness.refusal import UnknownTarget
         ("vllm!=0.32.0, >0.30, <=0.33", ["vllm==0.31.0", "vllm==0.33.0"]),
         ("vllm>=0.33,<0.34+lost-reset,builtin", ["vllm==0.33.0+lost-reset", "builtin"]),
         ("builtin,builtin", ["builtin"]),
-        ("vllm==0.99.0", ["vllm==0.99.0"]),  # unknown here, but perhaps not to the package index
+        ("vllm==0.99.0", ["vllm==0.99.0"]),  # unknown here, but the package index may have it
     ],
 )
 def test_targets_in_the_order_written(text: str, wanted: list[str]) -> None:
@@ -39,8 +39,8 @@ def test_a_range_is_a_history() -> None:
     [
         ("", "empty list of targets"),
         (" , ", "empty list of targets"),
-        ("vllm>=x", "'vllm>=x' is no range of releases"),
-        ("vllm=0.33", "'vllm=0.33' is no range of releases"),
+        ("vllm>=x", "'vllm>=x' is not a range of releases"),
+        ("vllm=0.33", "'vllm=0.33' is not a range of releases"),
         ("vllm>9", "no known release of vllm is >9; known are 0.22.0 to"),
         ("builtin,nonsense", "unknown target 'nonsense'"),
         ("vllm>=0.33+no-such-fault", "no-such-fault"),

@@ -1,4 +1,4 @@
-"""vLLM releases: their own code runs on the stand-ins and moves the bytes that it should, in both layouts."""
+"""vLLM releases: their own code runs on the stubs and moves the right bytes, in both layouts."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ ROOT = Path(__file__).parents[3]
 DRIVER = Path(__file__).with_name("drive_vllm.py")
 NEWEST = RELEASES[-1]
 
-# What each operation should do, worked out by hand from the numbers in drive_vllm.py (block size 4): launches, then
-# for each group {block: (conv tokens, temporal value)}, then the accepted counts.
+# The expected result of each operation, calculated by hand from the numbers in drive_vllm.py (block size 4): launches,
+# then for each group {block: (conv tokens, temporal value)}, then the accepted counts.
 POSTPROCESS = {
     # Slot 0: running 4, 6 tokens afterwards, so 4 are aligned: bias 0, column 1 -> column 0. Slot 1: nothing.
     "postprocess V1": [1, {"1": [[20, 21, 22, 23], 2]}, {"8": [[90, 91, 92, 93], 9]}, [3, 2]],
@@ -32,7 +32,7 @@ POSTPROCESS_V2 = {
     "postprocess V2": [1, {"4": [[50, 51, 52, 53], 5]}, {"11": [[120, 121, 122, 123], 12]}, [7, 3, 7]],
     "postprocess V2 in block": [1, {"4": [[41, 42, 43, 43], 5]}, {"11": [[111, 112, 113, 113], 12]}, [7, 1, 7]],
 }
-# Slot 1 moves from column 0 to column 2, one token on. Slot 0 is fresh (V1) or not in the batch (V2).
+# Slot 1 moves from column 0 to column 2, advanced by one token. Slot 0 is fresh (V1) or not in the batch (V2).
 PRECOPY = [1, {"6": [[41, 42, 43, 63], 5]}, {"13": [[111, 112, 113, 133], 12]}]
 
 
@@ -88,20 +88,20 @@ def test_a_release_moves_what_it_should(version: str, have_release: Callable[[st
 @pytest.mark.release
 @pytest.mark.parametrize("version", releases())
 def test_copy_functions_are_validated(version: str, have_release: Callable[[str], str]) -> None:
-    """A layer needs a copy function for a prefix of its states: more than none, no more than there are.
+    """A layer needs a copy function for a prefix of its states: at least one, at most as many as there are states.
 
     0.29.0 wanted one for each.
     """
-    said = drive(have_release(f"vllm=={version}"))["validation"]
+    answers = drive(have_release(f"vllm=={version}"))["validation"]
     if minor(version) < 29:
-        assert said == "lacks"
+        assert answers == "lacks"
         return
-    assert said["2"] == "accepted"
-    assert "missing state copy funcs" in said["other type"]
+    assert answers["2"] == "accepted"
+    assert "missing state copy funcs" in answers["other type"]
     if minor(version) >= 30:
-        assert said["1"] == "accepted"
+        assert answers["1"] == "accepted"
     for refused in ("0", "3") if minor(version) >= 30 else ("0", "1", "3"):
-        assert f"provides {refused} state copy funcs" in said[refused]
+        assert f"provides {refused} state copy funcs" in answers[refused]
 
 
 @pytest.mark.release

@@ -1,4 +1,4 @@
-"""A case that every relation has something to say about, and sessions of targets with a planted fault."""
+"""A case for which every relation is defined, and sessions of targets with a planted fault."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ROW, OTHER_ROW = (1, 2, 3, 4), (5, 6, 7, 8)
 
 
 def layout() -> Layout:
-    """One layer: an SD conv state and a temporal state, of more bytes than a program moves at once where, as here, two
+    """One layer: an SD conv state and a temporal state, of more bytes than a program moves at once if, as here, two
     blocks are not equally aligned."""
     conv = ConvState(item_size=2, window=3, dim=4, buffer=0, offset=0, block_stride=PAGE)
     temporal = TemporalState(item_size=1, shape=(1500,), buffer=0, offset=33, block_stride=PAGE)
@@ -137,6 +137,6 @@ def session_with(executor: Executor, faults: ModuleType) -> Callable[..., Sessio
 
 @pytest.fixture
 def faulty_targets(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Commands started from now on know the targets `faulty:NAME`."""
+    """Commands started after this know the targets `faulty:NAME`."""
     path = os.pathsep.join(filter(None, [str(FOLDER), os.environ.get("PYTHONPATH")]))
     monkeypatch.setenv("PYTHONPATH", path)

@@ -1,4 +1,4 @@
-"""A relation's finding from the command line: found, shrunk, replayed, told when fixed; a crash of a variant too."""
+"""A relation's finding from the command line: found, shrunk, replayed, reported as fixed; also a crash of a variant."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def run(harness: Command, target: str, *more: object) -> dict[str, Any]:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("faulty_targets")
-def test_found_shrunk_replayed_and_told_fixed(harness: Command, tmp_path: Path) -> None:
-    told = run(harness, "faulty:twenty-programs", "--relations", "temporal-tiles", "--ops", "precopy", "--cases", 12)
-    (finding,) = told["findings"]
+def test_found_shrunk_replayed_and_reported_fixed(harness: Command, tmp_path: Path) -> None:
+    printed = run(harness, "faulty:twenty-programs", "--relations", "temporal-tiles", "--ops", "precopy", "--cases", 12)
+    (finding,) = printed["findings"]
     assert finding["signature"] == "precopy/relation:temporal-tiles/differs/temporal/-"
-    assert told["relations"]["temporal-tiles"] > 5
+    assert printed["relations"]["temporal-tiles"] > 5
     path = tmp_path / finding["repro"]
     repro = json.loads(path.read_text())
     case = repro["case"]
@@ -46,13 +46,13 @@ def test_found_shrunk_replayed_and_told_fixed(harness: Command, tmp_path: Path) 
 @pytest.mark.long
 @pytest.mark.usefixtures("faulty_targets")
 def test_without_the_relation_there_is_nothing_to_find(harness: Command) -> None:
-    told = run(harness, "faulty:twenty-programs", "--relations", "none", "--ops", "precopy")
-    assert told["findings"] == []
-    assert told["relations"] == {}
+    printed = run(harness, "faulty:twenty-programs", "--relations", "none", "--ops", "precopy")
+    assert printed["findings"] == []
+    assert printed["relations"] == {}
 
 
 @pytest.mark.long
-def test_a_relation_that_never_said_anything_fails_the_run_if_it_was_named(harness: Command) -> None:
+def test_a_named_relation_that_was_never_defined_fails_the_run(harness: Command) -> None:
     done = harness("run", "--cases", 16, "--ops", "postprocess", "--relations", "scalar-path", "--json")
     assert done.returncode == 3
     assert json.loads(done.stdout)["missing"] == ["relation scalar-path"]
@@ -60,8 +60,8 @@ def test_a_relation_that_never_said_anything_fails_the_run_if_it_was_named(harne
 
 @pytest.mark.long
 def test_a_repro_of_an_unknown_relation_is_refused_in_one_line(harness: Command, tmp_path: Path) -> None:
-    told = run(harness, "builtin+wrong-destination", "--ops", "precopy", "--no-shrink", "--fail-fast")
-    path = tmp_path / told["findings"][0]["repro"]
+    printed = run(harness, "builtin+wrong-destination", "--ops", "precopy", "--no-shrink", "--fail-fast")
+    path = tmp_path / printed["findings"][0]["repro"]
     repro = json.loads(path.read_text())
     repro["signature"]["oracle"] = "relation:no-such-thing"
     path.write_text(json.dumps(repro))

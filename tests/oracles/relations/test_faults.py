@@ -25,9 +25,9 @@ ONLY = [
 
 
 def failing(new_session: Callable[[], Session], case: Case) -> dict[str, str]:
-    """The signature of each relation that is violated; a case that fails by itself is no such fault.
+    """The signature of each relation that is violated; a case that fails alone does not show such a fault.
 
-    Each relation has a session to itself: a fault may remember what was asked before.
+    Each relation has a separate session: a fault may depend on earlier calls.
     """
     found = {}
     for name in relations():
@@ -41,7 +41,7 @@ def failing(new_session: Callable[[], Session], case: Case) -> dict[str, str]:
 
 @pytest.mark.long
 @pytest.mark.parametrize(("name", "fault", "operation", "runner", "signed"), ONLY)
-def test_one_relation_alone_sees_the_fault(
+def test_only_one_relation_sees_the_fault(
     session_with: Callable[..., Session],
     make: Callable[..., Case],
     name: str,
@@ -56,7 +56,7 @@ def test_one_relation_alone_sees_the_fault(
 
 
 @pytest.mark.parametrize("poison", ["A", "B"])
-def test_poison_patterns_alone_see_a_decision_that_rests_on_a_bit_nobody_wrote(
+def test_only_poison_patterns_see_a_decision_based_on_an_unwritten_bit(
     session_with: Callable[..., Session], make: Callable[..., Case], poison: str
 ) -> None:
     """The bit is the same in every ordinary run, so that one of the two faults never shows without the relation."""
@@ -80,7 +80,7 @@ def test_every_relation_has_a_fault() -> None:
 
 @pytest.mark.parametrize("operation", ["precopy", "postprocess"])
 @pytest.mark.parametrize("runner", ["V1", "V2"])
-def test_without_a_fault_every_relation_holds_and_says_something(
+def test_without_a_fault_every_relation_is_defined_and_holds(
     session_with: Callable[..., Session], make: Callable[..., Case], operation: str, runner: str
 ) -> None:
     outcome = session_with().check(make(operation, runner), tuple(relations()))

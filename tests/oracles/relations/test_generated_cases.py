@@ -1,4 +1,4 @@
-"""Relations over drawn cases: right kernels satisfy all of them, and each has something to say often enough."""
+"""Relations over drawn cases: right kernels satisfy all of them, and each is defined often enough."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ AROUND = {
     "fill-accepted": {"request-order", "single-requests", "block-names"},
     "all-mode": {"block-names"},
 }
-"""Relations of the operations around the kernels, beside those that hold for any."""
+"""Relations of the operations around the kernels, in addition to those that hold for any."""
 
 
 @pytest.mark.parametrize("operation", AROUND)
 def test_relations_of_the_operations_around(session_with: Callable[..., Session], operation: KindName) -> None:
     session = session_with()
     recipe = Recipe(1, ("reachable", "total"), (operation,), "small")
-    said: Counter[str] = Counter()
+    passed: Counter[str] = Counter()
     for index in range(64):
         outcome = session.check(case_at(recipe, index), tuple(relations()))
         assert outcome.failure is None, (index, outcome.signature)
-        said.update(verdict.relation for verdict in outcome.relations if verdict.status == "pass")
+        passed.update(verdict.relation for verdict in outcome.relations if verdict.status == "pass")
     always = {"poison-patterns", "repetition"}
-    assert {name for name, count in said.items() if count >= 3} >= AROUND[operation] | always, said
+    assert {name for name, count in passed.items() if count >= 3} >= AROUND[operation] | always, passed
 
 
-def test_programs_come_apart_into_single_requests(session_with: Callable[..., Session]) -> None:
+def test_programs_are_split_into_single_requests(session_with: Callable[..., Session]) -> None:
     session = session_with()
     recipe = Recipe(2, ("reachable", "total"), ("postprocess", "precopy"), "small")
     programs = [case for case in (case_at(recipe, index) for index in range(320)) if len(case.program) > 1]
@@ -59,7 +59,7 @@ def test_programs_come_apart_into_single_requests(session_with: Callable[..., Se
     assert sum(outcome.relations[0].status == "pass" for outcome in outcomes if outcome.relations) >= 5
 
 
-def test_a_program_in_which_no_request_takes_part_does_not_come_apart(session_with: Callable[..., Session]) -> None:
+def test_a_program_in_which_no_request_takes_part_is_not_split(session_with: Callable[..., Session]) -> None:
     recipe = Recipe(7, ("reachable", "total"), ("postprocess", "precopy"), "full")
     case = case_at(recipe, 4752)
     skipped = [replace(step, rows=tuple(replace(row, slot=SKIP_ROW) for row in step.rows)) for step in case.program]
@@ -74,11 +74,11 @@ def test_a_program_in_which_no_request_takes_part_does_not_come_apart(session_wi
 def test_right_kernels_satisfy_every_relation(session_with: Callable[..., Session], domain: str) -> None:
     session = session_with()
     recipe = Recipe(0, (domain,), ("postprocess", "precopy"), "small")  # type: ignore[arg-type]
-    said: Counter[str] = Counter()
+    passed: Counter[str] = Counter()
     for index in range(CASES):
         outcome = session.check(case_at(recipe, index), tuple(relations()))
         assert outcome.failure is None, (index, outcome.signature)
         for verdict in outcome.relations:
             assert verdict.reason in (None, "relation-undefined"), (index, verdict)
-            said[verdict.relation] += verdict.status == "pass"
-    assert min(said[name] for name in relations()) >= CASES // 8, said
+            passed[verdict.relation] += verdict.status == "pass"
+    assert min(passed[name] for name in relations()) >= CASES // 8, passed

@@ -1,4 +1,4 @@
-"""Undefined bytes may be carried along by copies, and differ from run to run; every other byte must not."""
+"""Copies may move undefined bytes, which differ from run to run; every other byte must be equal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run_of(case: Case, before: Image) -> Run:
 
 @pytest.fixture
 def runs(make: Callable[..., Case]) -> tuple[Run, Run]:
-    """Two right runs; in the second, 5 bytes of a block that moves are others, as if nobody had written them."""
+    """Two right runs; in the second, 5 bytes of a block that moves differ, as if they had never been written."""
     case = make("precopy", "V2")
     plan = plan_memory(case, 64)
     one, other = initial_image(case, plan), initial_image(case, plan)
@@ -39,7 +39,7 @@ def test_what_a_copy_carries_along_may_differ(runs: tuple[Run, Run]) -> None:
 
 
 @pytest.mark.parametrize("shift", [-1, 5])
-def test_the_byte_beside_it_must_not(runs: tuple[Run, Run], shift: int) -> None:
+def test_the_next_byte_must_not_differ(runs: tuple[Run, Run], shift: int) -> None:
     first, other = runs
     at = first.plan.base.states[1].block(3) + 100 + shift
     other.steps[0].image.view(at, 1)[:] ^= 1
@@ -47,7 +47,7 @@ def test_the_byte_beside_it_must_not(runs: tuple[Run, Run], shift: int) -> None:
 
 
 def test_a_difference_that_was_overwritten_must_be_gone(runs: tuple[Run, Run]) -> None:
-    """Bytes that differed before, where a copy of defined bytes has gone since, are defined."""
+    """Bytes that differed before are defined if a copy of defined bytes has overwritten them."""
     first, other = runs
     place = first.plan.base.states[1]
     other.before.view(place.block(3), 1)[:] ^= 1

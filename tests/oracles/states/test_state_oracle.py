@@ -1,4 +1,4 @@
-"""The meaning oracle on plans written by hand: no vLLM is needed to know what a state should hold."""
+"""The state oracle on plans written by hand: vLLM is not needed to know what a state should hold."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def violated(judge: StateOracle, *rows: PlannedRow, precopy: tuple[MoveRow, ...]
     return found.value.violation.kind, found.value.violation.state
 
 
-def test_a_text_is_the_same_for_whoever_computes_it_again() -> None:
+def test_a_text_is_the_same_when_it_is_computed_again() -> None:
     one = Text((Segment(family=0, length=5),), 4)
     one.grow(9)
     other = Text((Segment(family=0, length=5), Segment(family=CONTINUATION, length=4)), 4)
@@ -107,7 +107,7 @@ def test_postprocess_moves_to_the_boundary_and_resets_within_the_block() -> None
     assert judge.postprocess([PostprocessInput(NAME, 0, 4, 8, 3, 4, 2, wider)]) == {NAME: 1}
 
 
-def test_a_poisoned_entry_is_seen_before_anybody_reads_it() -> None:
+def test_a_poisoned_entry_is_found_before_it_is_read() -> None:
     judge = meaning()
     run(judge, row(0, 3))
     with pytest.raises(ViolationFound) as found:
@@ -139,7 +139,7 @@ def test_a_block_that_another_row_reads_must_not_be_written() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "moves", "said"),
+    ("rows", "moves", "message"),
     [
         ([row(4, 1, mamba=([1],))], (), "at column 1 of group 1: the row has 1 column, and column 1 lies outside"),
         ([row(0, 4, mamba=([],))], (), "at column 0 of group 1: the row has 0 columns, and column 0 lies outside"),
@@ -150,8 +150,8 @@ def test_a_block_that_another_row_reads_must_not_be_written() -> None:
         ([], (move(-1, 2),), "at group 1: the row has 5 columns, and column -1 lies outside"),
     ],
 )
-def test_a_column_outside_of_its_row_is_told_with_both(
-    rows: list[PlannedRow], moves: tuple[MoveRow, ...], said: str
+def test_a_column_outside_its_row_is_reported_with_the_row_length(
+    rows: list[PlannedRow], moves: tuple[MoveRow, ...], message: str
 ) -> None:
     judge = meaning()
     if rows and rows[0].computed:
@@ -159,4 +159,4 @@ def test_a_column_outside_of_its_row_is_told_with_both(
     with pytest.raises(ViolationFound) as found:
         run(judge, *rows, precopy=moves)
     assert found.value.violation.kind == "column-outside-row"
-    assert found.value.violation.summary.endswith(said)
+    assert found.value.violation.summary.endswith(message)

@@ -1,4 +1,4 @@
-"""What a violation says in words: only what there is."""
+"""The text of a violation: it has only what is known."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from harness.oracles.states.violation import Violation
 from harness.sequences.verdicts import evidence_of
 
 
-def test_a_state_is_told_with_its_place_and_its_writer() -> None:
+def test_a_state_is_reported_with_its_place_and_its_writer() -> None:
     writer = Writer(2, "request 1", 0, 4, "forward pass")
-    said = Violation("wrong-state-read", "conv", 3, "request 7", 1, 2, 5, writer, "this", "that").summary
-    assert "at block 5, column 2 of group 1: it holds this, and should hold that; last written by forward pass" in said
+    text = Violation("wrong-state-read", "conv", 3, "request 7", 1, 2, 5, writer, "this", "that").summary
+    assert "at block 5, column 2 of group 1: it holds this, and should hold that; last written by forward pass" in text
 
 
-def test_what_is_nowhere_is_not_told() -> None:
+def test_a_missing_place_is_not_printed() -> None:
     entry = Violation("poisoned-cache-entry", "temporal", 3, "request 7", 1, -1, 5, NOBODY, "this", "that")
     assert "(temporal) at block 5, group 1: it holds this" in entry.summary
     raised = Violation("exception-AssertionError", "allocate", 3, "the engine", -1, -1, -1, NOBODY, "a is b", "")
@@ -31,13 +31,13 @@ def test_what_is_nowhere_is_not_told() -> None:
         assert "-1" not in str(evidence_of(violation).details) + violation.summary
 
 
-def test_equal_slots_are_told_once() -> None:
+def test_equal_slots_are_described_once() -> None:
     meaning = StateOracle(Device(4, 3, 8), 8, 4, (1,), (0,), (8,))
     assert meaning.describe([UNDEFINED] * 8) == "undefined (8 times)"
     assert meaning.describe([UNDEFINED]) == "undefined"
 
 
-def test_host_code_and_model_are_told_with_vllms_own_name() -> None:
+def test_host_code_and_model_are_reported_with_vllms_own_name() -> None:
     place = (-1, -1, -1, NOBODY, "2", "1", "num_accepted_tokens of row 3")
     differs = Violation("host-code-differs", "forward pass: accepted", 5, "request 1", *place)
     assert differs.summary == (
@@ -53,6 +53,6 @@ def test_host_code_and_model_are_told_with_vllms_own_name() -> None:
     )
 
 
-def test_a_block_that_nobody_wrote_says_so() -> None:
+def test_a_block_that_was_never_written_has_no_writer() -> None:
     entry = Violation("poisoned-cache-entry", "temporal", 3, "request 7", 1, -1, 5, NOBODY, "this", "that")
     assert "last writer: nobody" in evidence_of(entry).details

@@ -1,8 +1,8 @@
-"""A V1 batch is what the V1 runner keeps on the host from step to step, on which a model and the host code both work.
+"""A V1 batch is what the V1 runner keeps on the host between steps; a model and the host code both work on it.
 
-The input batch, its condensing and reordering, and the functions that move states are the release's own; what they pass
-to kernels is caught where they would launch. Beside them stand the accepted counts, which rules may look up otherwise
-than the release does.
+The input batch, its condensing and reordering, and the functions that move states are the release's own; what they
+pass to kernels is intercepted where they would launch. The accepted counts are kept in addition: rules may look them
+up in another way than the release does.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from harness.kernels.targets.vllm.scheduling.stub_objects_v1 import (
 
 
 def _original(holder: Any, name: str) -> Any:
-    """Production's function, also once an earlier batch has put its own in its place."""
+    """Production's function, even if an earlier batch has replaced it."""
     function = getattr(holder, name, None)
     return getattr(function, "original", function)
 
 
 def _parameters_of(function: Any) -> list[str]:
-    """Parameter names of production's function, also once an earlier batch has put its own in its place."""
+    """Parameter names of production's function, even if an earlier batch has replaced it."""
     return getattr(function, "caught", None) or list(inspect.signature(function).parameters)
 
 
@@ -86,7 +86,7 @@ class BatchV1(abc.ABC):
         self._accepted_of: dict[str, int] = {}
         self._plan = StepPlan()
         self.fuses = self._context is not None and "align_ctx" in parameter_names(self._utils.preprocess_mamba)
-        """Whether states move by a kernel that decides for itself, and not by a list of copies made on the host."""
+        """Whether states move by a kernel that decides itself, and not by a list of copies made on the host."""
         self._cleanup = _original(self._utils, "cleanup_mamba_state_idx")
         self._patch()
 
@@ -96,10 +96,10 @@ class BatchV1(abc.ABC):
 
     @abc.abstractmethod
     def make_runner(self, rows: int) -> Any:
-        """The object that the release's functions take for their runner."""
+        """The object that the release's functions use as their runner."""
 
     def _patch(self) -> None:
-        """Catch what the release's functions would launch; there is one rank."""
+        """Intercept what the release's functions would launch; there is one rank."""
         batch = self
         runner_module, utils = self._runner_module, self._utils
         rank = types.SimpleNamespace(is_last_rank=True, is_first_rank=True, world_size=1)
@@ -112,12 +112,12 @@ class BatchV1(abc.ABC):
         names = _parameters_of(utils.collect_mamba_copy_meta)
 
         def collect(*values: Any, **named: Any) -> None:
-            said = {**dict(zip(names, values, strict=False)), **named}
-            source, destination, bias = said["src_block_idx"], said["dest_block_idx"], said["accept_token_bias"]
+            given = {**dict(zip(names, values, strict=False)), **named}
+            source, destination, bias = given["src_block_idx"], given["dest_block_idx"], given["accept_token_bias"]
             if source == destination and bias == 0:
                 return
-            state = said["req_state"]
-            tables = tuple(state.block_ids[group] for group in said["mamba_group_ids"])
+            state = given["req_state"]
+            tables = tuple(state.block_ids[group] for group in given["mamba_group_ids"])
             batch._scalar.append(MoveRow(state.req_id, 0, source, destination, bias, tables))
 
         collect.caught = names  # type: ignore[attr-defined]
@@ -131,7 +131,7 @@ class BatchV1(abc.ABC):
             else:
                 for name in output.finished_req_ids:
                     columns.pop(name, None)
-            if rules.column_unit is not ColumnUnit.MAMBA:  # in which the release's own function counts
+            if rules.column_unit is not ColumnUnit.MAMBA:  # the unit of the release's own function
                 for new in output.scheduled_new_reqs:
                     columns[new.req_id] = rules.column_unit.column(
                         new.num_computed_tokens, batch.config.block_size, batch.smallest_block
@@ -150,7 +150,7 @@ class BatchV1(abc.ABC):
                 self.batch.num_accepted_tokens_cpu[row] = self._accepted_of[name]
 
     def _gather_accepted(self, names: list[str]) -> None:
-        """The accepted counts that `_prepare_inputs` takes over from the last step, which may have had other rows."""
+        """The accepted counts that `_prepare_inputs` takes from the last step, which may have had other rows."""
         if not self.config.num_spec:
             return
         batch = self.batch
@@ -173,7 +173,7 @@ class BatchV1(abc.ABC):
         for state in self._runner.requests.values():
             state.prev_num_draft_len = 0
 
-    # What leaves the runner.
+    # Results of the runner.
 
     def as_layers_run(self, plan: StepPlan) -> None:
         """Run rows as layers of Mamba2 do."""
@@ -181,7 +181,7 @@ class BatchV1(abc.ABC):
         run_as_mamba2(plan, self.rules, longest, prefilling, self.checkpoints)
 
     def prefilling(self, count: int) -> list[bool]:
-        """Which of the `count` rows of the batch are not past their prompt, as the host counts."""
+        """Which of the `count` rows of the batch are not past their prompt, by the host's count."""
         batch = self.batch
         flags: list[bool] = (batch.num_computed_tokens_cpu[:count] < batch.num_prompt_tokens[:count]).tolist()
         return flags

@@ -9,10 +9,10 @@ from harness.refusal import UnknownTarget
 
 
 class Checkpoints:
-    """Where the release's own rule puts the checkpoint of a prefill row, if the configuration has any."""
+    """Where the release's own rule puts the checkpoint of a prefill row, if the configuration has checkpoints."""
 
     def __init__(self, engine: Engine, need_blocks: bool) -> None:
-        """With `need_blocks` no checkpoint leaves a chunk for which the block manager keeps no block."""
+        """With `need_blocks`, a chunk has no checkpoint unless the block manager keeps a block for it."""
         self._engine, self._need_blocks = engine, need_blocks
         self._compute = None
         if engine.config.checkpoint_alignment is None:
@@ -37,7 +37,7 @@ class Checkpoints:
         )
 
     def of(self, name: str, end: int, scheduled: int) -> tuple[int, int]:
-        """Offset into the row and column of its checkpoint; (0, -1) if it has none."""
+        """The checkpoint's offset in the row, and its column; (0, -1) if there is none."""
         if self._compute is None:
             return 0, -1
         if self._need_blocks:

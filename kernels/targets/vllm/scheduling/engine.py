@@ -1,7 +1,8 @@
 """An engine is the scheduler side of a release, built from a sequence's configuration, without model or workers.
 
-Scheduler, block manager and requests are production code. Only the configuration is made here, in bare objects whose
-properties are the release's own, and the KV-cache groups: one of attention, some of Mamba, perhaps one of a drafter.
+Scheduler, block manager and requests are production code. Only two things are made here: the configuration, in
+unvalidated instances whose properties are the release's own, and the KV-cache groups: one of attention, some of Mamba,
+perhaps one of a drafter.
 """
 
 from __future__ import annotations
@@ -36,31 +37,31 @@ _TEXT_MODEL = {
     "is_attention_free": False,
     "return_sampling_mask": False,
 }
-"""What a model's configuration answers after looking at the model: here, a hybrid of text alone."""
+"""Values that a model's configuration derives from the model: here, of a text-only hybrid."""
 
 
 class ReleaseLacks(Exception):
-    """The release has no such feature; the message says which. A skip, not a failure."""
+    """The release does not have such a feature; the message names it. A skip, not a failure."""
 
 
 class Frame(NamedTuple):
-    """One step that was run and whose outputs are not delivered yet: what was scheduled, the runner's output as the
-    scheduler takes it, and what the sampler gave."""
+    """One step that was run and whose outputs are not yet delivered: what was scheduled, the runner's output in the
+    scheduler's format, and the sampler's result."""
 
     scheduled: Any
     output: Any
     outcome: Outcome
 
     def has_tokens_of(self, name: str) -> bool:
-        """Whether a request gets tokens by it."""
+        """Whether a request gets tokens from it."""
         return name in self.outcome and bool(self.outcome[name][1])
 
 
 class Engine:
-    """One engine of the loaded release. `in_flight` are its steps that are not delivered yet, the oldest first.
+    """One engine of the loaded release. `in_flight` are its undelivered steps, oldest first.
 
-    Raises ReleaseLacks if the configuration asks for what the release lacks, or refuses by an assertion, a ValueError
-    or an exit of its own when an engine starts.
+    Raises ReleaseLacks if the configuration needs a feature that the release lacks, or if the release refuses it by an
+    assertion, a ValueError or its own exit when an engine starts.
     """
 
     def __init__(self, config: SequenceConfig) -> None:
@@ -215,7 +216,7 @@ class Engine:
         speculative = self.vllm_config.speculative_config
         drops = getattr(speculative, "use_eagle_block_drop", None) or getattr(speculative, "use_eagle", None)
         if speculative is not None and drops is not None and drops() and hasattr(groups[0], "is_eagle_group"):
-            # A draft layer without a group of its own lives in the main attention group.
+            # A draft layer without a separate group is in the main attention group.
             object.__setattr__(groups[-1 if config.drafter_block_size else 0], "is_eagle_group", True)
         offered = {
             "num_blocks": config.num_blocks,
@@ -228,7 +229,7 @@ class Engine:
     def _block_sizes(self) -> tuple[int, int]:
         groups = self.kv_cache_config.kv_cache_groups
         self.vllm_config.cache_config.block_size = min(group.kv_cache_spec.block_size for group in groups)
-        self.vllm_config.validate_block_size()  # up to 0.26 neither budget nor threshold may be below a block
+        self.vllm_config.validate_block_size()  # up to 0.26 budget and threshold must be at least a block
         resolve = getattr(self.utils, "resolve_kv_cache_block_sizes", None)
         if resolve is None:
             return self.config.block_size, self.vllm_config.cache_config.block_size
@@ -269,7 +270,7 @@ class Engine:
     # Requests.
 
     def add(self, name: str, tokens: list[int], outputs: int, priority: int, arrival: float, stop: int) -> Any:
-        """Hand a request to the scheduler; `stop` is the token that ends it."""
+        """Pass a request to the scheduler; `stop` is the token that ends it."""
         sampling = self._sampling.SamplingParams(max_tokens=outputs, temperature=0.0, stop_token_ids=[stop])
         kind = self._requests.Request
         offered = {
@@ -287,18 +288,18 @@ class Engine:
         return request
 
     def abort(self, name: str) -> None:
-        """The client of a request is gone."""
+        """Abort a request: its client is gone."""
         self.scheduler.finish_requests(name, self._requests.RequestStatus.FINISHED_ABORTED)
 
     def reset(self, running: bool) -> bool:
-        """Clear the prefix cache, forcing it if `running`. Whether it was cleared."""
+        """Clear the prefix cache, forcing it if `running`. Returns whether it was cleared."""
         reset = self.scheduler.reset_prefix_cache
         if running and "reset_running_requests" in parameter_names(type(self.scheduler).reset_prefix_cache):
             return bool(reset(reset_running_requests=True))
         return bool(reset())
 
     def pause(self, mode: str | None) -> None:
-        """Pause scheduling (`all`, `new`) or go on (None). Raises ReleaseLacks if the release cannot."""
+        """Pause scheduling (`all`, `new`) or continue (None). Raises ReleaseLacks if the release cannot."""
         states = getattr(module("vllm.v1.core.sched.interface"), "PauseState", None)
         if states is None:
             raise ReleaseLacks("no pausing")
@@ -318,25 +319,25 @@ class Engine:
 
     @staticmethod
     def group_and_hash(key: bytes) -> tuple[int, bytes]:
-        """What the key of an entry is made of: a KV-cache group and the hash of a prefix."""
+        """The parts of an entry's key: a KV-cache group and the hash of a prefix."""
         return int.from_bytes(key[-4:], "big"), key[:-4]
 
 
 @functools.cache
 def _hybrid(kind: type) -> type:
-    """The release's class of model configurations, with what a hybrid model answers."""
+    """The release's class of model configurations, with the values of a hybrid model."""
     return type("HybridModelConfig", (kind,), dict(_TEXT_MODEL))
 
 
 class _Plain:
-    """An object with the attributes it is given."""
+    """An object with the given attributes."""
 
     def __init__(self, **values: Any) -> None:
         self.__dict__.update(values)
 
 
 class _NoGrammar:
-    """Stands for the manager of structured output, which no request here uses."""
+    """Takes the place of the manager of structured output, which no request here uses."""
 
     def accept_tokens(self, *_: Any, **__: Any) -> bool:
         return True
@@ -352,7 +353,7 @@ class _NoGrammar:
 
 
 def bare_spec(kind: Any, **values: Any) -> Any:
-    """A KV-cache spec, made by its own constructor from those values it has a field for."""
+    """A KV-cache spec, made by its own constructor from those values that it has a field for."""
     return kind(**accepted(kind, values))
 
 
@@ -365,15 +366,15 @@ def _is_production(error: BaseException) -> bool:
 
 
 def _without_numbers(error: BaseException) -> str:
-    """What an error says. Sizes are left out: equal reasons count as one."""
-    said = one_line(error)
-    if not said or isinstance(error, SystemExit):  # an exit says no more than its status
-        said = f"{type(error).__name__} in {_place(error)}"
-    return re.sub(r"\d+(, \d+)*", "N", said)[:200]
+    """The message of an error, without sizes, so that equal reasons count as one."""
+    message = one_line(error)
+    if not message or isinstance(error, SystemExit):  # an exit has only its status
+        message = f"{type(error).__name__} in {_place(error)}"
+    return re.sub(r"\d+(, \d+)*", "N", message)[:200]
 
 
 def _place(error: BaseException) -> str:
-    """The function of the release in which it was raised, and the line's text: an assertion may say nothing."""
+    """The function of the release that raised it, and the text of the line: an assertion may have no message."""
     step = traceback.extract_tb(error.__traceback__)[-1]
     return f"{step.name}: {step.line}"
 

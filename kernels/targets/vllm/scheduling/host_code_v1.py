@@ -1,8 +1,8 @@
-"""The V1 host code is the V1 runner's own, whole and unmodified, on a runner that has no model.
+"""The V1 host code is the V1 runner's own, whole and unmodified, on a runner without a model.
 
-`execute_model` and `sample_tokens` are the release's own, and with them all that they call: states, batch, inputs,
-attention metadata, what follows the sampler. What the copy kernels and the layers get is caught: it is the plan of the
-step. Copies from the device to the host land when their event is waited for, or before the next step.
+`execute_model` and `sample_tokens` are the release's own, and so is everything that they call: states, batch, inputs,
+attention metadata, the steps after the sampler. The inputs of the copy kernels and the layers are intercepted: they are
+the plan of the step. Copies from the device to the host land when their event is waited for, or before the next step.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from harness.kernels.targets.vllm.scheduling.stub_objects_v1 import HostBuffer, 
 from harness.kernels.targets.vllm.scheduling.stubs import Quiet
 
 _UNKNOWN = -1000
-"""Stands, minus a row, for an accepted count that a kernel will have left once the step is over."""
+"""Minus a row, this represents the accepted count that a kernel will have left at the end of the step."""
 _DRAFT = 1_000_000
-"""Where the numbers of proposed draft tokens begin, each different."""
+"""The first of the numbers for proposed draft tokens; each is different."""
 
 
 class LayerInputs(NamedTuple):
-    """What the layers are told of one row beside the plan: `slots` and `positions` by token, `slots` of each attention
-    group; the tokens that it runs; whether the metadata call it a prefill.
+    """Inputs of the layers for one row, in addition to the plan: `slots` and `positions` by token, `slots` of each
+    attention group; the tokens that it runs; whether the metadata say that it is a prefill.
     """
 
     positions: list[int]
@@ -45,7 +45,7 @@ class HostCodeV1(BatchV1):
 
     def __init__(self, engine: Engine, rules: RunnerRules) -> None:
         self.received: dict[int, tuple[Any, dict[str, Any]]] = {}
-        self.told: list[LayerInputs] = []
+        self.layer_inputs: list[LayerInputs] = []
         self.inputs: list[PostprocessInput] = []
         self.proposed: dict[str, list[int]] = {}
         """Draft tokens that the runner keeps for the next step, of requests that sampled."""
@@ -78,11 +78,11 @@ class HostCodeV1(BatchV1):
         self._scalar.clear()
         self.zeroed.clear()
         self.received.clear()
-        self.told = []
+        self.layer_inputs = []
         if timing.counts_landed:
             self._land()
         self._call(self._runner.execute_model, _own(output))
-        self._land()  # also of a step without rows, which waits for nothing
+        self._land()  # also after a step without rows, which waits for nothing
         plan = self._plan = StepPlan(zeroed=list(self.zeroed), copies=list(self._copies))
         if not output.total_num_scheduled_tokens:
             return plan
@@ -93,29 +93,29 @@ class HostCodeV1(BatchV1):
         return plan
 
     def _call(self, function: Callable[[Any], Any], value: Any) -> None:
-        """Run host code. What it asks a made-up object for in vain is a lack of ours, not a mistake of the release."""
+        """Run host code. An attribute that one of our own objects lacks is a gap in our stubs, not a release fault."""
         try:
             function(value)
         except AttributeError as error:
-            if isinstance(error.obj, SimpleNamespace) or any(error.obj is one for one in self._made_up()):
+            if isinstance(error.obj, SimpleNamespace) or any(error.obj is one for one in self._unvalidated()):
                 wanted = f"{error.name} of {type(error.obj).__name__}"
-                raise HostCodeLacks(f"this release's V1 runner needs {wanted}, which is not made here") from error
+                raise HostCodeLacks(f"this release's V1 runner needs {wanted}, which our stubs lack") from error
             raise
 
-    def _made_up(self) -> list[Any]:
-        """Objects that the release never made or checked."""
+    def _unvalidated(self) -> list[Any]:
+        """Objects that the release did not create or validate."""
         config = self.engine.vllm_config
         return [config, *vars(config).values(), self._runner.__dict__.get("drafter"), self._copy_buffers, self._context]
 
     def _plan_rows(self, plan: StepPlan, names: list[str]) -> None:
-        """What the layers get."""
+        """Plan the rows from the inputs of the layers."""
         runner, size = self._runner, self.config.block_size
         mamba, attention = self.engine.mamba_groups, self.engine.attention_groups
         common, extra = self.received[mamba[0]]
         starts, ends = common.query_start_loc.tolist(), common.seq_lens.tolist()
         counts, decodes = extra.get("num_accepted_tokens"), extra.get("num_decode_draft_tokens_cpu")
         accepted = self.batch.num_accepted_tokens_cpu.tolist() if counts is None else counts.tolist()
-        told = [-1] * len(names) if decodes is None else decodes.tolist()
+        draft_counts = [-1] * len(names) if decodes is None else decodes.tolist()
         metadata = runner.execute_model_state.spec_decode_metadata
         drafts = [0] * len(names) if metadata is None else metadata.num_draft_tokens
         discarded = runner.discard_request_mask.gpu.tolist()
@@ -128,7 +128,7 @@ class HostCodeV1(BatchV1):
         for i, name in enumerate(names):
             begin, stop, end = starts[i], starts[i + 1], ends[i]
             scheduled = stop - begin
-            speculative = told[i] >= 0
+            speculative = draft_counts[i] >= 0
             if drafts[i] == 0 and self.rules.zero_drafts != self._release.zero_drafts:
                 speculative = self.rules.zero_drafts and self._decodes(i, scheduled)
             offset, column = (0, -1) if speculative else self.checkpoints.of(name, end, scheduled)
@@ -149,7 +149,7 @@ class HostCodeV1(BatchV1):
                     tuple(tables[group][i, : lengths[group][i]].tolist() for group in attention),
                 )
             )
-            self.told.append(
+            self.layer_inputs.append(
                 LayerInputs(
                     positions[begin:stop],
                     tuple(mapping[begin:stop] for mapping in slots),
@@ -159,12 +159,12 @@ class HostCodeV1(BatchV1):
             )
 
     def _decodes(self, row: int, scheduled: int) -> bool:
-        """Whether a row without drafts is a decode that could have had some."""
+        """Whether a row without drafts is a decode that could have had drafts."""
         past_prompt: bool = self._optimistic[row] >= int(self.batch.num_prompt_tokens[row])
         return self.config.num_spec > 0 and scheduled == 1 and past_prompt
 
     def end(self, outcome: Outcome) -> list[PostprocessInput]:
-        """Take what the sampler accepted; what the postprocess kernel gets. `finish_step` follows."""
+        """Take what the sampler accepted; returns the input of the postprocess kernel. `finish_step` follows."""
         self._outcome = outcome
         self.inputs = []
         counts = self.batch.num_accepted_tokens_cpu
@@ -178,7 +178,7 @@ class HostCodeV1(BatchV1):
         return self.inputs
 
     def _keep_drafts(self) -> None:
-        """Zeros stand for no drafts where they would not fit; only as numbers are they known again."""
+        """The runner has zeros where drafts would not fit; replace them by numbered drafts, which can be recognised."""
         import torch
 
         drafts = self._runner._draft_token_ids if self.config.num_spec else None
@@ -208,30 +208,30 @@ class HostCodeV1(BatchV1):
         if row is None or kept is None:
             return False
         drafts = self._plan.rows[row].drafts
-        return self.told[row].tokens[-drafts:] == kept[:drafts]
+        return self.layer_inputs[row].tokens[-drafts:] == kept[:drafts]
 
-    # What is compared with the model.
+    # Values that are compared with the model.
 
     def landing(self) -> list[int]:
         """Accepted counts that the copy to the host will bring, by row."""
         return [self._pending[row] for row in sorted(self._pending)]
 
     def sampled_counts(self) -> list[int]:
-        """How many tokens of each row the runner found valid, where it asks for that."""
+        """How many tokens of each row the runner found valid, where it requests that."""
         if not self._runner.use_async_spec_decode:
             return []
         counts: list[int] = self._runner._get_valid_sampled_token_count()
         return counts
 
     def drafted(self) -> dict[str, int]:
-        """How many drafts the runner hands to the scheduler, of requests that sampled: of others it takes none."""
+        """Number of drafts that the runner passes to the scheduler, for each request that sampled."""
         taken = None if self.config.asynchronous else self._runner.take_draft_token_ids()
         if taken is None:
             return {}
         drafts = dict(zip(taken.req_ids, taken.draft_token_ids, strict=True))
         return {name: len(drafts[name]) for name, samples in zip(self._names, self._samples, strict=True) if samples}
 
-    # What the runner tells and asks for.
+    # Calls from the runner.
 
     def _land(self) -> None:
         counts = self.batch.num_accepted_tokens_cpu
@@ -252,7 +252,7 @@ class HostCodeV1(BatchV1):
         return event
 
     def updated(self, before: set[str], output: Any) -> None:
-        """After the release updated the batch."""
+        """Called after the release updated the batch."""
         self._scheduled_output, self._rows_before = output, before
         self._restore()
         for name in (*output.finished_req_ids, *output.scheduled_cached_reqs.resumed_req_ids):
@@ -264,18 +264,18 @@ class HostCodeV1(BatchV1):
             self._restore_accepted(self._rows_before, self._scheduled_output)
 
     def preparing(self) -> None:
-        """Before the release prepares the inputs."""
+        """Called before the release prepares the inputs."""
         batch = self.batch
         self._optimistic = batch.num_computed_tokens_cpu[: batch.num_reqs].tolist()
         self._before = self.proposed
 
     def prepared(self, _: Any) -> None:
-        """After it did."""
+        """Called after the release prepared the inputs."""
         if self.rules.counts_by_request and self.config.asynchronous and self.config.num_spec:
             self._gather_accepted(list(self.batch.req_ids))
 
     def sampled(self, metadata: Any) -> Any:
-        """The sampler: as many tokens of each row as the model says."""
+        """The sampler: as many tokens of each row as the model accepts."""
         import torch
 
         width = 1 + (0 if metadata is None else max(metadata.num_draft_tokens))
@@ -286,7 +286,7 @@ class HostCodeV1(BatchV1):
         return torch.tensor(rows, dtype=torch.int32)
 
     def propose(self, values: tuple[Any, ...]) -> Any:
-        """The drafter: a number for each draft that it never gave before."""
+        """The drafter: a new number for each draft, never given before."""
         import torch
 
         drafts = self._drafts()
@@ -320,7 +320,7 @@ class HostCodeV1(BatchV1):
 
 
 class _Context(KernelContext):
-    """The context of the fused kernels, which hands on what postprocess gets as well."""
+    """The context of the fused kernels, which also passes on the inputs of postprocess."""
 
     def __init__(self, code: HostCodeV1) -> None:
         import torch
@@ -335,7 +335,7 @@ class _Context(KernelContext):
 
 
 def _own(output: Any) -> Any:
-    """A scheduler's output with lists of blocks of its own: a runner keeps them, and appends to them."""
+    """A scheduler's output with its own lists of blocks: a runner keeps them, and appends to them."""
     own, cached = copy(output), copy(output.scheduled_cached_reqs)
     own.scheduled_new_reqs = [copy(new) for new in output.scheduled_new_reqs]
     for new in own.scheduled_new_reqs:

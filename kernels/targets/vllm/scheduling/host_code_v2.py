@@ -1,8 +1,8 @@
-"""The V2 host code is the V2 runner's own, in the loop and unmodified, on a runner that has no model.
+"""The V2 host code is the V2 runner's own, in the loop and unmodified, on a runner without a model.
 
-`execute_model` and `sample_tokens` are the release's own, and with them all that they call: request states, block
-tables, the order and the counts of the batch, the Mamba model state. A kernel does what launches_v2.py says. What the
-copy kernels and the layers get is caught: it is the plan of the step.
+`execute_model` and `sample_tokens` are the release's own, and so is everything that they call: request states, block
+tables, the order and the counts of the batch, the Mamba model state. launches_v2.py defines what a kernel does. The
+inputs of the copy kernels and the layers are intercepted: they are the plan of the step.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.kernels.targets.vllm.scheduling.runner_model import Outcome, StepTi
 from harness.kernels.targets.vllm.scheduling.runner_without_model_v2 import make_runner
 
 _PROPOSED = 1
-"""Stands for a draft token that the drafter proposed after a sampled one; 0 for any other."""
+"""Represents a draft token that the drafter proposed after a sampled one; 0 for any other."""
 
 
 class HostCodeV2:
@@ -31,7 +31,7 @@ class HostCodeV2:
         self.checkpoints = Checkpoints(engine, rules.checkpoints_need_blocks)
         self.fuses = True
         self._release = rules_v2()
-        """Where the release has a rule itself, it changes nothing here."""
+        """A rule that the release itself has changes nothing here."""
         self.seen: set[str] = set()
         self.outcome: Outcome = {}
         self.zeroed: list[int] = []
@@ -50,7 +50,7 @@ class HostCodeV2:
     # One step.
 
     def begin(self, output: Any, timing: StepTiming) -> StepPlan:
-        """From the scheduler's output to what the device runs. `timing` is nothing to this runner."""
+        """From the scheduler's output to what the device runs. `timing` does not matter to this runner."""
         self.zeroed.clear()
         self.copies.clear()
         self._plan = plan = StepPlan()
@@ -64,7 +64,7 @@ class HostCodeV2:
         return plan
 
     def _plan_rows(self, plan: StepPlan, batch: Any) -> None:
-        """What the layers get: counts as the device has them, tables as they were gathered for the batch."""
+        """Plan the rows from the inputs of the layers: counts on the device, tables as gathered for the batch."""
         received, size = self.layers.received, self.config.block_size
         ends = received["seq_lens"].tolist()
         starts = received["query_start_loc_gpu"].tolist()
@@ -104,23 +104,23 @@ class HostCodeV2:
                 )
             )
 
-    def _speculative(self, batch: Any, row: int, scheduled: int, drafts: int, told: bool, prefilling: bool) -> bool:
-        """Whether layers of both families run a row as speculative, by what they are told and by the rules."""
+    def _speculative(self, batch: Any, row: int, scheduled: int, drafts: int, marked: bool, prefilling: bool) -> bool:
+        """Whether layers of both families run a row as speculative, by their inputs and by the rules."""
         rules, release = self.rules, self._release
         started = int(batch.num_computed_prefill_tokens_np[row]) > 0
         one = scheduled - drafts == 1
-        if prefilling and started and one and (drafts == 0 or (told and release.padded_tails)):
+        if prefilling and started and one and (drafts == 0 or (marked and release.padded_tails)):
             prefilling = False
         if one and bool(batch.is_prefilling_np[row]):
             other = rules.padded_tails and not release.padded_tails if started else rules.fresh_rows_start_empty
             if other:
-                prefilling, told = False, drafts > 0 or release.zero_drafts
+                prefilling, marked = False, drafts > 0 or release.zero_drafts
         if drafts == 0 and rules.zero_drafts != release.zero_drafts:
-            told = rules.zero_drafts
-        return told and not prefilling and 0 < scheduled <= self.config.num_spec + 1
+            marked = rules.zero_drafts
+        return marked and not prefilling and 0 < scheduled <= self.config.num_spec + 1
 
     def precopy(self, before: list[int], count: int, columns: Any, sources: Any, biases: Any, mapping: Any) -> None:
-        """The launch of precopy, just after that of advance; `before` are the accepted counts that advance found."""
+        """The launch of precopy, just after that of advance; `before` are the accepted counts that advance read."""
         batch = self.runner.batch
         computed = self.states.num_computed_tokens.gpu.tolist()
         columns, sources, biases = columns.tolist(), sources.tolist(), biases.tolist()
@@ -141,14 +141,14 @@ class HostCodeV2:
         """Nothing: a row is planned as layers of both families run it."""
 
     def end(self, outcome: Outcome) -> list[PostprocessInput]:
-        """Take what the sampler accepted; what the postprocess kernel gets."""
+        """Take what the sampler accepted; returns the input of the postprocess kernel."""
         self.outcome = outcome
         self._inputs = []
         self.runner.sample_tokens(None)
         return self._inputs
 
     def postprocess(self, count: int, counts: Any, columns: Any, computed: Any, mapping: Any) -> None:
-        """The launch of postprocess. What it gets is `computed` after the step; the rest follows from it."""
+        """The launch of postprocess. It gets `computed` as of after the step; the rest follows from that."""
         counts, columns, computed = counts.tolist(), columns.tolist(), computed.tolist()
         for row, slot in zip(self._rows, mapping.tolist()[:count], strict=True):
             running = computed[slot] - counts[slot] + 1
@@ -178,10 +178,10 @@ class HostCodeV2:
         slot = self.states.req_id_to_index.get(name)
         return slot is not None and int(self.states.draft_tokens[slot, 0]) == _PROPOSED
 
-    # What the runner asks for.
+    # Calls from the runner.
 
     def sampled(self, batch: Any) -> tuple[Any, Any, Any]:
-        """The sampler: as many tokens of each row as the model says, counted by the release's own function."""
+        """The sampler: as many tokens of each row as the model accepts, counted by the release's own function."""
         import torch
 
         outcome = self.outcome
@@ -194,14 +194,14 @@ class HostCodeV2:
         return SimpleNamespace(sampled_token_ids=tokens, num_sampled=counts, num_rejected=rejected), counts, rejected
 
     def propose(self) -> Any:
-        """The drafter: proposals for every row, which only mean something after a sampled token."""
+        """The drafter: proposals for every row; they are valid only after a sampled token."""
         import torch
 
         drafts = [[_PROPOSED if row.samples else 0] * self.config.num_spec for row in self._rows]
         return torch.tensor(drafts, dtype=torch.int64)
 
     def seed(self, slot: int, new: Any, before: int) -> None:
-        """After the release seeded a slot: what the rules say instead. `before` is the state column the slot had."""
+        """After the release seeded a slot: apply the rules instead. `before` is the slot's earlier state column."""
         rules, columns = self.rules, self.model_state._mamba_state_idx_gpu
         if not rules.forgets_columns and new.req_id in self.seen:
             columns[slot] = before
@@ -212,7 +212,7 @@ class HostCodeV2:
 
 
 class _Layers(list[Any]):
-    """The attention groups of the runner: keeps what they would build their metadata from."""
+    """The attention groups of the runner: keeps the inputs of their metadata builders."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__([] for _ in engine.kv_cache_config.kv_cache_groups)
@@ -220,7 +220,7 @@ class _Layers(list[Any]):
 
 
 class _Context:
-    """Stands for the context of the copy kernels, made already: hands on what they get."""
+    """Takes the place of the context of the copy kernels, already created: passes on their inputs."""
 
     is_initialized = True
 

@@ -1,7 +1,8 @@
 """A launch of the V1 host code is a call of one of its kernels: here, what the kernel does to slots and counts.
 
-Without a GPU driver the release's kernels cannot be launched. Those that decide where attention writes, and what a
-drafter is told, stand here again; they were plain Triton kernels up to 0.30 and are callable objects since.
+Without a GPU driver the release's kernels cannot be launched. Those that determine where attention writes, and the
+inputs of a drafter, are implemented again here; they were plain Triton kernels up to 0.30 and are callable objects
+since.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from harness.kernels.targets.vllm.scheduling.runner_pair import HostCodeLacks
 from harness.refusal import UnknownTarget
 
 _NOWHERE = -1
-"""The slot of tokens that are none."""
+"""The slot of padding, which has no token."""
 
 
 class _Launch:
-    """Stands for a kernel: `kernel[grid](...)` and `kernel(...)` run `body` on the arguments by name."""
+    """Takes the place of a kernel: `kernel[grid](...)` and `kernel(...)` run `body` on the arguments by name."""
 
     def __init__(self, body: Callable[[dict[str, Any]], None], names: list[str]) -> None:
         self._body, self._names = body, names
@@ -39,7 +40,7 @@ class _Launch:
 
 
 def _compute_slot_mapping(given: dict[str, Any]) -> None:
-    """Where each token's keys and values go: slot of its block in the row of its request."""
+    """Where each token's keys and values are written: the slot in a block of its request's row."""
     import numpy as np
 
     size = given.get("kv_cache_block_size") or given.get("KV_CACHE_BLOCK_SIZE") or given["block_size"]
@@ -53,7 +54,7 @@ def _compute_slot_mapping(given: dict[str, Any]) -> None:
 
 
 def _prepare_next_token(given: dict[str, Any]) -> None:
-    """How many tokens of each row are valid, and the last one of them; none of rows that sample nothing."""
+    """How many tokens of each row are valid, and the last of them; none for rows that sample nothing."""
     import torch
 
     sampled = given["sampled_token_ids"]
@@ -67,7 +68,7 @@ def _prepare_next_token(given: dict[str, Any]) -> None:
 
 
 def _prepare_inputs(given: dict[str, Any]) -> None:
-    """Where the drafter samples in each row, behind which tokens are rejected."""
+    """Where the drafter samples in each row; the tokens after that are rejected."""
     import torch
 
     ends = given["cu_num_draft_tokens"]
@@ -79,7 +80,7 @@ def _prepare_inputs(given: dict[str, Any]) -> None:
 
 
 class _Place(NamedTuple):
-    """Where a kernel is, under which of two names, and what it does."""
+    """Where a kernel is, its two possible names, and what it does."""
 
     module: str
     names: tuple[str, str]
@@ -114,7 +115,7 @@ def _found(place: _Place) -> tuple[Any, str, Any]:
 
 
 def _parameters(kernel: Any) -> list[str]:
-    """Names of what a kernel is called with."""
+    """Names of a kernel's parameters."""
     function = inspect.unwrap(getattr(kernel, "fn", kernel))
     if not inspect.isfunction(function):
         function = type(function).__call__
@@ -131,7 +132,7 @@ def require_launches() -> None:
 
 
 def replace_launches() -> None:
-    """Put these bodies where the loaded release's V1 host code launches kernels. Raises UnknownTarget."""
+    """Replace the kernels of the loaded release's V1 host code by these bodies. Raises UnknownTarget."""
     for place in _PLACES:
         holder, name, kernel = _found(place)
         if not isinstance(kernel, _Launch):

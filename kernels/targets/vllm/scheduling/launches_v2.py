@@ -1,8 +1,8 @@
 """A launch of the V2 host code is a call of one of its kernels: here, what the kernel does to counts and tables.
 
-Without a GPU driver the release's kernels are plain functions that cannot be launched. Each stands here again, as far
-as the symbolic device needs it: request slots, counts, tables. Kernels that only lay out tokens, positions and logits
-do nothing. Addresses are used as a kernel uses them, so a table that the host code points at wrongly is read wrongly.
+Without a GPU driver the release's kernels are plain functions that cannot be launched. Each is implemented again here,
+as far as the symbolic device needs it: request slots, counts, tables. Kernels that only arrange tokens, positions and
+logits do nothing. Addresses are used as a kernel uses them, so a wrong table address in the host code is used too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _INT32 = 4
 
 
 class _Kernel:
-    """Stands for a kernel: `kernel[grid](...)` runs `body` on the arguments by name."""
+    """Takes the place of a kernel: `kernel[grid](...)` runs `body` on the arguments by name."""
 
     def __init__(self, body: Callable[[Any, dict[str, Any]], None], names: list[str]) -> None:
         self.body, self.names = body, names
@@ -33,7 +33,7 @@ class _Kernel:
 
 
 def _apply_write(grid: Any, given: dict[str, Any]) -> None:
-    """Rows that the host staged, to one tensor or to several by their addresses."""
+    """Write rows that the host staged, to one tensor or to several by their addresses."""
     contents, output, stride = given["write_contents_ptr"], given["output_ptr"], given["output_stride"]
     item = contents.element_size()
     source = contents.data_ptr()
@@ -55,7 +55,7 @@ def _apply_write(grid: Any, given: dict[str, Any]) -> None:
 
 
 def _gather_block_tables(grid: Any, given: dict[str, Any]) -> None:
-    """Rows of request slots, to rows of the batch; rows past the batch become null blocks."""
+    """Copy rows of request slots to rows of the batch; rows past the batch become null blocks."""
     slots = given["batch_idx_to_req_idx"].tolist()
     counts = given["num_blocks_ptr"].tolist()
     strides = given["block_table_strides"].tolist()
@@ -136,7 +136,7 @@ def _advance(grid: Any, given: dict[str, Any]) -> None:
 
 
 def _nothing(grid: Any, given: dict[str, Any]) -> None:
-    """Lays out tokens, positions or logits, which a symbolic device does not have."""
+    """Arranges tokens, positions or logits, which a symbolic device does not have."""
 
 
 _BODIES: dict[str, dict[str, Callable[[Any, dict[str, Any]], None]]] = {
@@ -162,7 +162,7 @@ _BODIES: dict[str, dict[str, Callable[[Any, dict[str, Any]], None]]] = {
 
 
 _LATER = ("_fill_num_accepted_kernel",)
-"""Kernels that took the place of an operation of torch (0.28)."""
+"""Kernels that replaced an operation of torch (0.28)."""
 
 
 class _Buffer:
@@ -183,7 +183,7 @@ class _Buffer:
 
 
 class _PlainBuffer:
-    """The same where `uva` is the tensor itself (before 0.30)."""
+    """The same, for releases where `uva` is the tensor itself (before 0.30)."""
 
     def __init__(self, size: Any, dtype: Any) -> None:
         import torch
@@ -201,7 +201,7 @@ def require_launches() -> None:
 
 
 def replace_launches() -> None:
-    """Put these bodies where the loaded release's V2 host code launches kernels. Raises UnknownTarget."""
+    """Replace the kernels of the loaded release's V2 host code by these bodies. Raises UnknownTarget."""
     require_launches()
     for place, bodies in _BODIES.items():
         holder = module(place)

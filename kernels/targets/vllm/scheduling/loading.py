@@ -1,8 +1,8 @@
-"""Loading is making `vllm` in this process mean the whole package of one release, as it is.
+"""Loading makes `vllm` in this process the whole package of one release, unmodified.
 
-Nothing is replaced: the sources are put in front of the import path, and the environment says that there is no GPU.
-One process serves one release. Hash seeds are fixed by whoever starts the process, for the order of sets of request
-names is part of what a scheduler decides.
+Nothing is replaced: the sources are put first in the import path, and the environment says that there is no GPU.
+One process serves one release. The code that starts the process fixes the hash seed, because the order of sets of
+request names affects the decisions of a scheduler.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _loaded: WholeTree | None = None
 
 
 def load(name: str) -> WholeTree:
-    """Make `vllm` the target `name`. Raises UnknownTarget if packages are missing or it does not import here."""
+    """Make `vllm` the target `name`. Raises UnknownTarget if packages are missing or it cannot be imported here."""
     global _loaded  # noqa: PLW0603 - one process, one release
     require_packages()
     tree = whole_tree(name)
@@ -54,9 +54,9 @@ def load(name: str) -> WholeTree:
 
 
 def module(name: str) -> Any:
-    """A module of the loaded release. Raises UnknownTarget, with one line, if it does not import."""
+    """A module of the loaded release. Raises UnknownTarget, with one line, if it cannot be imported."""
     try:
         return importlib.import_module(name)
-    except (Exception, SystemExit) as error:  # whatever an import runs into: this does not load here
+    except (Exception, SystemExit) as error:  # any error of an import: the module does not load here
         reason = one_line(error)[:200]
         raise UnknownTarget(f"{name} does not import here: {type(error).__name__}: {reason}") from error

@@ -1,12 +1,12 @@
 """Mamba2 rows are the rows of a V1 batch as layers of Mamba2 run them: as decodes or as prefills.
 
-Gated delta nets are told how many drafts each row has, and the V1 worker plans its rows by that. Layers of Mamba2 look
-at the batch instead: how many tokens a row has, whether it is past its prompt, and where it stands. A batch is cut in
-two, and every row behind the first prefill is a prefill. Where this differs from what the worker planned, layers of one
-family go wrong, so the device runs what Mamba2 makes of it, by rules that say where it does not.
+Gated delta nets get the number of drafts of each row, and the V1 worker plans its rows by that. Layers of Mamba2 use
+the batch instead: how many tokens a row has, whether it is past its prompt, and its position in the batch. A batch is
+split in two, and every row behind the first prefill is a prefill. Where this differs from the worker's plan, layers of
+one family go wrong. So the device runs rows as Mamba2 does, except where rules say otherwise.
 
-Rows of one token, and rows of requests of which nothing is computed, come to the same in both families or are an issue
-of both, and stay as planned.
+Rows of one token, and rows of requests of which nothing is computed, have the same result in both families or are an
+issue of both, and stay as planned.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from harness.kernels.targets.vllm.scheduling.rules import RunnerRules
 def run_as_mamba2(
     plan: StepPlan, rules: RunnerRules, longest: int, prefilling: list[bool], checkpoints: Checkpoints
 ) -> None:
-    """Change `speculative` of the rows of a V1 plan to what layers of Mamba2 make of them. A decode has at most
+    """Change `speculative` of the rows of a V1 plan to match layers of Mamba2. A decode has at most
     `longest` tokens; `prefilling` says which rows are not past their prompt."""
     rows = plan.rows
     if longest == 1 or not (rules.zero_drafts or any(row.drafts for row in rows)):
-        return  # up to 0.31 a batch without drafts is not told to be one of speculative decoding
+        return  # up to 0.31 a batch without drafts is not marked as speculative decoding
     behind = False
     for i, row in enumerate(rows):
         if row.scheduled == 1 or row.computed == 0:

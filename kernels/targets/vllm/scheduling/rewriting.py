@@ -1,7 +1,7 @@
-"""A rewriting is a function of the loaded release with some words of its source exchanged: another release's rule.
+"""A rewriting is a function of the loaded release with parts of its source replaced: another release's rule.
 
-Fix switches for bugs that later releases do not have are made of it where the rule stands inside a function that does
-more. What is exchanged must be there, as often as said, or the switch does not apply to this release.
+Fixes for bugs that later releases do not have use it where the rule is inside a larger function. The replaced text must
+occur exactly once; otherwise the fix does not apply to this release.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import Any
 from harness.kernels.targets.vllm.bare import source_of
 
 _SOURCE = "rewritten_source"
-"""Attribute of a function made here: its source, which no file holds."""
+"""Attribute of a function made here: its source, which is not in any file."""
 
 
-@functools.cache  # every engine of a process asks again, and finding a function in its file takes milliseconds
+@functools.cache  # every engine of a process calls it again, and finding a function in its file takes milliseconds
 def rewritten(function: Any, exchanges: tuple[tuple[str, str], ...]) -> Any | None:
-    """`function` with each old text replaced by its new one; None if one of the old texts does not occur just once.
+    """`function` with each old text replaced by its new one; None if an old text does not occur exactly once.
 
-    The function is compiled outside its class: a branch that calls `super()` must not be reached. What was rewritten
+    The function is compiled outside its class: a branch that calls `super()` must not be reached. A rewritten function
     can be rewritten again.
     """
     source = getattr(function, _SOURCE, None) or textwrap.dedent(source_of(function))

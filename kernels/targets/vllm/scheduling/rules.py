@@ -1,7 +1,7 @@
-"""Rules are what a runner does that other releases, known issues or planted mistakes do otherwise.
+"""Rules are those parts of a runner's behaviour that other releases, known issues or planted faults change.
 
-They are one frozen record, made from the loaded release (`rules_v1`, `rules_v2`) and given to a model of the runner.
-Whoever wants another behaviour gives it other rules; a model knows nothing of why they differ.
+They are one frozen record, made from the loaded release (`rules_v1`, `rules_v2`) and passed to a model of the runner.
+Callers that want another behaviour pass other rules; a model does not know why they differ.
 """
 
 from __future__ import annotations
@@ -11,21 +11,21 @@ import enum
 
 
 class ColumnUnit(enum.Enum):
-    """The blocks in which the state column of a request with computed tokens is counted when the request is added."""
+    """The unit of the state column of a request with computed tokens, when the request is added."""
 
     MAMBA = "Mamba blocks"
     SMALLEST = "the smallest blocks of all groups"
     HALF = "half a Mamba block"
 
     def column(self, computed: int, mamba: int, smallest: int) -> int:
-        """The column of the state after `computed` tokens, with Mamba and smallest blocks of so many tokens."""
+        """The column of the state after `computed` tokens, with Mamba and smallest blocks of this many tokens."""
         sizes = {ColumnUnit.MAMBA: mamba, ColumnUnit.SMALLEST: smallest, ColumnUnit.HALF: max(mamba // 2, 1)}
         return (computed - 1) // sizes[self]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunnerRules:
-    """Rules that hold for one runner only say so; the other does not read them."""
+    """Rules for one runner only are marked as such; the other runner does not read them."""
 
     zero_drafts: bool
     """A decode without drafts runs as a speculative row with none (0.32), from the column that such rows use."""
@@ -37,10 +37,10 @@ class RunnerRules:
     """V1: the release's own function counts in Mamba blocks."""
 
     forgets_columns: bool = True
-    """A preempted request leaves no state column behind."""
+    """The state column of a preempted request is dropped."""
 
     resets_accepted: bool = True
-    """The runner keeps the accepted counts that postprocess leaves, not those that the sampler gave."""
+    """The runner keeps the accepted counts that postprocess leaves, not those of the sampler."""
 
     fresh_rows_start_empty: bool = False
     """A row of placeholder drafts of a request of which nothing is computed runs as a decode, from an empty state."""
@@ -58,13 +58,13 @@ class RunnerRules:
     """V1: a few outputs that are computed again run as a decode: a prefill ends at the prompt's end."""
 
     counts_by_previous_row: bool = False
-    """V1, asynchronous: accepted counts are looked up in the rows of the step before (0.27)."""
+    """V1, asynchronous: accepted counts are looked up by the rows of the previous step (0.27)."""
 
     counts_by_request: bool = False
     """V1, asynchronous: accepted counts are looked up by request."""
 
     keeps_accepted: bool = False
-    """V1: a row that was left out of a step finds its accepted count again."""
+    """V1: a row that was left out of a step gets its accepted count back."""
 
     trusts_delivered_counts: bool = False
-    """V1: once all outputs are delivered, the scheduler's counts are taken as they are."""
+    """V1: once all outputs are delivered, the scheduler's counts are used unchanged."""

@@ -1,9 +1,9 @@
-"""Rules of V2: how the loaded release's V2 host code, and the layers that read what it says, behave.
+"""Rules of V2: the behaviour of the loaded release's V2 host code, and of the layers that read its output.
 
-Each is recognised in the loaded release by the parameter, function or words that came with it, not by a version.
+Each is recognised in the loaded release by the parameter, function or text that came with it, not by a version.
 
-Layers come in two families, that of Mamba2 and that of gated delta nets, and read different words of the host code. A
-row counts as speculative if both families run it so: where one of them would not, the release has a bug in that family.
+There are two families of layers, that of Mamba2 and that of gated delta nets, and they read different outputs of the
+host code. A row counts as speculative if both families run it so: where one would not, the release has a bug there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ GPU = "vllm.v1.worker.gpu"
 
 @functools.cache
 def rules_v2() -> RunnerRules:
-    """Those of the loaded release. Raises UnknownTarget if it has no V2 host code for Mamba."""
+    """The rules of the loaded release. Raises UnknownTarget if it has no V2 host code for Mamba."""
     try:
         runner = module(f"{GPU}.model_runner").GPUModelRunner
         state = module(f"{GPU}.model_states.mamba_hybrid").MambaHybridModelState

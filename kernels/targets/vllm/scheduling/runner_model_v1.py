@@ -1,6 +1,6 @@
 """The model of the V1 runner: its rules around the release's own functions (batch_v1.py).
 
-Between them stand the few lines of `_prepare_inputs` that matter here: which accepted counts a row gets, which rows are
+The few relevant lines of `_prepare_inputs` are modelled here: which accepted counts a row gets, which rows are
 speculative.
 """
 
@@ -37,7 +37,7 @@ class RunnerModelV1(BatchV1):
                 model.zeroed.extend(blocks)
 
             def _on_request_state_removed(self, *_: Any) -> None:
-                """Nothing: no other state hangs on a request here."""
+                """Nothing: no other state depends on a request here."""
 
             def _process_encoder_cache_scheduler_output(self, *_: Any) -> None:
                 """Nothing: no encoder."""
@@ -151,7 +151,7 @@ class RunnerModelV1(BatchV1):
         return plan
 
     def _computed_on_device(self, names: list[str], optimistic: list[int]) -> list[int]:
-        """Computed tokens as the device counts them: corrected by what the last step accepted."""
+        """Computed tokens by the device's count: corrected by the accepted tokens of the last step."""
         previous = self.batch.prev_req_id_to_index
         if not (self._runner.use_async_spec_decode and self._previous_counts and previous):
             return optimistic
@@ -198,7 +198,7 @@ class RunnerModelV1(BatchV1):
         stage(**accepted(stage, offered))
 
     def end(self, outcome: Outcome) -> list[PostprocessInput]:
-        """Take what the sampler accepted; what the postprocess kernel gets. `finish_step` follows."""
+        """Take what the sampler accepted; returns the input of the postprocess kernel. `finish_step` follows."""
         names = self._names
         counts = [outcome[name][0] if keep else 1 for name, keep in zip(names, self._samples, strict=True)]
         self._previous_counts = [
@@ -220,7 +220,7 @@ class RunnerModelV1(BatchV1):
         return inputs
 
     def finish_step(self, outcome: Outcome, counts: dict[str, int]) -> None:
-        """Keep the accepted counts that postprocess left, and the tokens that were sampled."""
+        """Keep the accepted counts that postprocess left, and the sampled tokens."""
         batch, names = self.batch, self._names
         if self._context is not None:
             reset = self.rules.resets_accepted

@@ -1,9 +1,9 @@
 """The model of the V2 runner: request slots and what the runner keeps in them on the device.
 
 The V2 runner keeps its state in tensors that kernels update, so its host code decides little: which slot a request
-gets, what a slot is seeded with, the order of the batch, which rows run as decodes. All that is modelled here, slot by
-slot; the batch order is the release's own function where it has one. What releases differ in is in rules_v2.py. The
-advance kernel's arithmetic is docs/domain.md, section 4.
+gets, the initial values of a slot, the order of the batch, which rows run as decodes. All this is modelled here, slot
+by slot; the batch order is the release's own function if it has one. Differences between releases are in rules_v2.py.
+The advance kernel's arithmetic is docs/domain.md, section 4.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class RunnerModelV2:
         self._skip_drafts = False
 
     def begin(self, output: Any, timing: StepTiming) -> StepPlan:
-        """From the scheduler's output to what the device runs. `timing` is nothing to this runner: its counts never
-        leave the device, where they are exact."""
+        """From the scheduler's output to what the device runs. `timing` does not matter to this runner: its counts
+        never leave the device, where they are exact."""
         plan = StepPlan()
         gone, preempted = output.finished_req_ids, getattr(output, "preempted_req_ids", None)
         if preempted:
@@ -85,8 +85,8 @@ class RunnerModelV2:
             padded = drafts > 0 and not self.rules.padded_tails
             prefilling = not self.rules.fresh_rows_start_empty if prefilled == 0 else padded
         decodes = not prefilling and 0 < scheduled <= self.config.num_spec + 1
-        told = drafts > 0 or self.rules.zero_drafts
-        speculative = self.config.num_spec > 0 and decodes and told
+        marked = drafts > 0 or self.rules.zero_drafts
+        speculative = self.config.num_spec > 0 and decodes and marked
         mamba = tuple(list(self._tables[group][slot]) for group in self.engine.mamba_groups)
         end = computed + scheduled
         source, bias = self.state_column[slot], max(self.accepted[slot] - 1, 0)
@@ -121,7 +121,7 @@ class RunnerModelV2:
         self._slot_of[new.req_id] = slot
         tokens = getattr(new, "prefill_token_ids", None)
         if tokens is None:
-            raise UnknownTarget("this release does not tell the V2 runner the tokens of a new request")
+            raise UnknownTarget("this release does not pass the tokens of a new request to the V2 runner")
         self._prefill[slot] = len(tokens)
         self._computed[slot] = self._optimistic[slot] = new.num_computed_tokens
         self.accepted[slot] = 1
@@ -144,7 +144,7 @@ class RunnerModelV2:
         """Nothing: a row is planned as layers of both families run it."""
 
     def end(self, outcome: Outcome) -> list[PostprocessInput]:
-        """Take what the sampler accepted; what the postprocess kernel gets."""
+        """Take what the sampler accepted; returns the input of the postprocess kernel."""
         inputs = []
         for row in self._rows:
             kept = outcome[row.request][0] if row.samples else 0

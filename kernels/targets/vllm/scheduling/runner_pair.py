@@ -1,7 +1,7 @@
-"""A pair is two workers on one stream: a release's host code, and our model of it, compared step by step.
+"""A pair runs a release's host code and our model of it on the same inputs, and compares them step by step.
 
-The device runs what the host code says. Where the model says anything else, one of the two is wrong: the model, on
-which faster runs rest, or the host code. A difference names the value as vLLM does, its row and what both say of it.
+The device runs the host code's plan. Where the model differs, one of the two is wrong: the model, on which faster runs
+rely, or the host code. A difference has vLLM's name of the value, its row and the value on both sides.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ Host = TypeVar("Host", bound=RunnerModel)
 
 
 class HostCodeLacks(UnknownTarget):
-    """The host code of a release needs something that was not made for it; the message says what."""
+    """The host code of a release needs something that our stubs do not provide; the message names it."""
 
 
 class HostDifference(NamedTuple):
-    """What host code and model say differently of a value in `step`.
+    """A value on which host code and model disagree in `step`.
 
-    `what` is our name of the value, `term` vLLM's with its row; `request` is whose it is, or "the batch". `host` and
-    `model` are what they say.
+    `what` is our name of the value, `term` vLLM's with its row; `request` is the request it belongs to, or "the batch".
+    `host` and `model` are the two values.
     """
 
     step: int
@@ -37,7 +37,7 @@ class HostDifference(NamedTuple):
 
 
 class HostCodeDiffers(Exception):
-    """Ends a sequence: from here on the two are no longer in the same state."""
+    """Ends a sequence: from now on the states of the two differ."""
 
     def __init__(self, difference: HostDifference) -> None:
         super().__init__(f"{difference.what} of {difference.request}")
@@ -45,10 +45,10 @@ class HostCodeDiffers(Exception):
 
 
 class RunnerPair(Generic[Model, Host]):
-    """A runner model of two, which have the same rules. `begin`, `end` and `finish_step` raise HostCodeDiffers."""
+    """A runner model made of two with the same rules. `begin`, `end` and `finish_step` raise HostCodeDiffers."""
 
     has_slots = False
-    """Whether requests have slots beside their rows in the batch."""
+    """Whether requests have slots in addition to their rows in the batch."""
 
     def __init__(self, model: Model, host: Host) -> None:
         self.model, self.host = model, host
@@ -70,11 +70,11 @@ class RunnerPair(Generic[Model, Host]):
         return plan
 
     def as_layers_run(self, plan: StepPlan) -> None:
-        """As the model says: the layers were given the same."""
+        """As the model does: the layers got the same inputs."""
         self.model.as_layers_run(plan)
 
     def end(self, outcome: Outcome) -> list[PostprocessInput]:
-        """Take what the sampler accepted; what the postprocess kernel gets."""
+        """Take what the sampler accepted; returns the input of the postprocess kernel."""
         wanted = self.model.end(outcome)
         inputs = self.host.end(outcome)
         self._compare("postprocess", inputs, wanted)
@@ -92,7 +92,7 @@ class RunnerPair(Generic[Model, Host]):
         return found
 
     def _compare(self, how: str, found: list[Any], wanted: list[Any]) -> None:
-        """Rows of one launch; the first field that differs is the evidence."""
+        """Compare the rows of one launch; the first field that differs is the evidence."""
         if found == wanted:
             return
         for i, (row, other) in enumerate(zip(found, wanted, strict=False)):
@@ -110,7 +110,7 @@ class RunnerPair(Generic[Model, Host]):
         raise HostCodeDiffers(HostDifference(self._step, request, what, term, str(held), str(should)))
 
     def _place_of(self, request: str) -> str:
-        """The row of a request in the host code's batch, where it has one."""
+        """The row of a request in the host code's batch, if it has one."""
         for i, row in enumerate(self._rows):
             if row.request == request:
                 return f" of row {i}, slot {row.slot}" if self.has_slots else f" of row {i}"

@@ -1,7 +1,7 @@
-"""The V1 pair: the V1 runner's host code beside our model of it (runner_pair.py).
+"""The V1 pair: the V1 runner's host code next to our model of it (runner_pair.py).
 
-Beside the plan of each step, both keep state on the host from step to step: it is compared as well, before it can do
-harm. What the layers are told by token, the model has no word for, and is compared with what follows from the rows.
+Both also keep state on the host between steps. It is compared as well, before it can do harm. The model has no
+counterpart to the inputs of layers by token, so they are compared with values derived from the rows.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class RunnerPairV1(RunnerPair[RunnerModelV1, HostCodeV1]):
 
     def begin(self, output: Any, timing: StepTiming) -> StepPlan:
         """From the scheduler's output to what the device runs."""
-        self.model._patch()  # the host code has put its own in the place
+        self.model._patch()  # the host code has replaced it
         for new in output.scheduled_new_reqs:
             self._known[new.req_id] = dict(enumerate(new.prompt_token_ids))
         plan = super().begin(output, timing)
@@ -41,27 +41,29 @@ class RunnerPairV1(RunnerPair[RunnerModelV1, HostCodeV1]):
         self._compare_hosts("before the forward pass")
         if plan.rows:
             count = len(plan.rows)
-            for row, told, prefilling in zip(plan.rows, self.host.told, self.model.prefilling(count), strict=True):
-                self._same("prefilling", row.request, told.prefilling, prefilling)
-                self._compare_places(row, told)
+            for row, inputs, prefilling in zip(
+                plan.rows, self.host.layer_inputs, self.model.prefilling(count), strict=True
+            ):
+                self._same("prefilling", row.request, inputs.prefilling, prefilling)
+                self._compare_places(row, inputs)
         return plan
 
-    def _compare_places(self, row: PlannedRow, told: LayerInputs) -> None:
+    def _compare_places(self, row: PlannedRow, inputs: LayerInputs) -> None:
         positions = list(range(row.computed, row.computed + row.scheduled))
-        self._same("positions", row.request, told.positions, positions)
-        for size, table, slots in zip(self._sizes, row.attention, told.slots, strict=True):
+        self._same("positions", row.request, inputs.positions, positions)
+        for size, table, slots in zip(self._sizes, row.attention, inputs.slots, strict=True):
             if positions[-1] // size < len(table):
                 wanted = [table[position // size] * size + position % size for position in positions]
                 self._same("slot mapping", row.request, slots, wanted)
 
     def _compare_hosts(self, when: str) -> None:
-        """What both keep on the host from step to step."""
+        """Compare what both keep on the host between steps."""
         found, wanted = _host_state(self.host), _host_state(self.model)
         for name, held in found.items():
             self._same_of_each(f"{name}, {when}", held, wanted[name])
 
     def _same_of_each(self, what: str, held: Any, should: Any) -> None:
-        """Values by request, or by row: the first request of which they differ is the evidence."""
+        """Compare values by request or by row; the first request with a difference is the evidence."""
         if held == should:
             return
         names = [row.request for row in self._rows]
@@ -73,7 +75,7 @@ class RunnerPairV1(RunnerPair[RunnerModelV1, HostCodeV1]):
         self._same(what, "the batch", held, should)
 
     def end(self, outcome: Outcome) -> list[PostprocessInput]:
-        """Take what the sampler accepted; what the postprocess kernel gets."""
+        """Take what the sampler accepted; returns the input of the postprocess kernel."""
         self._compare_tokens()
         inputs = super().end(outcome)
         for row in self._rows:
@@ -83,14 +85,14 @@ class RunnerPairV1(RunnerPair[RunnerModelV1, HostCodeV1]):
         return inputs
 
     def _compare_tokens(self) -> None:
-        """The tokens of each row: the request's, then drafts. Only now are the positions known to be right."""
-        for row, told in zip(self._rows, self.host.told, strict=True):
+        """Compare the tokens of each row: the request's, then drafts. Only now are the positions known to be right."""
+        for row, inputs in zip(self._rows, self.host.layer_inputs, strict=True):
             known, end = self._known[row.request], row.computed + row.scheduled - row.drafts
             wanted = [known.get(position) for position in range(row.computed, end)]
             drafts = self._output.scheduled_spec_decode_tokens.get(row.request, ())
             if not self.config.asynchronous and min(drafts, default=-1) >= 0:  # negative ones are padding
                 wanted += drafts
-            self._same("tokens", row.request, told.tokens[: len(wanted)], wanted)
+            self._same("tokens", row.request, inputs.tokens[: len(wanted)], wanted)
 
     def finish_step(self, outcome: Outcome, counts: dict[str, int]) -> None:
         """Keep the accepted counts that postprocess left."""
@@ -105,12 +107,12 @@ class RunnerPairV1(RunnerPair[RunnerModelV1, HostCodeV1]):
             self._same_of_each(name, held, should)
 
     def _sampled_counts(self) -> list[int]:
-        """How many tokens of each row are valid, which an asynchronous engine corrects its counts by."""
+        """How many tokens of each row are valid, by which an asynchronous engine corrects its counts."""
         asynchronous = self.config.asynchronous and self.config.num_spec
         return self.model._previous_counts if asynchronous else []
 
     def _drafted(self) -> dict[str, int]:
-        """How many drafts a synchronous engine hands to the scheduler, of which requests."""
+        """How many drafts of each request a synchronous engine passes to the scheduler."""
         if self.config.asynchronous or not self.config.num_spec:
             return {}
         return {row.request: self.config.num_spec for row in self._rows if row.samples}

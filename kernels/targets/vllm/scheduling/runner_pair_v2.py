@@ -1,4 +1,4 @@
-"""The V2 pair: the V2 runner's host code beside our model of it (runner_pair.py)."""
+"""The V2 pair: the V2 runner's host code next to our model of it (runner_pair.py)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A modelless V1 runner is the release's own V1 runner with everything that its host code needs, and no model to run.
+"""A V1 runner without a model is the release's own V1 runner, with everything that its host code needs.
 
-What would reach for layers, caches, streams or a device is replaced; a part that the host code turns out to need and
-was not given is named.
+Everything that would use layers, caches, streams or a device is replaced. If the host code needs a part that was not
+provided, the error names it.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ _DRAFTERS = {
 
 
 class RunnerDriverV1(Protocol):
-    """What drives a modelless runner: it is handed what would be launched, and gives what a model would give."""
+    """Drives a runner without a model: it gets what would be launched, and returns what a model would return."""
 
     engine: Engine
     config: SequenceConfig
     batch: Any
     mamba_state_idx: dict[str, int]
     received: dict[int, tuple[Any, dict[str, Any]]]
-    """By KV-cache group, what the metadata of its layers would be built from."""
+    """By KV-cache group, the inputs of its layers' metadata builders."""
     copy_buffers: Any
     context: Any
 
@@ -72,7 +72,7 @@ class RunnerDriverV1(Protocol):
 def v1_host_code_refusal() -> str | None:
     """Why the host code of the loaded release's V1 runner cannot be driven, in one line; None if it can.
 
-    The release must have the functions that are replaced or asked, under the names they had from 0.25.0 to 0.33.0.
+    The release must have the functions that are replaced or called, under their names from 0.25.0 to 0.33.0.
     """
     try:
         require_launches()
@@ -103,12 +103,12 @@ class _Torch:
 
 @functools.cache
 def _replace_devices() -> None:
-    """Once: launches, streams, compilers, and the few functions that would reach for layers."""
+    """Called once: replace launches, streams, compilers, and the few functions that would use layers."""
     import torch
 
     replace_launches()
     without_pinned_memory()
-    torch.compiler.set_stance("force_eager")  # a function of ten small tensors is not worth seconds of compiling
+    torch.compiler.set_stance("force_eager")  # compiling takes seconds, too long for a function of ten small tensors
     runner = module(_RUNNER)
     runner.torch = _Torch(runner.torch)
     runner.set_forward_context = lambda *_, **__: contextlib.nullcontext()
@@ -119,7 +119,7 @@ def _replace_devices() -> None:
 
 @functools.cache
 def _runner_kind() -> Any:
-    """The release's runner, which says by name what it was not given."""
+    """The release's runner, with an error that names any part that was not provided."""
     kind: Any = module(_RUNNER).GPUModelRunner
 
     class Runner(kind):  # type: ignore[misc]
@@ -129,7 +129,7 @@ def _runner_kind() -> Any:
         def __getattr__(self, name: str) -> Any:
             if name.startswith("__"):
                 raise AttributeError(name)
-            raise HostCodeLacks(f"this release's V1 runner needs {name}, which the stand-in for it does not have")
+            raise HostCodeLacks(f"this release's V1 runner needs {name}, which its stub does not have")
 
         def _zero_block_ids(self, blocks: list[int]) -> None:
             self.driver.zeroed.extend(blocks)
@@ -159,7 +159,7 @@ def _runner_kind() -> Any:
 
 
 class _Group:
-    """The layers of a KV-cache group: keeps what their metadata would be built from."""
+    """The layers of a KV-cache group: keeps the inputs of their metadata builders."""
 
     layer_names = ()
     backend = SimpleNamespace(forward_includes_kv_cache_update=True)
@@ -177,13 +177,13 @@ class _Group:
 
 @functools.cache
 def _builder_kinds() -> tuple[Any, Any]:
-    """Builders of attention layers, and of Mamba layers, which are told more."""
+    """Builders of attention layers, and of Mamba layers, which get more inputs."""
 
     class Builder:
         supports_update_block_table = False
 
         def __init__(self) -> None:
-            """Nothing: there are no layers to look at."""
+            """Nothing: there are no layers to inspect."""
 
         def build(self, common_prefix_len: int, common_attn_metadata: Any, **extra: Any) -> None:
             self.group.build_metadata(common_attn_metadata, **extra)  # type: ignore[attr-defined]
@@ -194,8 +194,8 @@ def _builder_kinds() -> tuple[Any, Any]:
 
 @functools.cache
 def _drafter_kind(method: str) -> Any:
-    """The release's class of drafters. One that is imported only when it drafts may need packages that are not here:
-    then an empty one takes its place.
+    """The release's class of drafters. A class that is imported only for drafting may need packages that are not here:
+    then an empty class takes its place.
     """
     place, name = _DRAFTERS[method]
     try:
@@ -203,9 +203,9 @@ def _drafter_kind(method: str) -> Any:
     except UnknownTarget:
         if method != "ngram":
             raise
-    stand_in = sys.modules[place] = ModuleType(place)
+    stub = sys.modules[place] = ModuleType(place)
     kind = type(name, (), {})
-    setattr(stand_in, name, kind)
+    setattr(stub, name, kind)
     return kind
 
 
@@ -217,7 +217,7 @@ def _buffer(size: int, dtype: Any) -> Any:
 
 
 def _buffers(rows: int, tokens: int) -> dict[str, Any]:
-    """Those of the runner, by its names."""
+    """The buffers of the runner, by its names."""
     import torch
 
     of_rows = (
@@ -241,7 +241,7 @@ def _buffers(rows: int, tokens: int) -> dict[str, Any]:
 
 
 def _drafter(driver: RunnerDriverV1) -> Any:
-    """The release's drafter of the configured method, which proposes what the driver says."""
+    """The release's drafter of the configured method, which proposes the driver's drafts."""
     import torch
 
     kind = _drafter_kind(driver.config.spec_method)
@@ -258,7 +258,7 @@ def _drafter(driver: RunnerDriverV1) -> Any:
 
 
 def make_runner(driver: RunnerDriverV1) -> Any:
-    """A runner that hands the driver what it would launch, and asks it for what a model would give."""
+    """A runner that passes to the driver what it would launch, and gets from it what a model would return."""
     _replace_devices()
     import numpy as np
     import torch
@@ -335,4 +335,4 @@ def make_runner(driver: RunnerDriverV1) -> Any:
 
 
 _MODEL = SimpleNamespace(hidden_size=8, rswa_window=None)
-"""What a model's architecture says that attention metadata ask for."""
+"""Properties of a model's architecture that attention metadata need."""

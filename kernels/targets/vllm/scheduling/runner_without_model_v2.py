@@ -1,7 +1,7 @@
-"""A modelless runner is the release's own V2 runner with everything that its host code needs, and no model to run.
+"""A V2 runner without a model is the release's own V2 runner, with everything that its host code needs.
 
-What would reach for layers, caches, streams or a device is replaced; a part that the host code turns out to need and
-was not given is named.
+Everything that would use layers, caches, streams or a device is replaced. If the host code needs a part that was not
+provided, the error names it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from harness.text import one_line
 
 
 class RunnerDriverV2(Protocol):
-    """What drives a modelless runner: it is handed what would be launched, and gives what a model would give."""
+    """Drives a runner without a model: it gets what would be launched, and returns what a model would return."""
 
     engine: Engine
     config: SequenceConfig
     zeroed: list[int]
     copies: list[tuple[int, int]]
     layers: Any
-    """The attention groups, which keep what the metadata of their layers would be built from."""
+    """The attention groups, which keep the inputs of their layers' metadata builders."""
     context: Any
 
     def propose(self) -> Any:
@@ -41,7 +41,7 @@ class RunnerDriverV2(Protocol):
 
 
 class _NoModel:
-    """Stands for the model, which runs nothing."""
+    """Takes the place of the model, and runs nothing."""
 
     def __init__(self) -> None:
         import torch
@@ -52,7 +52,7 @@ class _NoModel:
         return self._hidden
 
     def compute_logits(self, *_: Any) -> None:
-        """Nothing: whoever is handed this function asks for log probabilities, which no request does."""
+        """Nothing: this function is used only for log probabilities, which no request wants."""
 
 
 _NEEDED = ("execute_model", "sample_tokens", "prepare_inputs", "sample")
@@ -62,7 +62,7 @@ _NEEDED = ("execute_model", "sample_tokens", "prepare_inputs", "sample")
 def host_code_refusal() -> str | None:
     """Why the loaded release's host code cannot be driven, in one line; None if it can.
 
-    The release must have the functions that are replaced, under the names they had from 0.25.0 to 0.33.0.
+    The release must have the functions that are replaced, under their names from 0.25.0 to 0.33.0.
     """
     try:
         rules_v2()
@@ -79,7 +79,7 @@ def host_code_refusal() -> str | None:
 
 @functools.cache
 def _replace_devices() -> None:
-    """Once: launches, and the few functions that would reach for layers, caches or streams."""
+    """Called once: replace launches, and the few functions that would use layers, caches or streams."""
     replace_launches()
     without_pinned_memory()
     runner, hybrid = module(f"{GPU}.model_runner"), module(f"{GPU}.model_states.mamba_hybrid")
@@ -99,7 +99,7 @@ def _replace_devices() -> None:
 
 
 def _copied(content: Any, out: Any = None, device: Any = None) -> Any:
-    """A copy to the device, which here is memory like any other."""
+    """A copy to the device, which is ordinary memory here."""
     import torch
 
     copy = torch.as_tensor(content).clone()
@@ -108,7 +108,7 @@ def _copied(content: Any, out: Any = None, device: Any = None) -> Any:
 
 @functools.cache
 def _kinds() -> tuple[Any, Any]:
-    """The release's runner and model state, which say by name what they were not given."""
+    """The release's runner and model state, with errors that name any part that was not provided."""
     runner_kind: Any = module(f"{GPU}.model_runner").GPUModelRunner
     state_kind: Any = module(f"{GPU}.model_states.mamba_hybrid").MambaHybridModelState
 
@@ -119,7 +119,7 @@ def _kinds() -> tuple[Any, Any]:
         def __getattr__(self, name: str) -> Any:
             if name.startswith("__"):
                 raise AttributeError(name)
-            raise HostCodeLacks(f"this release's V2 runner needs {name}, which the stand-in for it does not have")
+            raise HostCodeLacks(f"this release's V2 runner needs {name}, which its stub does not have")
 
         def prepare_inputs(self, *values: Any, **named: Any) -> Any:
             self.batch = super().prepare_inputs(*values, **named)
@@ -142,7 +142,7 @@ def _kinds() -> tuple[Any, Any]:
 
 
 def _encoder_connector() -> Any:
-    """The release's connector of encoder caches that does nothing; None where there is none (before 0.28)."""
+    """The release's connector of encoder caches that does nothing; None if there is none (before 0.28)."""
     try:
         return module(f"{GPU}.ec_connector").NO_OP_EC_CONNECTOR
     except UnknownTarget:
@@ -150,7 +150,7 @@ def _encoder_connector() -> Any:
 
 
 def make_runner(driver: RunnerDriverV2) -> Any:
-    """A runner that hands the driver what it would launch, and asks it for what a model would give."""
+    """A runner that passes to the driver what it would launch, and gets from it what a model would return."""
     _replace_devices()
     import torch
 

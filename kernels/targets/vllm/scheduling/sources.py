@@ -1,8 +1,8 @@
-"""Where the scheduler side of a release comes from: all of its Python files, unpacked or installed.
+"""The source of a release's scheduler side: all of its Python files, unpacked or installed.
 
-The kernels need a handful of modules and run on stand-ins (kernels/targets/vllm/importing.py). A scheduler reaches
-half of the package: configuration, requests, block managers, the batch of the worker. So all Python files of the
-release are kept, and the few packages they import have to be there: the optional extra `sequences`.
+The kernels need a few modules and run on stubs (kernels/targets/vllm/importing.py). A scheduler uses half of the
+package: configuration, requests, block managers, the batch of the worker. So all Python files of the release are kept,
+and the few packages that they import have to be installed: the optional extra `sequences`.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ REQUIRED = (
     "xgrammar",
     "zmq",
 )
-"""Modules that the scheduler side of a release imports, beside what the harness itself needs."""
+"""Modules that the scheduler side of a release imports, in addition to those that the harness needs."""
 
 EXTRA = "sequences"
 
 OLDEST = "0.25.0"
-"""The oldest release whose scheduler the harness drives. Those before it have no V2 runner for Mamba models, and import
-packages that the extra does not bring."""
+"""The oldest release whose scheduler the harness drives. Older ones have no V2 runner for Mamba models, and import
+packages that are not in the extra."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def require_packages() -> None:
 
 
 def check(name: str) -> None:
-    """Raise UnknownTarget if the target `name` has no scheduler or is written wrongly. Quick."""
+    """Raise UnknownTarget if the target `name` has no scheduler or is invalid. Quick."""
     if name.startswith("vllm=="):
         version = name.removeprefix("vllm==")
         check_version(VLLM_WHOLE, version)
@@ -99,7 +99,7 @@ def check(name: str) -> None:
 
 
 def whole_tree(name: str, announce: Announce | None = None) -> WholeTree:
-    """The Python files of a target, downloaded if need be. Raises UnknownTarget."""
+    """The Python files of a target, downloaded if necessary. Raises UnknownTarget."""
     check(name)
     if name.startswith("vllm=="):
         version = name.removeprefix("vllm==")

@@ -1,6 +1,6 @@
-"""Stand-ins of V1 are what its host code finds in the place of a runner, of buffers and of the context of kernels.
+"""V1 stubs take the place of a runner, of buffers and of the context of kernels, for the V1 host code.
 
-They hold what they were given and keep what they are handed; whatever else they are asked for, they say by name.
+They hold the given values and keep what is passed to them; reading anything else raises an error that names it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from harness.refusal import UnknownTarget
 
 
 class Stub:
-    """An object that says by name what it was asked for and does not have."""
+    """An object that raises an error with the name of any attribute that it does not have."""
 
     def __init__(self, what: str, **values: Any) -> None:
         self.__dict__.update(values, _what=what)
@@ -21,11 +21,11 @@ class Stub:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise UnknownTarget(f"this release's {self._what} needs {name}, which the stand-in for it does not have")
+        raise UnknownTarget(f"this release's {self._what} needs {name}, which its stub does not have")
 
 
 def _do_nothing(*_: Any, **__: Any) -> None:
-    """Whatever it is called with."""
+    """Ignores all arguments."""
 
 
 class _Nothing:
@@ -40,7 +40,7 @@ NOTHING = _Nothing()
 
 
 class KernelContext:
-    """Stands for the context of the fused kernels: keeps what `preprocess_mamba` hands over."""
+    """Takes the place of the context of the fused kernels: keeps what `preprocess_mamba` passes to it."""
 
     is_initialized = True
     mamba_state_idx_buf: HostBuffer
@@ -75,16 +75,16 @@ class HostBuffer:
         self.gpu = self.np
 
     def copy_to_gpu(self, n: int | None = None) -> None:
-        """Nothing: whoever reads, reads `np`."""
+        """Nothing: readers read `np`."""
 
 
 _seen: set[str] = set()
-"""Names of the modules that `without_pinned_memory` has looked at."""
+"""Names of the modules that `without_pinned_memory` has examined."""
 
 
 def without_pinned_memory() -> None:
-    """There is no GPU, so no memory to pin: some releases decide that when they are imported, and wrongly."""
-    if len(sys.modules) == len(_seen):  # every worker asks, and some modules take long to say what they have
+    """Without a GPU no memory can be pinned: some releases decide that when they are imported, and wrongly."""
+    if len(sys.modules) == len(_seen):  # every worker calls this, and some modules are slow to inspect
         return
     fresh = sys.modules.keys() - _seen
     _seen.update(fresh)

@@ -1,7 +1,7 @@
-"""A term is what vLLM calls a value that a pair compares (runner_pair.py): the word to look for in its sources.
+"""A term is vLLM's name for a value that a pair compares (runner_pair.py): the word to search for in its sources.
 
-Ours are short and the same for both runners and all releases. Where theirs differ from release to release, the term is
-that of the newest one; where nothing in vLLM is the value, it is what the value is calculated from, or ours.
+Our names are short and the same for both runners and all releases. Where vLLM's differ from release to release, the
+term is that of the newest one; if no name in vLLM is the value, it is what the value is calculated from, or our name.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _FIELDS = {
 """Fields of rows of a launch (harness/case/step_plan.py)."""
 
 _OF_A_LAUNCH = {"forward pass: state_column": "block_table_tensor at seq_lens"}
-"""Where one launch has another term: layers find their column by the length of the sequence."""
+"""Values that have another term in one launch: layers find their column by the length of the sequence."""
 
 _VALUES = {
-    # Of a step.
+    # Values of a step.
     "zeroed": "new_block_ids_to_zero",
     "copies": "kv_cache_block_copies",
     "drafts": "draft_tokens",
-    # Of what layers of the V1 runner are told by token.
+    # Inputs by token of the V1 runner's layers.
     "prefilling": "is_prefilling",
     "positions": "positions",
     "slot mapping": "slot_mapping",
     "tokens": "input_ids",
-    # Of what the V1 runner keeps from step to step.
+    # Values that the V1 runner keeps between steps.
     "rows": "req_id_to_index",
     "computed tokens in the batch": "num_computed_tokens_cpu",
     "tokens in the batch": "num_tokens_no_spec",
@@ -51,11 +51,11 @@ _VALUES = {
     "counts of sampled tokens": "valid_sampled_token_count",
     "requests with drafts": "take_draft_token_ids",
 }
-"""Values that are no field of a launch's rows."""
+"""Values that are not fields of a launch's rows."""
 
 
 def term_of(what: str) -> str:
-    """vLLM's term of a value, from our name of it: `launch: field`, or `value, when`. Without a term it keeps ours."""
+    """vLLM's term for a value, from our name: `launch: field`, or `value, when`. Without a term, returns ours."""
     _, of_a_launch, field = what.partition(": ")
     if of_a_launch:
         return _OF_A_LAUNCH.get(what) or _FIELDS.get(field, field)

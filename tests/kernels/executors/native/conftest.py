@@ -20,7 +20,7 @@ GUARD = 256
 
 
 def load_module(executor: Executor, path: Path) -> ModuleType:
-    """The module in `path`, its kernels made by `executor`."""
+    """The module in `path`, with its kernels made by `executor`."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -41,7 +41,7 @@ class Workbench:
         self._end = GUARD
 
     def put(self, values: Any, dtype: torch.dtype) -> torch.Tensor:
-        """A tensor of its own span in the arena."""
+        """A tensor in the arena, with its own span."""
         content = torch.tensor(values, dtype=dtype)
         size = content.numel() * content.element_size()
         start = self._end
@@ -67,7 +67,7 @@ class Workbench:
 
 @pytest.fixture(scope="session")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compiled variants are shared by the tests of one run, so that each is compiled once."""
+    """The tests of one run share compiled variants, so that each is compiled once."""
     return tmp_path_factory.mktemp("variants")
 
 
@@ -81,7 +81,7 @@ def make_bench(cache: Path) -> Callable[..., Workbench]:
 
 @pytest.fixture
 def bench(make_bench: Callable[..., Workbench]) -> Iterator[Workbench]:
-    """A checking bench; a test that expects faults looks at them and begins anew."""
+    """A checking bench; a test that expects faults reads them and begins anew."""
     made = make_bench()
     yield made
     assert made.executor.faults() == ()

@@ -2,7 +2,7 @@
 
     python tests/kernels/executors/native/measure_speed.py [--interpreter]
 
-With --interpreter it also times one launch in Triton's interpreter, in a process of its own (about a second).
+With --interpreter it also times one launch in Triton's interpreter, in a separate process (about a second).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Case:
 
 
 def shortest(work: Callable[[], None], repeats: int, rounds: int = 30) -> float:
-    """Seconds per call, in the fastest round: other work on the machine only adds."""
+    """Seconds per call, in the fastest round: other work on the machine only adds time."""
     best = float("inf")
     for _ in range(rounds):
         start = time.perf_counter()

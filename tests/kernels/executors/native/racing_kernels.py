@@ -35,7 +35,7 @@ def same_store(flag):
 
 @triton.jit
 def unused_load(memory):
-    """The load goes when Triton cleans up, or the recorder leaves it out."""
+    """Triton's clean-up removes the load, or the recorder leaves it out."""
     tl.load(memory + tl.program_id(0) - 1, mask=tl.program_id(0) > 0)
     tl.store(memory + tl.program_id(0), 1)
 
@@ -58,7 +58,7 @@ def rows_and_columns(memory, out, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
 
 @triton.jit
 def two_layouts(numbers, wide, LANES: tl.constexpr):
-    """What is read of `numbers` is written to `wide`, whose lanes lie otherwise, and then changed in place."""
+    """Values read from `numbers` are written to `wide`, which has another layout, and then changed in place."""
     index = tl.arange(0, LANES)
     value = tl.load(numbers + index)
     tl.store(wide + index, value.to(tl.int64))
@@ -67,7 +67,7 @@ def two_layouts(numbers, wide, LANES: tl.constexpr):
 
 @triton.jit
 def reset(total, arrived, out, BARRIER: tl.constexpr, ORDER: tl.constexpr, LANES: tl.constexpr):
-    """Every program reads all counts; the last one to say so resets them."""
+    """Every program reads all counts; the last one to arrive resets them."""
     lane = tl.arange(0, LANES)
     count = tl.load(total + lane)
     tl.store(out + tl.program_id(0) * LANES + lane, count)

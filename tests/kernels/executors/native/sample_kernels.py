@@ -1,4 +1,4 @@
-"""Small kernels for the tests of executors. Loaded while an executor stands in for `triton.jit`, or interpreted."""
+"""Small kernels for the tests of executors. Loaded while an executor replaces `triton.jit`, or interpreted."""
 
 # Triton reads the branches as they are written.
 # ruff: noqa: RET505, SIM108
@@ -18,7 +18,7 @@ def binary(x, y, out, n, OP: tl.constexpr, BLOCK: tl.constexpr):
 
 @triton.jit
 def every_operation(x, y, out, n, BLOCK: tl.constexpr):
-    """All operations on tensors, the results of each `n` after those of the one before."""
+    """All operations on tensors, the `n` results of each after those of the previous one."""
     lanes = tl.arange(0, BLOCK)
     mask = lanes < n
     store_results(out + lanes, n, tl.load(x + lanes, mask=mask), tl.load(y + lanes, mask=mask), mask)
@@ -105,7 +105,7 @@ def copy_masked(source, target, n, OTHER: tl.constexpr, BLOCK: tl.constexpr):
 
 @triton.jit
 def copy_bytes(addresses, size, BLOCK: tl.constexpr):
-    """Copy `size` bytes between two addresses that lie in memory."""
+    """Copy `size` bytes between two addresses that are stored in memory."""
     source = tl.load(addresses).to(tl.pointer_type(tl.uint8))
     target = tl.load(addresses + 1).to(tl.pointer_type(tl.uint8))
     lanes = tl.arange(0, BLOCK)
@@ -118,7 +118,7 @@ def copy_bytes(addresses, size, BLOCK: tl.constexpr):
 
 @triton.jit
 def copy_words(addresses, count, BLOCK: tl.constexpr):
-    """Copy `count` 8-byte words between two addresses that lie in memory."""
+    """Copy `count` 8-byte words between two addresses that are stored in memory."""
     source = tl.load(addresses).to(tl.pointer_type(tl.uint64))
     target = tl.load(addresses + 1).to(tl.pointer_type(tl.uint64))
     lanes = tl.arange(0, BLOCK)
@@ -195,7 +195,7 @@ def nested_loops(out, rows, columns):
 
 @triton.jit
 def swap_tensors(x, y, times, BLOCK: tl.constexpr):
-    """Two tensors that change places in every round, and one that reads the other's lanes transposed."""
+    """Two tensors that swap in every round, and one that reads the other's lanes transposed."""
     lanes = tl.arange(0, BLOCK)
     a = tl.load(x + lanes)
     b = tl.load(y + lanes)
@@ -207,7 +207,7 @@ def swap_tensors(x, y, times, BLOCK: tl.constexpr):
 
 @triton.jit
 def choose(x, y, out, flag, BLOCK: tl.constexpr):
-    """Tensors and scalars that come out of an if."""
+    """Tensors and scalars that result from an if."""
     lanes = tl.arange(0, BLOCK)
     a = tl.load(x + lanes)
     if flag > 0:
@@ -252,7 +252,7 @@ def program_numbers(out):
 
 @triton.jit
 def take_ticket(counter, out):
-    """Not atomic on purpose: the value a program gets says when it ran."""
+    """Not atomic on purpose: the value that a program gets says when it ran."""
     ticket = tl.load(counter)
     tl.store(counter, ticket + 1)
     tl.store(out + tl.program_id(0) + tl.num_programs(0) * tl.program_id(1), ticket)
@@ -271,7 +271,7 @@ def scalar_types(out, a, b: tl.int64, c: tl.constexpr, flag, nothing=None):
 
 @triton.jit
 def read_at(source, offset, out, OTHER: tl.constexpr):
-    """One scalar load, perhaps a stray one, and a store of what came of it."""
+    """One scalar load, possibly out of bounds, and a store of the result."""
     if OTHER is None:
         value = tl.load(source + offset)
     else:
@@ -292,13 +292,13 @@ def store_one(target, offset):
 
 @triton.jit
 def total(x, out, BLOCK: tl.constexpr):
-    """A reduction, which the native executor does not know yet."""
+    """A reduction, which the native executor does not support yet."""
     tl.store(out, tl.sum(tl.load(x + tl.arange(0, BLOCK))))
 
 
 @triton.jit
 def deep_sum(x, out, ROUNDS: tl.constexpr, BLOCK: tl.constexpr):
-    """An unrolled chain of tensor operations, far longer than Python may recurse."""
+    """An unrolled chain of tensor operations, far longer than Python's recursion limit."""
     lanes = tl.arange(0, BLOCK)
     value = tl.load(x + lanes)
     for i in tl.static_range(ROUNDS):
@@ -308,7 +308,7 @@ def deep_sum(x, out, ROUNDS: tl.constexpr, BLOCK: tl.constexpr):
 
 @triton.jit
 def cached_store(x, out, BLOCK: tl.constexpr):
-    """Hints about caches, which no executor on the CPU follows."""
+    """Hints about caches, which every executor on the CPU ignores."""
     lanes = tl.arange(0, BLOCK)
     value = tl.load(x + lanes, volatile=True)
     tl.store(out + lanes, value, cache_modifier=".cg", eviction_policy="evict_first")
@@ -328,7 +328,7 @@ def fold(x, out, n, BLOCK: tl.constexpr):
 
 @triton.jit
 def claim(counter, out):
-    """Each program takes a number of its own; the last one leaves 0 behind."""
+    """Each program takes a different number; the last one leaves 0 behind."""
     number = tl.atomic_add(counter, 1)
     tl.store(out + number, tl.program_id(0))
     if number == tl.num_programs(0) - 1:

@@ -62,7 +62,7 @@ def wrapped(value: int, name: str) -> int:
 
 
 def defined(operation: str, name: str, b: int) -> bool:
-    """Whether Triton says what the result is."""
+    """Whether Triton defines the result."""
     if operation in ("div", "rem"):
         return b != 0
     return operation not in ("shl", "shr") or 0 <= b < np.iinfo(name).bits

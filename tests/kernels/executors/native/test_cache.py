@@ -1,4 +1,4 @@
-"""The variant cache on disk: whole entries or none, damage noticed, and no need for it."""
+"""The variant cache on disk: entries are complete or absent, damage is noticed, and it may be missing."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_a_second_executor_does_not_compile(
     assert second.executor.known_lines() == first.executor.known_lines() != set()
 
 
-def test_options_and_constants_have_entries_of_their_own(make_bench: Callable[..., Any], tmp_path: Path) -> None:
+def test_options_and_constants_have_separate_entries(make_bench: Callable[..., Any], tmp_path: Path) -> None:
     run_kernel(make_bench, tmp_path)
     bench = make_bench(cache=tmp_path, checks=False)
     target = bench.put([0] * 4, torch.int32)
@@ -78,23 +78,23 @@ def test_damage_is_noticed_and_compiled_again(make_bench: Callable[..., Any], tm
     if damage == "flipped":
         content[len(content) // 2] ^= 1
     path.write_bytes({"flipped": bytes(content), "truncated": whole[:-9], "empty": b""}[damage])
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         run_kernel(make_bench, tmp_path)
-    assert len([warning for warning in said if "damaged" in str(warning.message)]) == 1
+    assert len([warning for warning in caught if "damaged" in str(warning.message)]) == 1
     assert path.read_bytes() == whole
 
 
-def test_a_cache_that_cannot_be_written_is_done_without(make_bench: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_cache_that_cannot_be_written_is_not_needed(make_bench: Callable[..., Any], tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("not a directory")
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         bench = run_kernel(make_bench, blocked / "cache")
         target = bench.put([0] * 4, torch.int64)
         bench.kernels.write_at[(1,)](target, 0)
     assert target.tolist() == [1, 2, 3, 4]
-    assert len([warning for warning in said if "are not kept" in str(warning.message)]) == 1
+    assert len([warning for warning in caught if "are not kept" in str(warning.message)]) == 1
 
 
 def test_a_full_disk_leaves_no_half_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,12 +103,12 @@ def test_a_full_disk_leaves_no_half_entry(tmp_path: Path, monkeypatch: pytest.Mo
 
     cache = VariantCache(tmp_path)
     monkeypatch.setattr(cache_module.os, "replace", full)
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         cache.write("k", VARIANT)
         cache.write("l", VARIANT)
     assert list(tmp_path.iterdir()) == []
-    (warning,) = said
+    (warning,) = caught
     assert "No space left" in str(warning.message)
 
 

@@ -1,4 +1,4 @@
-"""Control flow of compiled kernels: loops, early returns, values that come out of branches."""
+"""Control flow of compiled kernels: loops, early returns, values that result from branches."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_nested_loops(bench: Any, rows: int, columns: int) -> None:
 
 @pytest.mark.parametrize("times", [0, 1, 2, 5])
 def test_loop_carried_tensors_are_moved_all_at_once(bench: Any, times: int) -> None:
-    # As many lanes as threads: of fewer, Triton (3.9) lays out this kernel for ever, where layouts are asked for.
+    # As many lanes as threads: with fewer, Triton (3.9) never finishes the layouts of this kernel, if requested.
     a, b = np.arange(128, dtype=np.int32), np.arange(1000, 1128, dtype=np.int32)
     x, y = bench.put(a.tolist(), torch.int32), bench.put(b.tolist(), torch.int32)
     bench.kernels.swap_tensors[(1,)](x, y, times, BLOCK=128)
@@ -99,7 +99,7 @@ def test_reductions_and_scans(bench: Any, numbers: list[int]) -> None:
 
 
 @pytest.mark.parametrize("order", ["natural", "reversed", ("shuffled", 5)])
-def test_each_program_claims_a_number_of_its_own(bench: Any, order: Any) -> None:
+def test_each_program_claims_a_different_number(bench: Any, order: Any) -> None:
     bench.executor.program_order = order
     counter, out = bench.put([0], torch.int32), bench.put([-1] * 40, torch.int32)
     bench.kernels.claim[(40,)](counter, out)

@@ -1,4 +1,4 @@
-"""The executor as a whole: counting, program orders, executed lines, compiled variants, what it cannot do."""
+"""The executor as a whole: counting, program orders, executed lines, compiled variants, unsupported kernels."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_where_a_kernel_is_that_does_not_end(bench: Any) -> None:
     while bench.executor.under_way(0.0) is None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
-    bench.executor.under_way(0.5)  # until it is in its loop for sure
+    bench.executor.under_way(0.5)  # until it is certainly in its loop
     name, lines = bench.executor.under_way(0.5)
     flag[0] = 7
     launch.join(60)
@@ -174,7 +174,7 @@ def test_memory_of_dropped_variants_is_given_back(make_bench: Callable[..., Any]
         return resident()
 
     before = reload(20)
-    # A variant that stayed would take some 100 KB.
+    # A variant that stayed in memory would take some 100 KB.
     assert reload(100) - before < 4 << 20
 
 
@@ -195,7 +195,7 @@ def test_arguments_that_cannot_be_passed_are_refused(bench: Any) -> None:
         bench.kernels.write_at[(1,)](bench.put([0] * 4, torch.int32), 1.5)
 
 
-def test_it_says_when_it_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_why_it_is_unavailable(monkeypatch: pytest.MonkeyPatch) -> None:
     assert NativeExecutor.unavailable() is None
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     assert "interpreter" in str(NativeExecutor.unavailable())

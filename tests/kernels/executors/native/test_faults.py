@@ -1,4 +1,4 @@
-"""What a checking executor refuses, and what it says about it."""
+"""The accesses that a checking executor refuses, and its reports."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.kernels.executors.native.runtime import FAULT_CAPACITY, merged
 
 
 def line_of(function: Any, text: str) -> int:
-    """The line of the sample kernels' file where `function` says `text`."""
+    """The line of the sample kernels' file where `function` contains `text`."""
     lines, start = inspect.getsourcelines(function.fn)
     (number,) = [start + index for index, line in enumerate(lines) if text in line]
     return number
@@ -60,7 +60,7 @@ def test_a_refused_load_gives_other(bench: Any) -> None:
 
 @pytest.mark.parametrize("offset", [-2, 1])
 def test_stores_across_a_border_are_refused_lane_by_lane(bench: Any, offset: int) -> None:
-    """The fault stands in the device function that the kernel called."""
+    """The fault is in the device function that the kernel called."""
     target = bench.put([0] * 4, torch.int32)
     before = bench.snapshot()
     bench.kernels.write_at[(1,)](target, offset)
@@ -95,12 +95,12 @@ def test_out_of_bounds_comes_before_misaligned(bench: Any) -> None:
     assert fault.violation == "out-of-bounds"
 
 
-def test_refused_lanes_of_a_block_get_other_and_the_rest_goes_on(bench: Any) -> None:
+def test_refused_lanes_of_a_block_get_other_and_the_rest_continues(bench: Any) -> None:
     x, y = bench.put([1, 2], torch.int32), bench.put([0, 0, 0], torch.int32)
     out = bench.put([-1] * 2, torch.int32)
     bench.kernels.copy_unequal[(1,)](x, y, out, 3, BLOCK=4)
     assert out.tolist() == [1, 2]
-    # x[2] gets 3, y[3] gets 0, x[3] is masked off and gets 3: both stores are stray.
+    # x[2] gets 3, y[3] gets 0, x[3] is masked off and gets 3: both stores are out of bounds.
     assert [(fault.is_store, fault.lane) for fault in taken_faults(bench)] == [
         (False, 2),
         (False, 3),
@@ -126,7 +126,7 @@ def test_spans_that_touch_are_two_objects_and_those_that_overlap_are_one(bench: 
 
 
 def test_stores_into_what_kernels_may_only_read(bench: Any) -> None:
-    """A whole block and lane by lane; loads go on, and so do stores next door."""
+    """A whole block and lane by lane; loads continue, and so do stores next to it."""
     source, target = bench.put([1, 2, 3, 4], torch.int64), bench.put([0] * 4, torch.int64)
     one = bench.put([0] * 4, torch.int32)
     locked = [replace(span, writable=False) for span in bench.spans]
@@ -244,8 +244,8 @@ def test_an_atomic_access_outside_of_every_span(bench: Any) -> None:
 
 
 @pytest.mark.parametrize(("skip", "promised", "kept"), [(16, 16, True), (4, 4, True), (4, 16, False), (8, 16, False)])
-def test_a_promise_to_the_compiler_is_looked_at(bench: Any, skip: int, promised: int, kept: bool) -> None:
-    """On a GPU, wide accesses rely on it; here the word arrives, and the promise is reported."""
+def test_a_promise_to_the_compiler_is_checked(bench: Any, skip: int, promised: int, kept: bool) -> None:
+    """On a GPU, wide accesses rely on it; here the word is loaded, and the broken promise is reported."""
     words = bench.put(list(range(8)), torch.int32)
     out = bench.put([-1], torch.int32)
     bench.kernels.alignment[(1,)](bench.put([words.data_ptr() + skip], torch.int64), out, PROMISED=promised)

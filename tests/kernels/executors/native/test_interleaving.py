@@ -1,4 +1,4 @@
-"""Programs that give way to each other before each load and store."""
+"""Programs that yield to each other before each load and store."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def kernels(weaving: Any) -> ModuleType:
 
 
 def counted(bench: Any, kernels: ModuleType, programs: int) -> list[int]:
-    """What each program reads of a number that the first of them changes from 7 to 1."""
+    """What each program reads from a number that the first of them changes from 7 to 1."""
     total, out = bench.put([7], torch.int32), bench.put([0] * programs, torch.int32)
     kernels.count[(programs,)](total, out)
     assert bench.executor.faults() == ()
@@ -75,7 +75,7 @@ def test_races_are_the_same_in_any_schedule(weaving: Any, kernels: ModuleType) -
 
 
 def test_tensors_outlive_their_program_s_turn(weaving: Any, kernels: ModuleType) -> None:
-    """A program's values lie in a frame of its own."""
+    """Each program's values are in its own frame."""
     weaving.executor.interleave = 3
     memories = [weaving.put(list(range(64)), torch.int32) for _ in range(2)]
     for memory in memories:
@@ -84,8 +84,8 @@ def test_tensors_outlive_their_program_s_turn(weaving: Any, kernels: ModuleType)
 
 
 @pytest.mark.parametrize("lanes", [128, 256])
-def test_warps_apart_shift_in_some_order(weaving: Any, kernels: ModuleType, lanes: int) -> None:
-    """Without a barrier bytes come out wrong in some schedules; with one in none."""
+def test_independent_warps_shift_in_some_order(weaving: Any, kernels: ModuleType, lanes: int) -> None:
+    """Without a barrier bytes are wrong in some schedules; with one in none."""
     weaving.executor.warps_apart = True
     wrong = 0
     for seed in range(6):
@@ -99,7 +99,7 @@ def test_warps_apart_shift_in_some_order(weaving: Any, kernels: ModuleType, lane
     assert wrong > 0
 
 
-def test_warps_apart_store_every_lane_once(weaving: Any, kernels: ModuleType) -> None:
+def test_independent_warps_store_every_lane_once(weaving: Any, kernels: ModuleType) -> None:
     weaving.executor.warps_apart = True
     weaving.executor.interleave = 3
     memory, out = weaving.put(list(range(512)), torch.int32), weaving.put([0] * 512, torch.int32)
@@ -112,7 +112,7 @@ def test_warps_apart_store_every_lane_once(weaving: Any, kernels: ModuleType) ->
 
 
 def found_races(bench: Any) -> list[tuple[object, ...]]:
-    """All that is said of the races of all launches, but not in which order the two accesses happened to come."""
+    """Everything reported about the races of all launches, except the order in which the two accesses came."""
     found: list[tuple[object, ...]] = []
     for launch in bench.executor.recorded():
         for race in find_races(launch):
@@ -128,8 +128,8 @@ def race_sides(race: Race) -> tuple[RacingAccess, RacingAccess]:
 
 @pytest.mark.parametrize("lanes", [128, 256])
 @pytest.mark.parametrize("barrier", [False, True])
-def test_races_between_warps_apart(weaving: Any, kernels: ModuleType, lanes: int, barrier: bool) -> None:
-    """The same races as where warps keep together, in any schedule: each warp is judged by the lanes that it owns."""
+def test_races_between_independent_warps(weaving: Any, kernels: ModuleType, lanes: int, barrier: bool) -> None:
+    """The same races as with warps in lockstep, in any schedule: each warp is judged by the lanes that it owns."""
     memory = weaving.put(list(range(400)), torch.int32)
     total, out = weaving.put([7], torch.int32), weaving.put([0] * 3, torch.int32)
     few = weaving.put(list(range(16)), torch.int32)
@@ -149,8 +149,8 @@ def test_races_between_warps_apart(weaving: Any, kernels: ModuleType, lanes: int
         assert found() == together
 
 
-def test_the_compiler_s_barriers_hold_warps_apart(weaving: Any, kernels: ModuleType) -> None:
-    """Lanes of one layout are loaded, those of another one stored where they came from."""
+def test_the_compiler_s_barriers_order_independent_warps(weaving: Any, kernels: ModuleType) -> None:
+    """Lanes of one layout are loaded, those of another one stored to the same places."""
     weaving.executor.warps_apart = True
     for seed in range(6):
         weaving.executor.schedule_seed = seed
@@ -182,7 +182,7 @@ def test_an_atomic_access_happens_once_for_a_program(weaving: Any, kernels: Modu
         assert sorted(numbers.tolist()) == list(range(9))
 
 
-def test_reductions_of_warps_apart(weaving: Any) -> None:
+def test_reductions_of_independent_warps(weaving: Any) -> None:
     weaving.executor.interleave, weaving.executor.warps_apart = 3, True
     numbers = [3, -4, 7, 2, 2, 9, 0, -1]
     out = weaving.put([0] * 35, torch.int32)

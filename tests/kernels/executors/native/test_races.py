@@ -1,4 +1,4 @@
-"""What the native executor records of a launch, and what the race oracle makes of it."""
+"""The native executor's record of a launch, and the races that the oracle finds in it."""
 
 from __future__ import annotations
 
@@ -183,12 +183,12 @@ def test_changes_of_layout_between_warps_are_barriers(monkeypatch: pytest.Monkey
 
 
 ORDERED = {"acq_rel": True, "release": False, "acquire": False, "relaxed": False}
-"""Whether an atomic access of that order hands on what all programs have read."""
+"""Whether an atomic access of that order publishes what all programs have read."""
 
 
 @pytest.mark.parametrize("order", ORDERED)
 @pytest.mark.parametrize("barrier", [True, False])
-def test_whoever_comes_last_resets(racing: Any, kernels: ModuleType, order: str, barrier: bool) -> None:
+def test_the_last_program_to_arrive_resets(racing: Any, kernels: ModuleType, order: str, barrier: bool) -> None:
     total, arrived = racing.put([7] * 256, torch.int32), racing.put([0], torch.int32)
     out = racing.put([0] * 768, torch.int32)
     kernels.reset[(3,)](total, arrived, out, BARRIER=barrier, ORDER=order, LANES=256)

@@ -1,4 +1,4 @@
-"""The parser: texts of two Triton versions, and the refusal of whatever it does not know."""
+"""The parser: texts of two Triton versions, and the refusal of anything unknown."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_stored_texts_compile(name: str, version: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_two_triton_versions_say_the_same(name: str) -> None:
+def test_two_triton_versions_give_the_same(name: str) -> None:
     old, new = (parse(text_of(name, version)) for version in ("3.6", "3.9"))
     assert [
         (operation.name, operation.types, operation.attributes)

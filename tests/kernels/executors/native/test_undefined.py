@@ -1,4 +1,4 @@
-"""What becomes of numbers that nobody has defined."""
+"""Uninitialised values: how they propagate, and which uses are reported."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def kernels(tracking: Any) -> ModuleType:
 
 def put(bench: Any, values: list[int], undefined: list[int], dtype: torch.dtype = torch.int32) -> torch.Tensor:
     """A tensor of which the elements numbered `undefined` are not defined."""
-    bench.executor.shadow(bench.arena)  # before the spans are told
+    bench.executor.shadow(bench.arena)  # before the spans are set
     tensor: torch.Tensor = bench.put(values, dtype)
     for number in undefined:
         size = tensor.element_size()
@@ -45,7 +45,7 @@ def undefined(bench: Any, tensor: torch.Tensor) -> list[int]:
 
 
 def uses(bench: Any) -> list[tuple[str, int, int]]:
-    """What was said of undefined numbers: how they were used, where they were read, by which lane."""
+    """The reported uses of undefined numbers: how they were used, where they were read, by which lane."""
     faults: tuple[AccessFault, ...] = bench.executor.faults()
     bench.begin()
     return [(fault.violation, fault.offset, fault.lane) for fault in faults]
@@ -58,7 +58,7 @@ def test_a_block_is_copied_with_what_is_undefined_in_it(tracking: Any, kernels: 
     assert undefined(tracking, target) == [1, 6, 7]
 
 
-def test_so_are_elements_apart(tracking: Any, kernels: ModuleType) -> None:
+def test_separate_elements_are_copied_with_what_is_undefined_in_them(tracking: Any, kernels: ModuleType) -> None:
     source, target = put(tracking, list(range(16)), [2, 3, 4]), put(tracking, [9] * 16, [0, 1])
     kernels.copy_apart[(1,)](source, target, 12, LANES=8)
     assert undefined(tracking, target) == [1, 2, 4]
@@ -122,7 +122,7 @@ def test_what_is_not_chosen_does_not_matter(
 def test_a_mask_that_rules_it_out(tracking: Any, kernels: ModuleType) -> None:
     source, target = put(tracking, [1] * 8, [4, 5, 6, 7]), put(tracking, [0] * 16, [])
     kernels.ruled_out[(1,)](source, target, 4, LANES=8)
-    # The first store's masks are false past 4, whatever was read there; the second store's hang on it.
+    # The first store's masks are false past 4, for any value read there; those of the second store depend on it.
     assert [lane for _, _, lane in uses(tracking)] == [4, 5, 6, 7]
 
 
@@ -141,7 +141,7 @@ def test_through_control_flow_as_a_tensor(tracking: Any, kernels: ModuleType) ->
     assert undefined(tracking, target) == [2]
 
 
-def test_nothing_is_followed_unless_asked(make_bench: Callable[..., Any]) -> None:
+def test_nothing_is_tracked_unless_requested(make_bench: Callable[..., Any]) -> None:
     assert make_bench().executor.shadow(make_bench().arena) is None
     bench = make_bench(undefined=True)
     bench.executor.watch(("memory", "races"))
@@ -167,6 +167,6 @@ def test_lanes_that_are_masked_off_do_not_count_in_a_sum(tracking: Any) -> None:
 def test_an_undefined_counter_stays_undefined(tracking: Any) -> None:
     counter, out = put(tracking, [0], [0]), put(tracking, [-1] * 2, [])
     tracking.kernels.claim[(1,)](counter, out)
-    told = uses(tracking)
-    assert ("undefined-address", tracking.offset(counter), 0) in told
-    assert ("undefined-branch", tracking.offset(counter), 0) in told
+    found = uses(tracking)
+    assert ("undefined-address", tracking.offset(counter), 0) in found
+    assert ("undefined-branch", tracking.offset(counter), 0) in found

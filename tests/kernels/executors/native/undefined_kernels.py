@@ -1,4 +1,4 @@
-"""Kernels that do one thing each with a number that perhaps nobody has defined."""
+"""Kernels that do one thing each with a number that may be uninitialised."""
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator"
 
@@ -71,7 +71,7 @@ def choice(source, target):
 
 @triton.jit
 def ruled_out(source, target, n, LANES: tl.constexpr):
-    """What lies past n decides nothing."""
+    """Values past n decide nothing."""
     lane = tl.arange(0, LANES)
     value = tl.load(source + lane)
     tl.store(target + lane, lane, mask=(lane < n) & (value > 0))

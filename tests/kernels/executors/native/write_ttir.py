@@ -1,6 +1,6 @@
-"""Write the TTIR texts that the parser's tests read, with the Triton that is installed.
+"""Write the TTIR texts that the parser's tests read, with the installed Triton.
 
-Run from the root of the repository, once with each Triton version that the texts stand for:
+Run from the root of the repository, once with each Triton version of the texts:
 
     python tests/kernels/executors/native/write_ttir.py
 """
@@ -71,7 +71,7 @@ def main() -> None:
     version = ".".join(triton.__version__.split(".")[:2])
     for name, (kernel, types, constants) in texts.items():
         text = translate(kernel, signature(kernel, types), constants).ttir
-        for folder in (ROOT, Path(triton.__file__).parent.parent):  # a file says nothing of the machine that wrote it
+        for folder in (ROOT, Path(triton.__file__).parent.parent):  # files do not depend on the machine that wrote them
             text = text.replace(f"{folder}/", "")
         (FOLDER / f"{name}.triton-{version}.ttir").write_text(text)
 

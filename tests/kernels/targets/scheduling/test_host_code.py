@@ -1,4 +1,4 @@
-"""The V2 host code of a release against our model of it: the same on every step, and a model that errs is noticed."""
+"""The V2 host code of a release against our model of it: equal in every step, and an error of the model is noticed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.run import SequenceRun
 
 def attempt(case, controls, fault=None):
-    # The result of a case whose model may have a planted fault; None if the release lacks what it asks for.
+    # The result of a case whose model may have a planted fault; None if the release lacks what it needs.
     try:
         run = SequenceRun(case, controls)
     except ReleaseLacks:
@@ -78,7 +78,7 @@ LATER_FEATURES = {
     "vllm==0.31.0": {},
     "vllm==0.32.0": {},
 }
-"""Older releases, and the axes that keep clear of what they lack."""
+"""Older releases, and the axes that avoid what they lack."""
 
 CAME_WITH = {"removes_in_order": 29, "padded_tails": 30, "column_unit": 32, "zero_drafts": 32}
 """Minor version of the first release that has a rule."""
@@ -87,7 +87,7 @@ SINCE = {"removes_in_order": True, "padded_tails": True, "column_unit": "ColumnU
 
 
 class Compared(NamedTuple):
-    """What one release gave. `alone`: counters of a sequence whose host code could not run."""
+    """The results of one release. `alone`: counters of a sequence whose host code could not run."""
 
     release: str
     counters: dict[str, int]
@@ -105,7 +105,7 @@ class Compared(NamedTuple):
     ],
 )
 def compared(request: pytest.FixtureRequest) -> Compared:
-    """Some sequences of a release, with known issues and without, and what shows when the model alone has a fault."""
+    """Some sequences of a release, with known issues and without, and the findings when only the model has a fault."""
     name = with_scheduler(request.param)
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     lacked = json.dumps(LATER_FEATURES.get(name, {}))
@@ -116,7 +116,7 @@ def compared(request: pytest.FixtureRequest) -> Compared:
     return Compared(name, *json.loads(done.stdout.splitlines()[-1]))
 
 
-def test_the_model_says_what_the_host_code_says(compared: Compared) -> None:
+def test_the_model_agrees_with_the_host_code(compared: Compared) -> None:
     assert compared.violations == []
     counters = compared.counters
     assert counters["steps of V2 host code"] == counters["steps"] > 400
@@ -125,13 +125,13 @@ def test_the_model_says_what_the_host_code_says(compared: Compared) -> None:
         assert counters[name] > 10, name
 
 
-def test_a_model_that_errs_is_noticed(compared: Compared) -> None:
+def test_a_faulty_model_is_noticed(compared: Compared) -> None:
     assert {name: kind for name, (kind, _) in compared.found.items()} == dict.fromkeys(
         ("kept-columns", "accepted-not-reset", "plain-decode-row", "other-block-size"), "host-code-differs"
     )
 
 
-def test_what_runs_without_host_code_says_why(compared: Compared) -> None:
+def test_a_run_without_host_code_gives_the_reason(compared: Compared) -> None:
     assert compared.alone["V2 host code not run: a reason"] == 1
     assert "steps of V2 host code" not in compared.alone
     assert "sequences of V2 host code" not in compared.alone

@@ -1,4 +1,4 @@
-"""The V1 host code of a release against our model of it: the same on every step, and an edit of either is noticed."""
+"""The V1 host code of a release against our model of it: equal in every step, and an edit of either is noticed."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def first(pins, fixes, **wrong):
             if found[0] == "host-code-differs" or fixes == DEFAULT_FIXES:
                 return found
 
-# One fix says in the place of the host code what accepted counts are.
+# With one fix, the accepted counts are not those of the host code.
 UNSETTLED = tuple(name for name in DEFAULT_FIXES if name != "async-accepted-counts")
 runner = module("vllm.v1.worker.gpu_model_runner").GPUModelRunner
 counters, violations, found, edits = Counter(), [], {}, {}
@@ -96,7 +96,7 @@ LATER_FEATURES = {
     "vllm==0.31.0": {},
     "vllm==0.32.0": {},
 }
-"""Older releases, and the axes that keep clear of what they lack."""
+"""Older releases, and the axes that avoid what they lack."""
 
 ASYNCHRONOUS = {"spec_method": "mtp", "asynchronous": True}
 SYNCHRONOUS = {"spec_method": "mtp", "asynchronous": False}
@@ -109,12 +109,12 @@ EDITS = (
     ("_copy_valid_sampled_token_count", "counts = valid_sampled_tokens_count", "counts = next_token_ids", ASYNCHRONOUS),
     ("_build_attention_metadata", "num_computed_tokens_cpu < num_prompt_tokens_cpu", "num_computed_tokens_cpu < 1", {}),
 )
-"""Edits of host code that only its run shows: a function, words of it, others instead, and axes that reach them."""
+"""Edits of host code that only its run shows: a function, a text in it, its replacement, and axes that reach it."""
 
 
 class Compared(NamedTuple):
-    """What one release gave. `alone` and `lacking`: counters of sequences whose host code could not run, or turned out
-    to need more than is made for it.
+    """The results of one release. `alone` and `lacking`: counters of sequences whose host code could not run, or turned
+    out to need more than our stubs provide.
     """
 
     release: str
@@ -134,7 +134,7 @@ class Compared(NamedTuple):
     ],
 )
 def compared(request: pytest.FixtureRequest) -> Compared:
-    """Some sequences of a release, with known issues and without, and what shows when one side alone has a mistake."""
+    """Some sequences of a release, with known issues and without, and the findings when only one side has a mistake."""
     name = with_scheduler(request.param)
     environment = {**os.environ, "PYTHONHASHSEED": "0", "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
     lacked = json.dumps(LATER_FEATURES.get(name, {}))
@@ -149,7 +149,7 @@ def compared(request: pytest.FixtureRequest) -> Compared:
     return Compared(name, *json.loads(done.stdout.splitlines()[-1]))
 
 
-def test_the_model_says_what_the_host_code_says(compared: Compared) -> None:
+def test_the_model_agrees_with_the_host_code(compared: Compared) -> None:
     assert compared.violations == []
     counters = compared.counters
     assert counters["steps of V1 host code"] == counters["steps"] > 400
@@ -158,7 +158,7 @@ def test_the_model_says_what_the_host_code_says(compared: Compared) -> None:
         assert counters[name] > 10, name
 
 
-def test_a_model_that_errs_is_noticed(compared: Compared) -> None:
+def test_a_faulty_model_is_noticed(compared: Compared) -> None:
     kinds = {name: result and result[0] for name, result in compared.found.items()}
     names = ("kept-columns", "accepted-not-reset", "plain-decode-row", "other-block-size")
     assert kinds == dict.fromkeys(names, "host-code-differs")
@@ -170,9 +170,9 @@ def test_an_edit_of_the_host_code_is_noticed(compared: Compared) -> None:
     assert len(kinds) == len(EDITS)
 
 
-def test_what_runs_without_host_code_says_why(compared: Compared) -> None:
+def test_a_run_without_host_code_gives_the_reason(compared: Compared) -> None:
     assert compared.alone["V1 host code not run: a reason"] == 1
-    reason = "this release's V1 runner needs a_new_part, which the stand-in for it does not have"
+    reason = "this release's V1 runner needs a_new_part, which its stub does not have"
     assert compared.lacking[f"V1 host code not run: {reason}"] == 1
     for counters in (compared.alone, compared.lacking):
         assert "steps of V1 host code" not in counters

@@ -199,6 +199,6 @@ def test_the_drafter_samples_before_what_was_rejected() -> None:
     assert (indices.tolist(), rejected.tolist()) == ([1, 4], [2, 0])
 
 
-def test_a_kernel_that_is_given_other_arguments_is_a_lack_of_the_harness() -> None:
+def test_a_kernel_with_unknown_arguments_is_a_gap_in_the_stubs() -> None:
     with pytest.raises(HostCodeLacks, match="gets no 'positions'"):
         run(launches_v1._compute_slot_mapping, block_size=4)

@@ -1,4 +1,4 @@
-"""Mamba2 rows: which rows of a V1 batch its layers run as decodes, apart from what the worker planned."""
+"""Mamba2 rows: which rows of a V1 batch its layers run as decodes, independent of the worker's plan."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def speculative(*rows: tuple[int, int, int], **rules: bool) -> list[bool]:
 
 
 @pytest.mark.parametrize("drafted", [True, False])
-def test_a_few_recomputed_outputs_are_a_decode_where_the_layers_are_told_of_drafts(drafted: bool) -> None:
+def test_a_few_recomputed_outputs_are_a_decode_where_the_layers_see_drafts(drafted: bool) -> None:
     assert speculative(*[DECODE] * drafted, RECOMPUTED)[-1] is drafted
     assert speculative(RECOMPUTED, zero_drafts=True) == [True]
     assert speculative(DECODE, RECOMPUTED, recomputed_as_decodes=False) == [True, False]
@@ -57,7 +57,7 @@ def test_more_outputs_than_a_decode_has_and_chunks_of_a_prompt_are_prefills() ->
     assert speculative(DECODE, (22, DRAFTS + 2, 0), SHORT_CHUNK, LONG_CHUNK) == [True, False, False, False]
 
 
-def test_a_padded_last_token_of_a_prompt_is_a_decode_in_front_of_all_prefills_alone() -> None:
+def test_a_padded_last_token_of_a_prompt_is_a_decode_only_before_all_prefills() -> None:
     assert speculative(DECODE, TAIL, SHORT_CHUNK) == [True, True, False]
     assert speculative(DECODE, SHORT_CHUNK, TAIL) == [True, False, False]
     assert speculative(DECODE, TAIL, TAIL) == [True, True, True]

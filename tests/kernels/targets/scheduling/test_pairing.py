@@ -1,4 +1,4 @@
-"""A pair names what differs: the value as vLLM does, the request, its row, and what either side says."""
+"""A pair names a difference: vLLM's name of the value, the request, its row, and the value on either side."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Slotted(RunnerPair):
 
 
 def pair(kind: type[RunnerPair] = RunnerPair, **differences: Any) -> RunnerPair:
-    """A pair of which the host code plans something else."""
+    """A pair whose host code has another plan."""
     sides = []
     for plan in (PLAN, replace(PLAN, **differences)):
         one = SimpleNamespace(begin=lambda *_, plan=plan: plan, fuses=True, rules=None)
@@ -43,7 +43,7 @@ def found(workers: RunnerPair) -> HostDifference:
     return raised.value.difference
 
 
-def test_a_field_of_a_row_is_told_with_request_and_row() -> None:
+def test_a_field_of_a_row_is_reported_with_request_and_row() -> None:
     rows = [ROWS[0], ROWS[1]._replace(accepted=2)]
     assert found(pair(rows=rows)) == HostDifference(
         1, "request 2", "forward pass: accepted", "num_accepted_tokens of row 1", "2", "1"
@@ -51,7 +51,7 @@ def test_a_field_of_a_row_is_told_with_request_and_row() -> None:
     assert found(pair(Slotted, rows=rows)).term == "num_accepted_tokens of row 1, slot 9"
 
 
-def test_a_launch_whose_rows_name_no_request_is_told_with_it() -> None:
+def test_a_launch_whose_rows_name_no_request_is_reported_with_the_request() -> None:
     difference = found(pair(Slotted, starts=[PLAN.starts[0], PLAN.starts[1]._replace(bias=3)]))
     assert (difference.request, difference.what) == ("request 2", "advance: bias")
     assert difference.term == "token_bias of row 1, slot 9"
@@ -87,7 +87,7 @@ def test_the_same_word_may_be_two_things(ours: str, theirs: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("held", "should", "told"),
+    ("held", "should", "wanted"),
     [
         ({"request 2": 1}, {"request 2": 3}, ("request 2", "1", "3")),
         ({"request 2": 1}, {"request 2": 1, "request 5": 0}, ("request 5", "nothing", "0")),
@@ -95,11 +95,11 @@ def test_the_same_word_may_be_two_things(ours: str, theirs: str) -> None:
         ([4], [4, 5], ("the batch", "[4]", "[4, 5]")),
     ],
 )
-def test_what_v1_keeps_is_told_of_the_first_request_that_differs(held: Any, should: Any, told: tuple[str, ...]) -> None:
+def test_a_difference_in_v1_host_state_names_the_first_request(held: Any, should: Any, wanted: tuple[str, ...]) -> None:
     workers = object.__new__(RunnerPairV1)
     workers._rows, workers._step = ROWS, 1
     workers._same_of_each("outputs", should, should)
     with pytest.raises(HostCodeDiffers) as raised:
         workers._same_of_each("outputs", held, should)
     difference = raised.value.difference
-    assert (difference.request, difference.host, difference.model) == told
+    assert (difference.request, difference.host, difference.model) == wanted

@@ -16,7 +16,7 @@ ROWS = 4
 
 
 def model(asynchronous: bool = True, **rules: bool) -> RunnerModelV1:
-    """A model between two steps: the first had the requests a, b and c, each in the row of its place."""
+    """A model between two steps: the first had the requests a, b and c, in rows 0, 1 and 2."""
     made = object.__new__(RunnerModelV1)
     made.config = SimpleNamespace(asynchronous=asynchronous, num_spec=2)  # type: ignore[assignment]
     made.rules = RunnerRules(zero_drafts=True, padded_tails=True, **rules)

@@ -1,4 +1,4 @@
-"""The model of the V2 runner, without a release: what it makes of a scheduler's output, by its rules."""
+"""The model of the V2 runner, without a release: its result for a scheduler's output, by its rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BLOCK, SMALLEST, DRAFTS = 8, 2, 2
 
 @pytest.fixture(autouse=True)
 def batch_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the place of the release's function: as scheduled."""
+    """In place of the release's function: as scheduled."""
     monkeypatch.setattr(runner_model_v2, "_batch_order", lambda engine: lambda tokens, drafts: list(tokens))
 
 
@@ -121,7 +121,7 @@ def test_a_preempted_request_leaves_no_column_behind(forgets: bool, source: int)
 def test_slots_of_requests_that_leave_are_free_in_the_order_of_their_names(in_order: bool) -> None:
     made = model(replace(RULES, removes_in_order=in_order))
     begin(made, output(("a", 4, 0), ("b", 4, 0), scheduled={"a": 4, "b": 4}))
-    gone = ("b", "a")  # a set has an order, and not always this one
+    gone = ("b", "a")  # a set has an order, but not always this one
     plan = begin(made, SimpleNamespace(**{**vars(output(("c", 4, 0), scheduled={"c": 4})), "finished_req_ids": gone}))
     assert plan.rows[0].slot == (0 if in_order else 1)
 

@@ -1,7 +1,7 @@
 """Targets with faults that one relation sees and a single run does not: the harness's own kernels, rewritten.
 
-Written `faulty:NAME`, where NAME is one of FAULTS. A test puts this folder on PYTHONPATH; the entry point beside this
-file does the rest, as for anybody else's targets.
+Written `faulty:NAME`, where NAME is one of FAULTS. A test puts this folder on PYTHONPATH; the entry point next to this
+file does the rest, as for targets of any other package.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ FAULTS: dict[str, tuple[str, list[Rewrite]]] = {
 }
 """File of the fused kernels and what to rewrite in it."""
 
-for bit in (0, 1):  # a decision that rests on a bit nobody wrote: right for one of the two
+for bit in (0, 1):  # a decision based on an unwritten bit: right for one of its two values
     FAULTS[f"unfilled-{bit}"] = (
         "context",
         [

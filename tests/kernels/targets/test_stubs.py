@@ -1,4 +1,4 @@
-"""Stand-ins: what production imports and we do not have may be named, but not used."""
+"""Stubs: what production imports and we do not have may be named, but not used."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def _forget() -> Iterator[None]:
         del sys.modules[name]
 
 
-def load(source: str, made_up: dict[str, dict[str, Any]] | None = None) -> Any:
+def load(source: str, stubbed: dict[str, dict[str, Any]] | None = None) -> Any:
     sources = {WORKER: source, HELPER: "def double(n):\n    return 2 * n\n"}
-    install(Finder(sources, {}, made_up or {}, PlainExecutor()))
+    install(Finder(sources, {}, stubbed or {}, PlainExecutor()))
     return import_under_test("the sample", WORKER)
 
 
@@ -65,7 +65,7 @@ def test_a_placeholder_may_be_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("use", "told"),
+    ("use", "message"),
     [
         (lambda thing: thing(), "vllm.config.Thing was called"),
         (lambda thing: thing.field, "vllm.config.Thing.field was read"),
@@ -74,8 +74,8 @@ def test_a_placeholder_may_be_named() -> None:
         (lambda thing: type("Derived", (thing,), {})(), "Derived was called"),
     ],
 )
-def test_a_placeholder_may_not_be_used(use: Any, told: str) -> None:
-    with pytest.raises(NotReplaced, match=told):
+def test_a_placeholder_may_not_be_used(use: Any, message: str) -> None:
+    with pytest.raises(NotReplaced, match=message):
         use(placeholder("vllm.config", "Thing"))
 
 
