@@ -8,8 +8,8 @@ from harness.issues.kernel_issue import KernelIssue, seen_by_relation
 
 
 def _shows(signature: Signature, case: Case) -> bool:
-    """Only where a V2 request has several states, and accepted drafts to lose. The V1 form of the same launch, which
-    the relation compares with, is right."""
+    """Only where a V2 request has several states, and accepted drafts to lose. The relation compares with the V1 form
+    of the same launch, which is right."""
     if signature.operation != "postprocess":
         return False
     if seen_by_relation(signature, "identity-mapping"):
