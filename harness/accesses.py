@@ -1,8 +1,8 @@
 """Recorded accesses are what one launch loaded and stored, in order, as plain arrays: what the race oracle reads.
 
-One record stands for consecutive lanes of one load or store that lie side by side in memory. Offsets are those of the
-arena. Who ran what is said twice: `program` is the linear program id, and the source's `warps` say which warp of the
-program owns a lane.
+One record represents consecutive lanes of one load or store that are adjacent in memory. Offsets are those of the
+arena. Two fields say who ran an access: `program` is the linear program id, and the source's `warps` say which warp of
+the program owns a lane.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class AccessSource:
     """A load or store in a kernel's text: `line` of `file`, in `function`. `width` is bytes for each lane. An atomic
     access both loads and stores; it counts as a store.
 
-    `threads` says who runs it. It is a function, since it takes a compiler to know, and most launches give nobody a
-    reason to ask.
+    `threads` says who runs it. It is a function, since the answer takes a compiler, and for most launches it is never
+    needed.
     """
 
     kernel: str

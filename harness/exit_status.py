@@ -6,24 +6,24 @@ from collections.abc import Iterable
 
 NOTHING_FOUND, FINDINGS, BAD_INPUT, NOT_REACHED, HARNESS_FAILED = 0, 1, 2, 3, 4
 INTERRUPTED, UNREAD, TERMINATED = 130, 141, 143
-"""128 and the number of a signal, as for any tool: Ctrl-C, a pipe that nobody reads, and SIGTERM."""
+"""128 and the number of a signal, as for any tool: Ctrl-C, a pipe without a reader, and SIGTERM."""
 
 WORST_FIRST = (HARNESS_FAILED, BAD_INPUT, FINDINGS, NOT_REACHED, NOTHING_FOUND)
 """The harness failed; something is unusable or unsaved; findings; something required was not reached; nothing found."""
 
 
 def worst(statuses: Iterable[int]) -> int:
-    """Of several parts of one command, the status that counts."""
+    """The status that counts for a command of several parts."""
     return min(statuses, key=WORST_FIRST.index)
 
 
 class Interruption:
-    """What ended a command before its time: Ctrl-C, unless somebody says otherwise."""
+    """The signal that ended a command early: Ctrl-C, unless the handler of another signal says so."""
 
     def __init__(self) -> None:
         self.word, self.status = "interrupted", INTERRUPTED
 
 
 class Interrupted(Exception):
-    """Ctrl-C or SIGTERM, and what a command has to say about it: what is left, and how to resume. No
-    KeyboardInterrupt, which typer takes for its own."""
+    """Ctrl-C or SIGTERM, and what a command reports about it: what is left, and how to resume. Not a
+    KeyboardInterrupt, because typer handles those itself."""

@@ -1,4 +1,4 @@
-"""Files are written whole or not at all, and whether they can be written is asked before the work, not after it."""
+"""Files are written whole or not at all, and whether they can be written is checked before the work, not after it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 class NotSaved(Exception):
-    """Something that could not be written, on a full disk for example: what it was is part of the message."""
+    """Something could not be written, on a full disk for example. The message says what it was."""
 
     def __init__(self, what: str, error: OSError) -> None:
         number = error.errno or errno.EIO
@@ -20,16 +20,16 @@ class NotSaved(Exception):
 
 
 def write_whole(path: Path, text: bytes) -> None:
-    """Write a text and a line break, as `replace_file` does, to last. Raises OSError that names `path`."""
+    """Write a text and a line break with `replace_file`, durably. Raises OSError that names `path`."""
     replace_file(path, text + b"\n", to_last=True)
 
 
 def replace_file(path: Path, data: bytes, *, to_last: bool = False) -> None:
-    """Write atomically: a killed process leaves the old file or the new one; with `to_last` a machine that loses its
-    power does, too. Raises OSError that names `path`."""
+    """Write atomically: a killed process leaves the old file or the new one, and with `to_last` so does a machine that
+    loses power. Raises OSError that names `path`."""
     try:
         _replace(path, data, to_last)
-    except OSError as error:  # of a full disk the error itself names no file, of others the temporary one
+    except OSError as error:  # on a full disk the error names no file, in other cases the temporary one
         raise OSError(error.errno, os.strerror(error.errno or errno.EIO), str(path)) from error
 
 
@@ -57,14 +57,15 @@ def text_of(path: Path) -> bytes:
 def require_writable_file(path: Path) -> None:
     """Raise OSError if no file could be written as `path`, whose folder need not exist.
 
-    Nor if it is a device or a pipe: writing puts a new file in its place, so that a superuser's machine would lose it.
+    It also raises if `path` is a device or a pipe: writing replaces it by a new file, so a superuser's machine would
+    lose it.
     """
     require_regular(path, ", and would be replaced by one")
     require_writable(path.parent)
 
 
 def require_regular(path: Path, more: str = "") -> None:
-    """Raise OSError, whose message ends with `more`, if `path` is there and no regular file."""
+    """Raise OSError, whose message ends with `more`, if `path` exists and is not a regular file."""
     if path.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
     if path.exists() and not path.is_file():
@@ -79,7 +80,7 @@ def require_writable(folder: Path) -> None:
         nearest = nearest.parent
     if not nearest.is_dir():
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(nearest))
-    # Only trying tells: permissions say nothing to a superuser, nor of /proc, a read-only or a full disk.
+    # Only trying shows it: permissions say nothing for a superuser, /proc, or a read-only or full disk.
     try:
         with tempfile.TemporaryFile(dir=nearest, prefix=".") as file:
             file.write(b"\n")

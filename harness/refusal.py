@@ -1,4 +1,4 @@
-"""A refusal is what was asked for and cannot be had, on this machine or in this release."""
+"""A refusal says that something asked for is not available on this machine or in this release."""
 
 from __future__ import annotations
 

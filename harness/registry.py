@@ -1,4 +1,4 @@
-"""A registry is objects by name: ours, and those that other packages add through entry points of one group."""
+"""A registry holds objects by name: ours, and those that other packages add through entry points of one group."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T", bound=Named)
 
 
 class Registry(Generic[T]):
-    """Objects of class `kind`, which messages call a `noun`. Whatever is wrong is raised as an `error` of one line."""
+    """Objects of class `kind`, which messages call a `noun`. Anything wrong is raised as an `error` of one line."""
 
     def __init__(
         self, kind: type[Any], noun: str, group: str, ours: Iterable[T], error: Callable[[str], Exception]
@@ -55,6 +55,6 @@ def added_by_others(group: str) -> Iterator[tuple[str, Any]]:
 
 
 def found_at(place: str) -> Any:
-    """What a place (`module:name`) names, imported only now: so that listing costs nothing."""
+    """The object that a place (`module:name`) names. It is imported only now, so that listing costs nothing."""
     module, _, name = place.partition(":")
     return getattr(importlib.import_module(module), name)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 
 def suggest(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'precopy'?`, or nothing if no known name is like it."""
+    """`; did you mean 'precopy'?`, or an empty text if no known name is similar."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else ""
 

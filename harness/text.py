@@ -1,4 +1,4 @@
-"""Texts that messages of every room are made of: an error in one line, a number of things, a place in code."""
+"""Pieces of text that messages of all rooms are built from: an error in one line, a count, a place in code."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def one_line(message: object) -> str:
 
 
 def code_place(file: str, line: int, function: str) -> str:
-    """`copy.py line 12, in move`; an empty `file` is one that nobody knows."""
+    """`copy.py line 12, in move`; an empty `file` is an unknown one."""
     return f"{PurePath(file).name} line {line}, in {function}" if file else "a line that is not known"

@@ -1,4 +1,4 @@
-"""Processes as the system sees them: what tests ask of the commands and workers that they start and kill (Linux)."""
+"""Processes as the system sees them: questions of tests about commands and workers that they start and kill (Linux)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def children(parent: int) -> list[int]:
 
 
 def is_running(number: int) -> bool:
-    """Whether a process is there and is no zombie waiting for its parent."""
+    """Whether a process exists and is not a zombie waiting for its parent."""
     try:
         return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
@@ -22,7 +22,7 @@ def is_running(number: int) -> bool:
 
 
 def written_errors(number: int) -> str:
-    """What a worker has written to its standard error, a file; before it has one, its parent's is its own."""
+    """What a worker has written to its standard error, a file; at its very start that is still its parent's."""
     errors = Path(f"/proc/{number}/fd/2")
     try:
         return errors.read_text(errors="replace") if errors.is_file() else ""
@@ -31,14 +31,14 @@ def written_errors(number: int) -> str:
 
 
 def environment(number: int) -> dict[str, str]:
-    """The variables a process was started with. While it is being started, the system shows none."""
+    """The environment variables of a process. The system shows none while it is being started."""
     variables = Path(f"/proc/{number}/environ")
     wait_for(variables.read_bytes)
     return dict(variable.split("=", 1) for variable in variables.read_text().split("\0") if variable)
 
 
 def wait_for(condition: Callable[[], Any], seconds: float = 900.0) -> None:
-    """The limit is generous: it ends a test that would never end, and measures nothing."""
+    """Wait until a condition holds. The limit is generous: it only ends a test that would never end."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited for too long"

@@ -1,6 +1,6 @@
 """Releases of vLLM that tests need: downloaded once, into the user's own cache.
 
-Where one cannot be had, the test is skipped with the reason; where HARNESS_REQUIRE_RELEASE is 1, as in CI, it fails.
+If one is not available, the test is skipped with the reason; if HARNESS_REQUIRE_RELEASE is 1, as in CI, it fails.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ REQUIRE_VARIABLE = "HARNESS_REQUIRE_RELEASE"
 
 
 def with_kernels(target: str) -> str:
-    """The target, whose sources of kernels are here."""
+    """The target, after its kernel sources have been downloaded."""
     with _needed():
         prepare(target)
     return target
 
 
 def with_scheduler(release: str) -> str:
-    """The release, whose scheduler can be driven here."""
+    """The release, if its scheduler can be driven here."""
     with _needed():
         require_packages()
         whole_tree(release)

@@ -1,1 +1,1 @@
-"""Benchmarks: things measured side by side in one run, medians after warming up. No test asserts a figure of theirs."""
+"""Benchmarks compare several things in one run, with medians after a warm-up. No test asserts their figures."""

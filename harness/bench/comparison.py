@@ -1,4 +1,4 @@
-"""Comparing two reports: what one of them measured slower than the other, beyond the spread of either."""
+"""Comparing two reports: what the second measured slower than the first, beyond the spread of either."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RowChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReportComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """All changes, the worst first; `only_old` and `only_new` count rows that one report alone has. `mean` is the
+    """All changes, the worst first; `only_old` and `only_new` count rows that only one report has. `mean` is the
     geometric mean of the ratios, None if there is nothing to compare."""
 
     changes: Sequence[RowChange]
@@ -32,8 +32,8 @@ class ReportComparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare(old: Report, new: Report, threshold: float) -> ReportComparison:
-    """Compare what both measured. Slower is what takes longer by `threshold` (0.05: five parts in a hundred) and by
-    more than the spread of both."""
+    """Compare what both measured. A time is slower if it is longer by `threshold` (0.05: five per cent) and by more
+    than the spread of both."""
     before = {row.key: row for row in old.rows}
     changes = []
     ratios = []

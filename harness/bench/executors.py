@@ -40,7 +40,7 @@ INTERPRETER_LAUNCHES, LAUNCHES = 3, 300
 class ExecutorTimes(msgspec.Struct):
     """Median milliseconds of a launch, as a runner calls it; None where this machine cannot run that executor.
 
-    Where races are looked for, looking is part of the time.
+    Where races are checked, the check is part of the time.
 
     `cold_ms` is the first launch of a variant in a process that has compiled another one before, `cached_ms` the same
     with the variant on disk.
@@ -132,20 +132,20 @@ def measure(target: str) -> ExecutorTimes:
 
 
 def _seconds(target: str, executor: str, checks: tuple[str, ...], case: Case, launches: int) -> list[float]:
-    """Seconds of each launch of the last operation, the first one included, in a process of its own."""
+    """Seconds of each launch of the last operation, including the first one, in a separate process."""
     with CaseWorker(target, executor, limit=600.0, checks=checks) as worker:
         worker.wait_ready()
         return worker.time_operations(case, launches)[-1]
 
 
 def _median_ms(seconds: list[float]) -> float:
-    """Without the first launch, which compiles, if there are others."""
+    """The median in milliseconds, without the first launch, which compiles, if there are others."""
     return statistics.median(seconds[1:] or seconds) * 1e3
 
 
 @contextmanager
 def _empty_cache() -> Iterator[None]:
-    """A cache directory without compiled variants, for as long as this lasts; downloaded releases are linked."""
+    """A temporary cache directory without compiled variants; downloaded releases are linked."""
     usual = cache_directory()
     before = os.environ.get(ENVIRONMENT_VARIABLE)
     with tempfile.TemporaryDirectory() as folder:

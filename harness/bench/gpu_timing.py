@@ -1,7 +1,7 @@
-"""Timing on a GPU: launches recorded in CUDA graphs, replayed side by side, and the host's part of a launch alone.
+"""Timing on a GPU: launches recorded in CUDA graphs and replayed, and the host's part of a launch alone.
 
-A graph holds many launches, each on other memory than the ones before it, so that caches do not flatter. Arms take
-turns, so that what a machine does meanwhile meets all of them.
+A graph holds many launches, each on other memory than the ones before it, so that caches do not distort the times. Arms
+take turns, so that other activity of the machine affects all of them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from harness.bench.report import SHORTEST, Sample
 Call = Callable[[], object]
 
 WARM_UP = 3
-"""Replays of each graph that do not count."""
+"""Warm-up replays of each graph."""
 GRAPH_SECONDS = 2e-3
-"""About how long a graph takes: long enough to be timed, short enough to be repeated."""
+"""The approximate duration of a graph: long enough to be timed, short enough to be repeated."""
 
 
 def sample(times: Sequence[float]) -> Sample:
-    """What a list of microseconds comes to. A time that would be rounded to nothing is the shortest reported one."""
+    """Median and spread of a list of microseconds. A time that would be rounded to 0 is the shortest reported one."""
     median = statistics.median(times)
     low, _, high = statistics.quantiles(times, n=4) if len(times) > 1 else (median, median, median)
     return Sample(max(round(median, 3), SHORTEST), round((high - low) / median, 4) if median else 0.0)
@@ -42,7 +42,7 @@ def time_graphs(arms: Mapping[str, Sequence[Call]], rounds: int) -> dict[str, Sa
 
 
 def time_host(arms: Mapping[str, Call], rounds: int, launches: int = 100) -> dict[str, Sample]:
-    """Microseconds that the host spends on one launch of each arm, whatever the device does meanwhile."""
+    """Microseconds that the host spends on one launch of each arm, independent of the device."""
     times: dict[str, list[float]] = {name: [] for name in arms}
     for call in arms.values():
         call()
@@ -74,7 +74,8 @@ def time_steps(arms: Mapping[str, Call], rounds: int) -> dict[str, Sample]:
 
 
 def _recorded(calls: Sequence[Call]) -> tuple[torch.cuda.CUDAGraph, int]:
-    """A graph of launches, the calls in turn, and how many they are. Running them once compiles what they need."""
+    """A graph that launches the calls in turn, and the number of launches. Running them once compiles what they
+    need."""
     for call in calls:
         call()
     torch.cuda.synchronize()

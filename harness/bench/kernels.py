@@ -1,8 +1,9 @@
-"""The kernel benchmark: the launches of a step, on shapes of published models, for several targets side by side.
+"""The kernel benchmark: the launches of a step, on shapes of published models, for several targets.
 
-Kernels are timed inside CUDA graphs, on memory that the launches before have not touched. Beside them stand a copy of
-the same bytes within the device, the host's part of a launch, all launches of a step together, and what a runner did
-before there were such kernels. Nothing is known of a machine without an NVIDIA GPU: there it says why.
+Kernels are timed inside CUDA graphs, on memory that the launches before have not touched. For comparison it also
+measures a copy of the same number of bytes within the device, the host's part of a launch, all launches of a step
+together, and what a runner did before there were such kernels. Without an NVIDIA GPU it only says why nothing is
+measured.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from harness.kernels.targets.base import Target
 
 BATCHES = (1, 8, 32, 64, 128, 256)
 MANY = (512, 1024)
-"""More requests: only for steps in which nothing moves."""
+"""Larger numbers of requests, only for steps in which nothing moves."""
 ROTATED_BYTES = 256 << 20
-"""Launches of one graph touch at least so much memory: several times what caches hold."""
+"""The minimum number of bytes that launches of one graph touch: several times the size of the caches."""
 MOST_COPIES = 4
 ROUNDS = 15
 
 
 class Clocks(Protocol):
-    """How arms are timed: as gpu_timing does it."""
+    """The functions that time arms, with the interface of gpu_timing."""
 
     def time_graphs(self, arms: Mapping[str, Sequence[Call]], rounds: int) -> dict[str, Sample]: ...
     def time_host(self, arms: Mapping[str, Call], rounds: int) -> dict[str, Sample]: ...
@@ -45,7 +46,7 @@ Progress = Callable[[Row], object]
 
 
 class Benchmark:
-    """Measures `targets`, by name, on shapes; `rounds` replays of each graph count."""
+    """Measures `targets`, by name, on shapes, with `rounds` measured replays of each graph."""
 
     def __init__(
         self,
@@ -113,11 +114,11 @@ class Benchmark:
             del pool
 
     def _some(self, batches: Sequence[int]) -> list[int]:
-        """A small, a middle and a large one, at most 32 where all move."""
+        """A small, a middle and a large batch, at most 32 requests where all move."""
         return sorted({batches[0], min(batches[len(batches) // 2], 32), min(batches[-1], 256)})
 
     def _pool(self, shape: ModelShape, conv_layout: ConvLayout, movers: int, *, aligned: bool) -> Pool:
-        """Memory for that many requests that move, or as often as needed for fewer of them."""
+        """Memory for one step with that many moving requests, or for several steps with fewer of them."""
         each = 3 * len(shape.groups) * shape.block_bytes
         wanted = max(movers, min(MOST_COPIES, 1 + ROTATED_BYTES // max(shape.moved_bytes(0), 1)))
         if self._device.type == "cuda":
@@ -142,8 +143,8 @@ class Benchmark:
         return self._made(pool, step, f"{operation} {form}", fill, steps[0].bytes, "graph", times)
 
     def _device_copies(self, size: int, copies: int) -> list[Call]:
-        """Copies of so many bytes, each on memory of its own. Large ones are rounded up to whole pages of 2 MiB: where
-        the last few bytes are odd, the device takes half as long again for all of them."""
+        """Copies of `size` bytes, each on separate memory. Large ones are rounded up to whole pages of 2 MiB: with an
+        odd number of bytes at the end, the device takes half as long again for all of them."""
         page = 1 << (21 if size > 1 << 24 else 9)
         whole = -(-size // page) * page
         calls: list[Call] = []

@@ -1,7 +1,7 @@
 """The loop is how a runner moved states before there were fused kernels: it waits for the accepted counts, decides for
-each request on the host, and has the device make a list of copies.
+each request on the host, and lets the device do a list of copies.
 
-It is here to be measured beside what took its place: the decisions are those of docs/domain.md, section 3.
+It is here to be compared with its replacement. The decisions are those of docs/domain.md, section 3.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def host_batch(bound: BoundStep) -> HostBatch:
 
 
 def fused_step(bound: BoundStep) -> Callable[[], object]:
-    """What a V1 runner does after a step now: stages its numbers, launches, and lets the counts come back."""
+    """What a V1 runner does after a step today: it stages its numbers, launches, and starts the copy of the counts back
+    to the host."""
     batch = host_batch(bound)
 
     def run() -> None:
@@ -46,7 +47,7 @@ def fused_step(bound: BoundStep) -> Callable[[], object]:
 
 
 def looped_step(bound: BoundStep) -> Callable[[], object]:
-    """What it did before."""
+    """What a V1 runner did after a step before there were fused kernels."""
     batch = host_batch(bound)
     block_size = bound.step.pool.layout.block_size
 

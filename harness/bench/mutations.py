@@ -1,7 +1,7 @@
-"""The mutation benchmark: how surely, how fast and how alike planted faults are found, over several seeds.
+"""The mutation benchmark: how reliably and how fast planted faults are found over several seeds, and how similar the
+minimal cases are.
 
-A fault that hides from some seeds, or whose minimal cases differ from seed to seed, says that a generator or a
-shrinking pass is weak.
+If some seeds miss a fault, or its minimal cases differ from seed to seed, a generator or a shrinking pass is weak.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from harness.repro import Repro
 class MutationScore(msgspec.Struct):
     """One mutation over all seeds. Seconds run from the start of the process to the first finding.
 
-    `alike` is the share of findings whose minimal case is the commonest one of its signature, over signatures that
-    more than one seed met.
+    `alike` is the share of findings whose minimal case is the most frequent one of its signature, over signatures that
+    more than one seed found.
     """
 
     target: str

@@ -11,18 +11,18 @@ _MISSING = "plots need matplotlib: pip install matplotlib"
 
 
 class NoPlot(Exception):
-    """There is nothing to draw, or nothing to draw with. The message is one line."""
+    """There is nothing to draw, or matplotlib is missing. The message is one line."""
 
 
 def require_plot(file: Path) -> None:
-    """Raise NoPlot if nothing could be drawn into `file`, or OSError if it could not be written."""
+    """Raise NoPlot if a plot could not be drawn into `file`, or OSError if it could not be written."""
     try:
         from matplotlib.backend_bases import FigureCanvasBase
     except ImportError as error:
         raise NoPlot(_MISSING) from error
     kinds = FigureCanvasBase.get_supported_filetypes()
     if file.suffix[1:].lower() not in kinds:
-        raise NoPlot(f"{file}: its suffix is none of {', '.join(sorted(kinds))}")
+        raise NoPlot(f"{file}: its suffix is not one of {', '.join(sorted(kinds))}")
     require_writable_file(file)
 
 
@@ -60,7 +60,7 @@ def save_plot(report: Report, file: Path) -> None:
 
 
 def _panels(report: Report) -> dict[str, list[Row]]:
-    """Rows that differ in the number of requests alone, by what they have in common; at least three of them."""
+    """Rows that differ only in the number of requests, by a text of what they share; at least three of them each."""
     panels: dict[str, list[Row]] = {}
     for row in report.rows:
         if row.measure == "graph":

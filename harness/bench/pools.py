@@ -1,6 +1,6 @@
 """A pool is device memory laid out for one shape, with block tables for several independent steps.
 
-Each step has blocks of its own, so that launches that follow each other touch different memory.
+Each step has its own blocks, so that consecutive launches touch different memory.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class StepShape:
 
 
 class Pool:
-    """Memory for a shape, big enough for `requests` requests that all move, `copies` times over."""
+    """Memory for a shape, large enough for `copies` steps of `requests` requests that all move."""
 
     def __init__(
         self,
@@ -89,14 +89,15 @@ class Pool:
 
 
 class PoolStep:
-    """The arrays of one step and the tables that it reads. The biases are 0 to the most that drafts allow, in turn."""
+    """The arrays of one step and the tables that it reads. The biases go from 0 to the maximum that drafts allow, in
+    turn."""
 
     def __init__(self, pool: Pool, step: StepShape, number: int) -> None:
         self.pool, self.step = pool, step
         shape, layout = pool.shape, pool.layout
         generator = torch.Generator().manual_seed(number)
         n, movers = step.requests, step.movers
-        # A runner hands slots out from the last one on, and the batch is in another order.
+        # A runner assigns slots from the last one on, and the batch is in another order.
         order = torch.randperm(n, generator=generator)
         self.slots = TABLE_ROWS - 1 - order
         moving = torch.zeros(TABLE_ROWS, dtype=torch.bool)
@@ -181,7 +182,7 @@ class BoundStep:
         )
 
     def _allocate(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-        """Private memory of the target."""
+        """Allocate private memory of the target."""
         return torch.empty(tuple(shape), dtype=dtype, device=self.step.pool.device)
 
     def call(self, operation: str) -> Callable[[], object]:
@@ -193,9 +194,9 @@ class BoundStep:
         return self._whole_step()
 
     def _whole_step(self) -> Callable[[], object]:
-        """Accepted counts, postprocess with whatever snapshot it needs, advance and precopy.
+        """Accepted counts, postprocess with any snapshot it needs, advance and precopy.
 
-        Advance moves requests on, so that each step begins with one copy that puts them back: the same for all targets.
+        Advance moves requests on, so each step begins with one copy that puts them back: the same for all targets.
         """
         assert self.mapping is not None
         n = self.step.step.requests

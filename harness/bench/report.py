@@ -18,7 +18,7 @@ from harness.refusal import Refusal
 from harness.text import one_line
 
 MAX_BYTES = 16 << 20
-"""Most bytes of a report; one of every shape and several targets has less than a megabyte."""
+"""Maximum number of bytes of a report; a report of all shapes and several targets has less than a megabyte."""
 
 SHORTEST = 1e-3
 """Microseconds: the step to which times are rounded, and the shortest one that is reported."""
@@ -27,7 +27,7 @@ LONGEST = 1e12
 
 
 class InvalidReport(Refusal):
-    """A file that is no report. The message is one line that names it."""
+    """A file that is not a report. The message is one line that names it."""
 
 
 class Sample(msgspec.Struct, frozen=True):
@@ -38,7 +38,7 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """One measurement, side by side: `times` by arm, in microseconds.
+    """One measurement of all arms: `times` by arm, in microseconds.
 
     Arms are targets, and `copy`, which moves as many bytes within the device. `measure` is `graph` (a launch in a CUDA
     graph), `host` (the host's part of a launch) or `latency` (a call, until the device is done). `bytes` are those read
@@ -58,7 +58,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What makes two rows of two runs comparable. No two rows of one report have the same."""
+        """The key by which rows of two runs are compared. No two rows of one report have the same."""
         return (
             *(self.shape, self.conv_layout, self.aligned, self.operation, self.fill),
             *(self.requests, self.movers, self.measure),
@@ -79,7 +79,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_report(file: Path) -> Report:
-    """Read a saved report. Raises InvalidReport for whatever is wrong with it: only regular files are opened, and never
+    """Read a saved report. Raises InvalidReport if anything is wrong with it: only regular files are opened, and never
     more than MAX_BYTES are read."""
     try:
         require_regular(file)
@@ -92,7 +92,7 @@ def read_report(file: Path) -> Report:
     try:
         report = msgspec.json.decode(text.removeprefix(codecs.BOM_UTF8), type=Report)
     except (msgspec.MsgspecError, RecursionError, ValueError) as error:
-        raise InvalidReport(f"{file} is no report of `harness bench kernels`: {one_line(error)}") from error
+        raise InvalidReport(f"{file} is not a report of `harness bench kernels`: {one_line(error)}") from error
     if len({row.key for row in report.rows}) < len(report.rows):
-        raise InvalidReport(f"{file} is no report of `harness bench kernels`: two of its rows measure the same")
+        raise InvalidReport(f"{file} is not a report of `harness bench kernels`: two of its rows measure the same")
     return report

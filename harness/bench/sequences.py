@@ -1,7 +1,7 @@
 """The sequence benchmark: engine steps a second of one core, symbolically and with bytes.
 
-Each sequence is run once to warm up, which imports and compiles whatever it needs, then once in every round; arms take
-turns within a round. Time is processor time of the worker that runs the sequences, building their engines included.
+Each sequence is run once to warm up, which imports and compiles what it needs, then once in every round; arms take
+turns within a round. Time is processor time of the worker that runs the sequences, including building their engines.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class SequenceSpeed(msgspec.Struct):
 
 
 Results = list[tuple[int, RunResult]]
-"""What sequences gave, each with its index."""
+"""The results of sequences, each with its index."""
 
 
 def measure(
@@ -53,8 +53,8 @@ def measure(
         arms: dict[str, Callable[[], Results]] = {
             "V1": lambda: _range(symbolic, Pins(runner="V1"), sequences),
             "V2": lambda: _range(symbolic, Pins(runner="V2"), sequences),
-            "V1, the release's host code beside all": lambda: _each(symbolic, Pins(runner="V1"), sequences),
-            "V2, the release's host code beside all": lambda: _each(symbolic, Pins(runner="V2"), sequences),
+            "V1, with host code in every sequence": lambda: _each(symbolic, Pins(runner="V1"), sequences),
+            "V2, with host code in every sequence": lambda: _each(symbolic, Pins(runner="V2"), sequences),
         }
         for name, worker in zip(byte_targets, on_bytes, strict=True):
             arms[f"bytes, {name}"] = lambda worker=worker: _range(worker, Pins(), sequences)  # type: ignore[misc]
@@ -74,19 +74,19 @@ def measure(
 
 
 def _range(worker: SequenceWorker, pins: Pins, sequences: int) -> Results:
-    """As a campaign runs them: host code beside some. Raises WorkerError if the worker is lost."""
+    """Run sequences as a campaign does, with host code in some. Raises WorkerError if the worker is lost."""
     results: Results = []
     try:
         worker.send_range(recipe_text(SequenceRecipe(SEED, pins), CONTROLS), 0, sequences)
-        while isinstance(heard := worker.receive(), CaseResult):
-            results.append((heard.index, RESULTS.decode(heard.result)))
+        while isinstance(reply := worker.receive(), CaseResult):
+            results.append((reply.index, RESULTS.decode(reply.result)))
     except WorkerLost as lost:
         raise WorkerError(f"the worker was lost: {lost.violation}", lost.index) from lost
     return results
 
 
 def _each(worker: SequenceWorker, pins: Pins, sequences: int) -> Results:
-    """One by one: host code beside all."""
+    """Run sequences one by one, with host code in all."""
     recipe = SequenceRecipe(SEED, pins)
     return [(index, worker.check(sequence_at(recipe, index), CONTROLS)) for index in range(sequences)]
 

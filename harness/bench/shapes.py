@@ -1,7 +1,7 @@
-"""Shapes are the Mamba states of published models, as serving them lays out memory.
+"""Shapes are the Mamba states of published models, in the memory layout used for serving.
 
-Each names its source: the model's public configuration, at a tensor-parallel degree, with a number of draft tokens that
-is used for it. Sizes of pages and blocks are those that vLLM 0.33.0 works out for it, on 141 GB of device memory.
+Each names its source: the model's public configuration, at a tensor-parallel degree, with a usual number of draft
+tokens. Sizes of pages and blocks are those that vLLM 0.33.0 computes for it, on 141 GB of device memory.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ LayerShape = tuple[StateShape, ...]
 class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     """The recurrent layers of one model. `groups[g]` lists the layers that share a block table.
 
-    `page` is the bytes of one block of one layer, padding included; `block_size` is in tokens, `columns` the width of a
-    block table, `rows` how many requests fit at a time. Where `blocks_outermost`, a block's layers lie side by side.
+    `page` is the bytes of one block of one layer, including padding; `block_size` is in tokens, `columns` the width of
+    a block table, `rows` how many requests fit at a time. If `blocks_outermost`, a block's layers are adjacent.
     """
 
     name: str
@@ -76,7 +76,7 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def moved_bytes(self, bias: int) -> int:
-        """Bytes that moving one request writes, `bias` tokens on."""
+        """Bytes that are written to move one request with a bias of `bias` tokens."""
         return sum(
             state.bytes
             if state.kind == "temporal"
@@ -200,7 +200,7 @@ SHAPES = (
         columns=245,
         rows=96,
     ),
-    # Drawn from the other published models by a random number; nothing was tuned on them.
+    # Chosen at random among the other published models; nothing was tuned on them.
     ModelShape(
         name="qwen3.5-9b",
         source="Qwen3.5-9B (gated delta net), one GPU, 1 draft; its public configuration",
@@ -236,5 +236,5 @@ SHAPES = (
 
 
 def shape_of_name(name: str) -> ModelShape:
-    """Raises KeyError."""
+    """The shape with a name. Raises KeyError."""
     return {shape.name: shape for shape in SHAPES}[name]

@@ -1,4 +1,4 @@
-"""The throughput benchmark: whole cases a second, by what is watched, and where the time goes."""
+"""The throughput benchmark: whole cases a second, by checks, and how the time is spent."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def measure(
     seconds: float,
     operations: tuple[KindName, ...],
 ) -> Throughput:
-    """Judge random cases of both domains for `seconds`, after a warm-up on others. Raises WorkerRefused."""
+    """Judge random cases of both domains for `seconds`, after a warm-up on other cases. Raises WorkerRefused."""
     spent: dict[str, float] = defaultdict(float)
     with tempfile.TemporaryDirectory() as out:
         for seed, cases in ((1, WARM_UP_CASES * workers), (0, None)):

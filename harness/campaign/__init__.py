@@ -1,1 +1,1 @@
-"""Campaigns: what is drawn is judged in worker processes, and what fails is saved, shrunk and counted."""
+"""Campaigns: cases are drawn and judged in worker processes, and failures are saved, shrunk and counted."""

@@ -1,8 +1,8 @@
-"""A campaign is one `harness run`: cases handed to workers in blocks, findings saved, shrunk and counted.
+"""A campaign is one `harness run`: cases are given to workers in blocks, findings are saved, shrunk and counted.
 
-Which cases run depends on the seed and the number of cases alone; with a time budget, on how far it reaches. A journal
-says which have run, so that a campaign that was stopped or killed can be resumed, and ends with the same findings as
-if nothing had happened."""
+Which cases run depends only on the seed and the number of cases; with a time budget, also on how far it reaches. A
+journal says which have run. So a campaign that was stopped or killed can be resumed, and ends with the same findings as
+without the interruption."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ from harness.worker.process import WorkerProcess
 from harness.worker.silence import LOOK_SECONDS
 
 FAILURES = "harness-failures"
-"""The folder in that of a campaign for what the harness itself failed in."""
+"""The subfolder of a campaign for cases that the harness itself failed in."""
 
 
 class Campaign:
     """Runs once. `run` yields events as they happen and ends with CampaignFinished.
 
-    Raises CannotResume, with nothing done, if there is no earlier part to resume; OSError if the journal is no regular
-    file.
+    Raises CannotResume, with nothing done, if there is no earlier part to resume; OSError if the journal is not a
+    regular file.
     """
 
     def __init__(self, subject: Subject[Any, Any], settings: Settings) -> None:
@@ -49,24 +49,24 @@ class Campaign:
         settings = self._settings = msgspec.structs.replace(settings, resume=resumes)
         earlier = self._journal.read() if resumes else []
         self._earlier = [entry for entry in earlier if entry.fits(subject.regimes)]
-        """Two of a case whose worker was lost after it had answered."""
+        """The entries of an earlier part: two for a case whose worker was lost after it had answered."""
         self._done = {entry.index for entry in self._earlier}
-        """Cases of an earlier part, which are not run again."""
+        """Indices of cases of an earlier part, which are not run again."""
         self._notices: list[str] = []
         self._tally = Tally(subject.regimes)
         self._failures = HarnessFailures(settings.out / FAILURES, subject.seed, subject.replay_options(), subject.noun)
         self._findings = Findings(subject, settings, self._keep_candidate)
         self._judged = 0
-        """By this part."""
+        """The number of cases that this part judged."""
         self._losses = 0
         self._next = 0
         self._early: str | None = None
-        """Why it ends early, if it does: no more cases are handed out."""
+        """Why it ends early, if it does: no more cases are given to workers."""
         self._start = time.monotonic()
 
     def run(self) -> Iterator[Event]:
-        """Raises WorkerRefused if the target or executor cannot be had, WorkerError if the harness fails outside any
-        case, OSError if something cannot be written: at once if that shows before the first case, else after the
+        """Raises WorkerRefused if the target or executor is not available, WorkerError if the harness fails outside any
+        case, OSError if something cannot be written: at once if that is known before the first case, else after the
         summary."""
         settings, subject = self._settings, self._subject
         require_writable(settings.out)
@@ -112,13 +112,13 @@ class Campaign:
 
     @property
     def so_far(self) -> str:
-        """What an interrupted campaign leaves, and how to resume it; nothing before its first case was judged."""
+        """What an interrupted campaign leaves, and how to resume it; empty before its first case was judged."""
         left = self.left
         return f"{left}; {self._settings.how_to_resume}" if left and self._subject.resumable else left
 
     @property
     def left(self) -> str:
-        """What an interrupted campaign leaves; nothing before its first case was judged."""
+        """What an interrupted campaign leaves; empty before its first case was judged."""
         if not self._tally.cases:
             return ""
         noun, violations = self._subject.noun, self._tally.violations
@@ -143,7 +143,7 @@ class Campaign:
             self._notices.append(f"what an earlier campaign left in '{settings.out}' is now in '{aside}'")
 
     def _take_over(self, worker: WorkerProcess) -> Iterator[Event]:
-        """Take in the entries of an earlier part. Of findings that look alike, the first is judged again."""
+        """Add the entries of an earlier part. For each finding its first case is judged again."""
         if not self._settings.resume:
             return
         noun, most = self._subject.noun, self._settings.cases
@@ -151,20 +151,20 @@ class Campaign:
         if most is not None and len(self._done) > most:
             more = f"which is more than {counted(most, noun)}: all of them count"
             self._notices.append(f"the earlier part judged {counted(len(self._done), noun)}, {more}")
-        alike: dict[Key, list[tuple[tuple[int, int], Entry]]] = {}
-        told: set[int] = set()
+        by_key: dict[Key, list[tuple[tuple[int, int], Entry]]] = {}
+        seen: set[int] = set()
         for entry in self._earlier:
-            if entry.index not in told:
-                told.add(entry.index)
+            if entry.index not in seen:
+                seen.add(entry.index)
                 self._tally.add(entry)
             if entry.signature is not None:
                 rank = self._subject.rank(self._subject.draw(entry.index), entry.index)
-                alike.setdefault(Key(entry.signature, entry.issue), []).append((rank, entry))
+                by_key.setdefault(Key(entry.signature, entry.issue), []).append((rank, entry))
         self._earlier = []
-        if alike:
+        if by_key:
             self._notices.append(f"judging again the {noun}s that show what the earlier part found")
-        yield from self._pass_on_notices()  # before what is found
-        for key, ranked in alike.items():
+        yield from self._pass_on_notices()  # before the findings
+        for key, ranked in by_key.items():
             entries = [entry for _, entry in sorted(ranked, key=lambda pair: pair[0])]
             while entries:
                 now = yield from self._judge_again(worker, entries.pop(0))
@@ -175,8 +175,8 @@ class Campaign:
         yield from self._pass_on_notices()
 
     def _judge_again(self, worker: WorkerProcess, entry: Entry) -> Generator[Event, None, Key | None]:
-        """Judge a case that failed in an earlier part; its key now. It follows from its index, as all else does, unless
-        its worker was lost with it."""
+        """Judge a case that failed in an earlier part, drawn again from its index, and return its key now. A case that
+        took its worker down may keep its earlier result."""
         subject, index, before = self._subject, entry.index, entry.signature
         assert before is not None
         case = subject.draw(index)
@@ -200,16 +200,16 @@ class Campaign:
         return key
 
     def _results_at(self, worker: WorkerProcess, index: int, *, again: bool) -> list[Any]:
-        """What a case gives as part of a campaign, such as with every so many of them judged more closely: a result,
+        """The results of a case judged as part of a campaign, which may judge some indices more closely: one result,
         and a second one if its worker was lost after it had answered.
 
-        With `again`, a worker that was ended from outside is asked once more. Raises WorkerError.
+        With `again`, the request to a worker that was ended from outside is repeated once. Raises WorkerError.
         """
         results: list[Any] = []
         try:
             worker.send_range(self._subject.recipe_text(), index, index + 1)
-            while isinstance(heard := worker.receive(), CaseResult):
-                results.append(self._subject.read(heard.result))
+            while isinstance(reply := worker.receive(), CaseResult):
+                results.append(self._subject.read(reply.result))
         except WorkerLost as lost:
             if not results and lost.from_outside and again:
                 self._notices.append(lost.notice)
@@ -221,10 +221,10 @@ class Campaign:
         assert results, "a range of one case gives a result"
         return results
 
-    # Judging: each worker has a block of cases, or the rest of one after a loss.
+    # Judging: each worker has a block of cases, or the rest of a block after a loss.
 
     def _judge_all(self, workers: list[WorkerProcess]) -> Iterator[Event]:
-        busy: dict[WorkerProcess, int] = {}  # to the end of its block
+        busy: dict[WorkerProcess, int] = {}  # the end of the worker's block
         for worker in workers:
             self._assign_block(worker, busy)
         while busy:
@@ -233,7 +233,7 @@ class Campaign:
                 try:
                     try:
                         if worker.connection in ready:
-                            yield from self._hear(worker, busy)
+                            yield from self._handle_message(worker, busy)
                         elif worker.overdue():
                             raise worker.kill_hung()
                     except WorkerLost as lost:
@@ -244,19 +244,19 @@ class Campaign:
                 yield from self._pass_on_notices()
 
     def _assign_block(self, worker: WorkerProcess, busy: dict[WorkerProcess, int], start: int | None = None) -> None:
-        """Give a worker the next block, or the rest of the one it lost; nothing if the campaign is over."""
+        """Give a worker the next block, or the rest of the one it was lost in; nothing if the campaign is over."""
         end = busy.pop(worker, 0)
         if start is None or start >= end:
             start, end = self._next_block()
         if start >= end or self._is_over:
             return
         busy[worker] = end
-        with contextlib.suppress(WorkerLost):  # that it is gone is heard like any other loss
+        with contextlib.suppress(WorkerLost):  # the loss is handled like any other when it is read
             recipe, fail_fast = self._subject.recipe_text(), self._settings.fail_fast
             worker.send_range(recipe, start, end, self._deadline, fail_fast=fail_fast)
 
     def _next_block(self) -> tuple[int, int]:
-        """The next cases that no worker has, and no earlier part had."""
+        """The next cases that no worker has and no earlier part judged."""
         while self._next in self._done:
             self._next += 1
         start, most = self._next, self._settings.cases
@@ -268,7 +268,7 @@ class Campaign:
 
     @property
     def _is_over(self) -> bool:
-        """Whether no more cases are to be judged, however many there are."""
+        """Whether no more cases are to be judged, even if some are left."""
         found = self._settings.fail_fast and len(self._findings) > 0
         return found or self._early is not None or time.monotonic() >= self._deadline
 
@@ -277,8 +277,8 @@ class Campaign:
         budget = self._settings.seconds
         return float("inf") if budget is None else self._start + budget
 
-    def _hear(self, worker: WorkerProcess, busy: dict[WorkerProcess, int]) -> Iterator[Event]:
-        answer = worker.hear()
+    def _handle_message(self, worker: WorkerProcess, busy: dict[WorkerProcess, int]) -> Iterator[Event]:
+        answer = worker.poll_message()
         if isinstance(answer, RangeDone):
             self._assign_block(worker, busy)
         elif isinstance(answer, CaseResult):
@@ -287,9 +287,9 @@ class Campaign:
             yield from self._record(answer.index, case, subject.read(answer.result), answer.drawn)
 
     def _record_loss(self, worker: WorkerProcess, lost: WorkerLost, busy: dict[WorkerProcess, int]) -> Iterator[Event]:
-        """A lost worker is what its case gave, and the campaign goes on after it with another worker.
+        """Record the loss as the result of its case, and continue after that case with another worker.
 
-        Somebody else may have ended it: then the case is judged once more before that counts.
+        If the worker may have been ended from outside, the case is judged once more before the loss counts.
         """
         if lost.outside_any_case and not lost.from_outside:
             raise WorkerError(f"a worker was lost outside any case ({lost.violation}): {lost.detail}")
@@ -304,7 +304,7 @@ class Campaign:
         self._assign_block(worker, busy, following)
 
     def _record_lost_case(self, worker: WorkerProcess, lost: WorkerLost) -> Iterator[Event]:
-        """The result of the case that a worker was at: lost with it, unless a new one can say more."""
+        """Record the result of the case that a worker was judging: the loss, unless a new worker gives a result."""
         subject, index = self._subject, lost.index
         case = self._drawn(worker, index)
         results = [subject.lost(lost)]
@@ -318,13 +318,13 @@ class Campaign:
             yield from self._record(index, case, result, counted_before=lost.answered or number > 0)
 
     def _drawn(self, worker: WorkerProcess, index: int) -> Any:
-        """The case that a worker was at."""
+        """The case that a worker was judging."""
         return self._subject.draw(index) if self._subject.resumable else self._subject.decode(worker.drawn)
 
     def _record(
         self, index: int, case: Any, result: Any, drawn: float = 0.0, *, counted_before: bool = False
     ) -> Iterator[Event]:
-        """Take a result; `case` is None if it did not fail. Whatever it says of a finding is in a file first."""
+        """Record a result; `case` is None if it did not fail. A finding is saved before its event is yielded."""
         key = None if case is None else self._subject.key(case, result)
         found = None if key is None else self._findings.record(index, case, result, key)
         entry = self._subject.entry(index, case, result, key)
@@ -341,13 +341,13 @@ class Campaign:
     # Ends.
 
     def _end_early(self, why: str) -> None:
-        """Hand out no more cases."""
+        """Give workers no more cases."""
         if self._early is None:
             self._early = why
             self._notices.append(f"the campaign ends early: {why}")
 
     def _end_if_hopeless(self) -> None:
-        """End if more cases would give nothing but what these gave: all of them took their worker down in one way."""
+        """End if more cases would give nothing new: all cases so far took their worker down in the same way."""
         outcomes, first = self._tally.outcomes, self._subject.first_losses
         if first is None or len(outcomes) != 1:
             return
@@ -358,9 +358,9 @@ class Campaign:
             self._end_early(f"each of the first {count} {noun}s took its process down ({ending})")
 
     def _record_failure(self, worker: WorkerProcess, error: WorkerError, busy: dict[WorkerProcess, int]) -> None:
-        """Keep the case, and go on after it: a worker in which something broke is replaced.
+        """Keep the case, and continue after it: a worker in which something broke is replaced.
 
-        It gets no entry, so that a campaign that is resumed later, with the harness mended, judges it.
+        The case gets no entry, so that a campaign that is resumed later, with the harness fixed, judges it.
         """
         if error.index is None:
             raise error
@@ -370,7 +370,7 @@ class Campaign:
         self._assign_block(worker, busy, error.index + 1)
 
     def _keep_failure(self, index: int, error: WorkerError, worker: WorkerProcess | None = None) -> str:
-        """Save the case with an index that the harness failed in; a line that reports it."""
+        """Save the case `index`, in which the harness failed. Returns a line that reports it."""
         subject = self._subject
 
         def text() -> bytes:
@@ -385,10 +385,10 @@ class Campaign:
         return self._keep(index, error, lambda: self._subject.encode(case), shrinking=shrinking)
 
     def _keep(self, index: int, error: WorkerError, text: Callable[[], bytes], *, shrinking: bool) -> str:
-        said = self._failures.record(index, str(error), text, shrinking=shrinking)
+        line = self._failures.record(index, str(error), text, shrinking=shrinking)
         if self._failures.too_many:
             self._end_early(f"the harness failed {self._failures.count} times")
-        return said
+        return line
 
 
 def _where_it_resumes(done: Collection[int], noun: str) -> str:

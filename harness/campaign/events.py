@@ -13,17 +13,17 @@ from harness.subject.summary import Summary
 
 
 class CampaignStarted(msgspec.Struct, frozen=True):
-    """Workers are up: the target is loaded. `title` says what is going to happen, in a line."""
+    """Workers are ready: the target is loaded. `title` says in a line what will be run."""
 
     title: str
     workers: int
 
 
 class CaseJudged(msgspec.Struct, frozen=True):
-    """One more case has a result, which is the subject's; `done` of them so far, `done_here` of them in the `elapsed`
-    seconds since the start: an earlier part of the campaign judged the others.
+    """One more case has a result, whose type the subject defines. `done` is the number of cases so far, `done_here`
+    those judged in the `elapsed` seconds since the start: an earlier part of the campaign judged the others.
 
-    `noun` is what the subject calls a case; `drawn` is the seconds that drawing it took.
+    `noun` is the subject's word for a case; `drawn` is the seconds that drawing it took.
     """
 
     noun: str
@@ -47,9 +47,9 @@ class FindingFound(msgspec.Struct, frozen=True):
 
 
 class FindingKept(msgspec.Struct, frozen=True):
-    """A finding has its final form, saved at `path`, minimal unless `repro.shrink` says otherwise. `count` cases are
-    like it so far; lines `about` it say what is known. It was `found_as` another, if it shrank to this one: findings
-    that come down to one case are one."""
+    """A finding has its final form, saved at `path`, minimal unless `repro.shrink` says otherwise. `count` cases have
+    shown it so far; lines `about` it say what is known. `found_as` is another signature that shrank to this one:
+    findings that shrink to the same key are merged."""
 
     noun: str
     key: Key
@@ -61,13 +61,13 @@ class FindingKept(msgspec.Struct, frozen=True):
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """Something a user should know that is no finding, in one line."""
+    """Something a user should know that is not a finding, in one line."""
 
     text: str
 
 
 class CampaignFinished(msgspec.Struct, frozen=True):
-    """The end; `summary.exit_status` is the answer."""
+    """The end of a campaign, with its result."""
 
     summary: Summary
 

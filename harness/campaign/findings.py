@@ -1,8 +1,8 @@
 """The findings of a campaign: one for each key, with the case that represents it, saved before anything else.
 
-Which case that is says the rank of the subject, such as the lowest index. When all cases are judged findings are sorted
-out: each is classified by the known issue behind it, if the subject has such, and shrunk. Findings that come down to
-one key are one."""
+The subject's rank decides which case that is, for example that with the lowest index. When all cases are judged,
+findings are sorted out: each is classified by the known issue behind it, if the subject has known issues, and shrunk.
+Findings that result in the same key are merged."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from harness.worker.losses import WorkerError
 from harness.worker.process import WorkerProcess
 
 AS_DRAWN = "as-drawn"
-"""The folder in that of a campaign for findings as they were first seen."""
+"""The subfolder of a campaign for findings as they were first seen."""
 
 MET = "met-while-shrinking"
-"""The folder for those that only smaller variants of others showed."""
+"""The subfolder for findings that only smaller variants of others showed."""
 
 Failing = tuple[Any, Any]
-"""A case, and what it gave."""
+"""A case and its result."""
 
 Fail = Callable[[int, WorkerError, Any, bool], str | None]
-"""Keeps a case that the harness itself failed in, given its index and whether it is a smaller variant: a line that
-reports it, None if there were too many already."""
+"""Keeps a case that the harness itself failed in, given its index and whether it is a smaller variant. Returns a line
+that reports it, None if there were too many already."""
 
 TOO_MANY = "the harness failed too often to keep the case"
 
 
 class Findings:
-    """Those of one campaign."""
+    """The findings of one campaign."""
 
     def __init__(self, subject: Subject[Any, Any], settings: Settings, fail: Fail) -> None:
         self._subject, self._settings, self._fail = subject, settings, fail
         self._found: dict[Key, Kept] = {}
         self._kept: dict[Key, Kept] = {}
-        """In their final form, and those that could not get one."""
+        """Findings in their final form, and those that could not get one."""
 
     def __len__(self) -> int:
         return len(self._found)
@@ -55,7 +55,7 @@ class Findings:
         return sum(found.count for found in self._found.values())
 
     def record(self, index: int, case: Any, result: Any, key: Key) -> FindingFound | None:
-        """Count a failed case, and save it as drawn if it represents its key; the event if that is new.
+        """Count a failed case, and save it as drawn if it represents its key. Returns the event if the key is new.
 
         Raises NotSaved.
         """
@@ -78,7 +78,7 @@ class Findings:
         return None
 
     def count(self, key: Key, more: int) -> None:
-        """So many more cases, none of a lower rank, have a key that is there."""
+        """Count `more` cases of a known key, none of a lower rank than its case."""
         self._found[key].count += more
 
     def _rank(self, found: Kept) -> tuple[int, int]:
@@ -93,7 +93,7 @@ class Findings:
             found = yield from self._classified(worker, found)
         elif not self._settings.shrink:
             return
-        waiting = dict(found)  # what does not get its final form stays in the summary as it was drawn
+        waiting = dict(found)  # a finding that gets no final form stays in the summary as it was drawn
         met: dict[Key, tuple[int, Failing]] = {}
         try:
             for number, (key, one) in enumerate(found, 1):
@@ -130,8 +130,8 @@ class Findings:
                 if not self._subject.is_loss(one.result):
                     issue = self._subject.classify(worker, one.case, signature)
             except WorkerError as error:
-                said = self._fail(one.index, error, one.case, False) or TOO_MANY
-                yield Notice(f"{signature} stays unclassified, and as drawn: {said}")
+                line = self._fail(one.index, error, one.case, False) or TOO_MANY
+                yield Notice(f"{signature} stays unclassified, and as drawn: {line}")
                 worker.restart()
                 one.classified = False
             earlier = sorted_out.setdefault(Key(signature, issue), one)
@@ -143,8 +143,8 @@ class Findings:
     def _finish_one(
         self, worker: WorkerProcess, key: Key, found: Kept, number: str
     ) -> Generator[Event, None, Sequence[Failing]]:
-        """Shrink and save one finding, unless it is one with another that has its final form. Returns failing cases of
-        other findings that were met on the way."""
+        """Shrink and save one finding, unless its key already has a final form. Returns failing cases of other findings
+        seen meanwhile."""
         if self._is_counted(key, found):
             yield self._more(key, found)
             return ()
@@ -159,8 +159,8 @@ class Findings:
             try:
                 concluded = subject.conclude(worker, key, shrunk)
             except WorkerError as error:
-                said = self._fail(found.index, error, shrunk.case, True) or TOO_MANY
-                yield Notice(f"{key.signature} stays as drawn: {said}")
+                line = self._fail(found.index, error, shrunk.case, True) or TOO_MANY
+                yield Notice(f"{key.signature} stays as drawn: {line}")
                 worker.restart()
             else:
                 if concluded is None:
@@ -173,7 +173,7 @@ class Findings:
             repro = subject.repro(found.case, found.result, found.index, final.issue, None)
             found = msgspec.structs.replace(found, repro=repro)
         if final.issue != key.issue:
-            yield Notice(f"{key} came down to {final.issue}")
+            yield Notice(f"{key} shrank to {final.issue}")
         if self._is_counted(final, found):
             yield self._more(final, found)
             return others
@@ -202,7 +202,7 @@ class Findings:
         return shrink(found.case, found.result, plan, budget), plan.notices
 
     def _is_counted(self, key: Key, found: Kept) -> bool:
-        """Whether another case represents the key already: then it stands for this one as well."""
+        """Whether another case represents the key already: then it represents this finding as well."""
         known = self._kept.get(key)
         if known is None or self._rank(known) > self._rank(found):
             return False
@@ -214,7 +214,7 @@ class Findings:
         return Notice(f"{key} was found in {more}: see {self._kept[key].path}")
 
     def _keep(self, key: Key, found: Kept) -> Kept:
-        """Of findings that are one, keep the case that represents them, and its file; which that is."""
+        """Keep the case that represents a key, with its file, and return it."""
         known = self._kept.setdefault(key, found)
         if known is found:
             return found
@@ -226,13 +226,14 @@ class Findings:
         return first
 
     def summary(self) -> list[tuple[Key, Kept]]:
-        """What was kept, else what was found, in the order of first cases; what no drawn case showed comes last."""
+        """The findings as kept, else as found, in the order of first cases; those that no drawn case showed come
+        last."""
         found = self._kept or self._found
         return sorted(found.items(), key=lambda item: (not item[1].count, item[1].index, item[0].signature))
 
 
 class _Guarded:
-    """A plan in which a candidate that the harness fails in is kept, and no candidate."""
+    """A plan that saves a candidate in which the harness fails, and drops it."""
 
     def __init__(self, plan: Plan[Any, Any], index: int, fail: Fail, worker: WorkerProcess) -> None:
         self._plan, self._index, self._fail, self._worker = plan, index, fail, worker
@@ -247,15 +248,15 @@ class _Guarded:
         try:
             return self._plan.judge(case, proposed_by)
         except WorkerError as error:
-            said = self._fail(self._index, error, case, True)
-            if said is None:
+            line = self._fail(self._index, error, case, True)
+            if line is None:
                 self._broken = True
             else:
-                self.notices.append(said)
+                self.notices.append(line)
                 self._worker.restart()
         return None
 
 
 def record_of(shrunk: Shrunk[Any, Any]) -> ShrinkRecord:
-    """What a repro file says of how it was shrunk."""
+    """The record of shrinking for a repro file."""
     return ShrinkRecord(executions=shrunk.executions, seconds=round(shrunk.seconds, 3), complete=shrunk.complete)

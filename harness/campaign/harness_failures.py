@@ -1,7 +1,8 @@
-"""A harness failure is a case that the harness itself could not judge: a mistake of ours, reported, kept, no finding.
+"""A harness failure is a case that the harness itself could not judge: our own mistake, reported and kept, but not a
+finding.
 
 One such case must not cost a campaign the thousands around it. So the case is saved with its traceback, the campaign
-continues with a new worker, and its exit status is 4 whatever else was found.
+continues with a new worker, and its exit status is 4, regardless of its findings.
 """
 
 from __future__ import annotations
@@ -13,14 +14,14 @@ from pathlib import Path
 from harness.files import NotSaved, write_whole
 
 LIMIT = 5
-"""A harness that fails this often has a fault that more cases say no more about."""
+"""A harness that fails this often has a fault, about which more cases say nothing new."""
 
 
 class HarnessFailures:
-    """Those of one campaign, saved under `folder`, with the case where it can be drawn again.
+    """The harness failures of one campaign, saved under `folder`, with the case if it can be drawn again.
 
-    `options` are those with which `harness replay` runs the case as the campaign did, if it can; `noun` is what a case
-    of the campaign is called.
+    `options` make `harness replay` run the case as the campaign did, as far as it can; `noun` is what a case of the
+    campaign is called.
     """
 
     def __init__(self, folder: Path, seed: int, options: Sequence[str] = (), noun: str = "case") -> None:
@@ -32,8 +33,8 @@ class HarnessFailures:
         return self.count >= LIMIT
 
     def record(self, index: int, traceback: str, draw: Callable[[], bytes], *, shrinking: bool = False) -> str:
-        """Save what there is, `draw` giving the case as JSON; a line that reports it. `shrinking`: it was a candidate
-        for a smaller form of the case with this index. Raises NotSaved."""
+        """Save the traceback and, if `draw` can give it, the case as JSON. Returns a line that reports it. `shrinking`:
+        the case is a candidate for a smaller form of the case with this index. Raises NotSaved."""
         self.count += 1
         name = f"seed-{self._seed}-{self._noun}-{index}" + (f"-candidate-{self.count}" if shrinking else "")
         trace, case = self._folder / f"{name}.txt", self._folder / f"{name}.json"
@@ -41,7 +42,7 @@ class HarnessFailures:
         try:
             try:
                 text = draw()
-            except Exception:  # drawing may be what failed: then the traceback says so, and there is no case
+            except Exception:  # if drawing failed, the traceback says so, and there is no case
                 text = b""
             if text:
                 write_whole(case, text)

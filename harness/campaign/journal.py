@@ -1,7 +1,7 @@
-"""The journal of a campaign says which cases were judged and what each gave, a line as soon as it is known.
+"""The journal of a campaign says which cases were judged and with what result, one line each as soon as it is known.
 
-A campaign that was stopped, or killed, resumes where its journal ends. Each line is written whole before the next
-result is taken; what a kill tore off is dropped, so that the line after it stays a line of its own."""
+A campaign that was stopped or killed resumes where its journal ends. Each line is written completely before the next
+result is taken. A line cut off by a kill is dropped, so that the next one starts on its own line."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from harness.files import NotSaved, require_regular
 from harness.subject.entry import Entry
 
 SHOWN_NAMES = 3
-"""Of a list that differs as a whole, a message names so many."""
+"""The number of names that a message shows of a list that differs completely."""
 
 EARLIER = "earlier"
-"""How folders of earlier campaigns are called, with a number behind it."""
+"""The name of folders of earlier campaigns, followed by a number."""
 
 
 class CannotResume(Exception):
-    """There is no earlier part of this campaign: one line that says why."""
+    """There is no earlier part of this campaign; the message is one line that says why."""
 
 
 class Journal:
-    """The file at `path`, for a campaign that `identity` tells from others."""
+    """The file at `path`, for a campaign that `identity` distinguishes from others."""
 
     def __init__(
         self,
@@ -39,24 +39,24 @@ class Journal:
         noun: str,
         current: Callable[[dict[str, object]], dict[str, object]] = lambda identity: identity,
     ) -> None:
-        """`current` says what an identity that an earlier version wrote is today."""
+        """`current` translates an identity that an earlier version wrote into that of today."""
         self._path, self._head, self._noun, self._current = path, msgspec.json.encode(identity), noun, current
         self._stream: BinaryIO | None = None
 
     @property
     def is_there(self) -> bool:
-        """Whether there is a journal, of whatever campaign."""
+        """Whether there is a journal of any campaign."""
         return self._path.is_file()
 
     def require_regular(self) -> None:
-        """Raise OSError if something is there that is no regular file: opening a pipe waits for whoever reads it."""
+        """Raise OSError if `path` exists and is not a regular file: opening a pipe waits for a reader."""
         require_regular(self._path)
 
     def read(self) -> list[Entry]:
-        """Entries of an earlier part of the same campaign, in order. Raises CannotResume if there is none, or it was
-        another campaign's, OSError if the journal is no regular file.
+        """Entries of an earlier part of the same campaign, in order. Raises CannotResume if there is none or if it
+        belongs to another campaign, OSError if the journal is not a regular file.
 
-        A case has a second entry if its worker was lost after it had answered: the first one says what it gave.
+        A case has a second entry if its worker was lost after it had answered: the first one has its result.
         """
         self.require_regular()
         if not self.is_there:
@@ -64,7 +64,7 @@ class Journal:
         lines = self._path.read_bytes().split(b"\n")
         if self._today(lines[0]) != self._head:
             raise CannotResume(f"{self._path} is another campaign's: {self._difference(lines[0])}")
-        if len(lines) == 1:  # a kill may have torn off the end of the first line, too
+        if len(lines) == 1:  # a kill may also have cut off the end of the first line
             raise CannotResume(f"{self._path} holds nothing to resume from")
         entries: dict[tuple[int, str | None, str | None], Entry] = {}
         for line in lines[1:]:
@@ -83,7 +83,7 @@ class Journal:
             return head
 
     def _difference(self, head: bytes) -> str:
-        """What another campaign's journal says of itself that this one would not."""
+        """How the settings in another campaign's journal differ from those of this one."""
         try:
             there = _flat(self._current(msgspec.json.decode(head, type=dict[str, object])))
         except (msgspec.DecodeError, RecursionError):
@@ -92,11 +92,11 @@ class Journal:
         different = [name for name in {**here, **there} if here.get(name) != there.get(name)]
         if not different:
             return "its first line has another form"
-        return "; ".join(_told_apart(name, there.get(name), here.get(name)) for name in different)
+        return "; ".join(_setting_difference(name, there.get(name), here.get(name)) for name in different)
 
     def open(self, *, resume: bool, patterns: Sequence[str] = ()) -> Path | None:
-        """Start writing: after what is there, or anew. Then what was there is moved to a folder of its own, which is
-        returned: the journal, and all files near it that match the patterns.
+        """Start writing: after the existing lines, or in a new file. In the latter case the old journal and all files
+        next to it that match the patterns are moved to a separate folder, which is returned.
 
         Raises NotSaved, also while another campaign writes there, or OSError as `require_regular` does.
         """
@@ -116,10 +116,10 @@ class Journal:
         return aside
 
     def _locked(self) -> BinaryIO:
-        """The file, for writing at its end by this campaign alone. Raises NotSaved if another one has it."""
+        """The file, opened for appending and locked for this campaign. Raises NotSaved if another one has it."""
         stream = self._path.open("ab", buffering=0)
         try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)  # ends with the process, however that ends
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the lock ends with the process, in any case
         except BlockingIOError:
             stream.close()
             what = "the journal of this campaign"
@@ -128,10 +128,11 @@ class Journal:
         return stream
 
     def _move_aside(self, patterns: Sequence[str]) -> Path:
-        """The journal goes last: a kill in between leaves a campaign that can be resumed, or moved again."""
+        """Move the journal and files aside. The journal goes last: a kill in between leaves a campaign that can be
+        resumed, or moved again."""
         home = self._path.parent
         numbered = (home / f"{EARLIER}.{number}" for number in itertools.count(1))
-        folder = next(path for path in numbered if not os.path.lexists(path))  # a dangling link is taken, too
+        folder = next(path for path in numbered if not os.path.lexists(path))  # a dangling link also takes the name
         folder.mkdir()
         for path in [path for pattern in patterns for path in sorted(home.glob(pattern))] + [self._path]:
             there = folder / path.relative_to(home)
@@ -149,7 +150,7 @@ class Journal:
         left = line + b"\n"
         try:
             while left:
-                written = self._stream.write(left)  # a disk that is nearly full takes a part
+                written = self._stream.write(left)  # a disk that is nearly full may take only a part
                 if not written:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 left = left[written:]
@@ -166,7 +167,7 @@ class Journal:
 
 
 def _flat(identity: dict[str, object], prefix: str = "") -> dict[str, object]:
-    """Settings by name, also those inside others: nesting is an implementation detail."""
+    """Settings by name, including nested ones: nesting is an implementation detail."""
     flat: dict[str, object] = {}
     for name, value in identity.items():
         if isinstance(value, dict):
@@ -176,16 +177,16 @@ def _flat(identity: dict[str, object], prefix: str = "") -> dict[str, object]:
     return flat
 
 
-def _told_apart(name: str, there: object, here: object) -> str:
-    """How a setting of another campaign differs: of lists that share something, what only one of them has."""
+def _setting_difference(name: str, there: object, here: object) -> str:
+    """How a setting of another campaign differs; for lists that share something, what only one of them has."""
     if isinstance(there, list) and isinstance(here, list) and any(value in here for value in there):
         more, less = ([one for one in a if one not in b] for a, b in ((there, here), (here, there)))
-        said = [f"{word} {_in_words(part)}" for word, part in (("with", more), ("without", less)) if part]
-        return f"{name} {' and '.join(said) or 'in another order'}"
-    return f"{name} {_in_words(there)}, not {_in_words(here)}"
+        parts = [f"{word} {_formatted(part)}" for word, part in (("with", more), ("without", less)) if part]
+        return f"{name} {' and '.join(parts) or 'in another order'}"
+    return f"{name} {_formatted(there)}, not {_formatted(here)}"
 
 
-def _in_words(value: object) -> str:
+def _formatted(value: object) -> str:
     if isinstance(value, list):
         more = len(value) - SHOWN_NAMES
         shown = ", ".join(map(str, value[:SHOWN_NAMES] if more > 1 else value))

@@ -1,4 +1,4 @@
-"""Settings are what a campaign is asked to do, whatever its subject is."""
+"""Settings are what a campaign is asked to do, independent of its subject."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from harness.text import counted
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """One of `cases` and `seconds` ends a campaign; seconds are counted from when the target is loaded, and findings
-    are shrunk after them. `resume` the campaign whose journal is in the folder `out`."""
+    """Either `cases` or `seconds` ends a campaign; seconds are counted from when the target is loaded, and findings
+    are shrunk after them. `resume`: continue the campaign whose journal is in the folder `out`."""
 
     out: Path
     cases: int | None = None
@@ -20,10 +20,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     fail_fast: bool = False
     shrink: bool = True
     shrink_executions: int | None = None
-    """At most so many for each finding; None: as many as is usual for the subject."""
+    """Maximum number for each finding; None: the subject's usual number."""
     resume: bool = False
     or_start: bool = False
-    """Start a campaign that is to be resumed if there is no journal of it: one of several that an interrupt cut off."""
+    """If a campaign to resume has no journal, start it: it is one of several that were interrupted before it began."""
 
     def limit(self, noun: str) -> str:
         """What ends the campaign, in words."""
@@ -31,7 +31,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def how_to_resume(self) -> str:
-        """What to type to resume the campaign, once it was interrupted; a time begins anew."""
+        """How to resume the campaign after an interrupt; a time budget starts again."""
         how = f"resume with the same command{'' if self.resume else ' and --resume'}"
         if self.cases is not None:
             return how
@@ -39,7 +39,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def useful_workers(settings: Settings, block: int) -> int:
-    """Workers that get a block of cases: starting one takes seconds of processor time, so no others are started."""
+    """The number of workers that get a block of cases. Starting one takes seconds of processor time, so no others are
+    started."""
     if settings.cases is None:
         return settings.workers
     return min(settings.workers, max(1, -(-settings.cases // block)))

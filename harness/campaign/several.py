@@ -1,7 +1,7 @@
 """Several targets in one campaign: each judges the same cases, so that their findings can be compared.
 
-One target after the other. With a number of cases that is all; with a time budget the first target's share of it
-decides how many cases there are, and the others judge as many, however long they take.
+Targets run one after the other. With a time budget, the first target gets its share of the time, which decides the
+number of cases; the others judge the same number, however long they take.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class SharedFinding(msgspec.Struct, frozen=True):
 
 
 class TargetComparison(msgspec.Struct, frozen=True):
-    """The campaigns of all targets, in order, and their findings side by side."""
+    """The campaigns of all targets, in order, and a comparison of their findings."""
 
     names: list[str]
-    """Targets as they were asked for: two may run one scheduler."""
+    """Targets as they were asked for: two may run the same scheduler."""
     targets: list[Any]
-    """A summary each."""
+    """One summary for each target."""
     findings: list[SharedFinding]
     exit_status: int
 
@@ -47,8 +47,8 @@ def run_several(
 ) -> TargetComparison:
     """Run a campaign on every target; `settings.out` gets a folder for each.
 
-    Raises Refusal if two would get one folder, what Campaign and its `run` raise, for the first target that cannot be
-    had, and Interrupted, which says what is left.
+    Raises Refusal if two targets would get the same folder, the exceptions of Campaign and its `run` for the first
+    target that fails, and Interrupted, which says what is left.
     """
     outs = _folders(settings.out, targets)
     started = any(any(out.glob("*.journal")) for out in outs)
@@ -103,7 +103,7 @@ def _folders(out: Path, targets: Sequence[str]) -> list[Path]:
         if other != target:
             raise Refusal(
                 f"{other!r} and {target!r} would both write to '{out / folder_name(target)}': "
-                "run them one by one, each with an --out of its own"
+                "run them one by one, each with its own --out"
             )
     return list(folders)
 

@@ -1,6 +1,6 @@
 """The language: layouts, operations and cases as plain typed data, validated on the way in.
 
-The floor that every room stands on: it imports nothing from the other rooms, and neither torch nor triton.
+All other rooms build on this one: it imports nothing from them, and neither torch nor triton.
 """
 
 from harness.case.case import CASE_VERSION, Case, Contents, Domain, decode_case, encode_case

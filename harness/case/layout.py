@@ -1,8 +1,8 @@
 """A layout is everything static about a case: groups, layers, states, where they lie in memory, table shapes.
 
 Memory is described explicitly. A state names its buffer, the byte offset of its block 0 and the bytes from
-one block to the next, so that padded pages, pages shared by several groups, layers outermost or blocks outermost
-(docs/domain.md, section 6) and layouts that no release produces are all said in the same three numbers.
+one block to the next. These three numbers describe padded pages, pages shared by several groups, layers outermost or
+blocks outermost (docs/domain.md, section 6), and layouts that no release produces.
 Groups may alias the same bytes: a block id belongs to one group at a time (`Contents.owners`).
 """
 
@@ -60,7 +60,7 @@ class TemporalState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     @property
     def natural_bytes(self) -> int:
-        """Bytes of one block's elements: what a temporal copy moves, whatever the page stride is."""
+        """Bytes of one block's elements: what a temporal copy moves, regardless of the page stride."""
         return math.prod(self.shape) * self.item_size
 
 
@@ -77,7 +77,7 @@ def state_extent(state: State) -> int:
 class Layer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The states of one recurrent layer, in the order in which the model lists them.
 
-    `extra` cache tensors come after them: the layer has them, and nobody may copy them. They hold poison.
+    `extra` cache tensors come after them: the layer has them, and they must not be copied. They hold poison.
     """
 
     states: Annotated[tuple[State, ...], Meta(min_length=1, max_length=8)]

@@ -1,9 +1,9 @@
 """A sequence case is a configuration and a plain list of events that drive a real scheduler, step after step.
 
 Where a kernel case holds the numbers of a launch, a sequence case holds what users of an engine do: add requests that
-share prefixes, abort them, reset the cache, pause, let the engine step. Everything else, every number that reaches a
-kernel, follows from the scheduler under test. No event names a block, a column or a count, so that deleting any event
-leaves a sequence that still means something, which is what shrinking needs.
+share prefixes, abort them, reset the cache, pause, let the engine step. Every number that reaches a kernel follows from
+the scheduler under test. No event names a block, a column or a count, so that a sequence stays meaningful when any
+event is deleted. Shrinking relies on that.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RequestNumber = Annotated[int, Meta(ge=0, le=2**20)]
 Small = Annotated[int, Meta(ge=0, le=255)]
 
 CONTINUATION = -1
-"""Family of a prompt segment that goes on as the model itself would: what a conversation's next turn sends back."""
+"""Family of a prompt segment that continues as the model itself would: what a conversation's next turn sends back."""
 
 
 class SequenceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -75,7 +75,7 @@ class SequenceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
             if value is not None and self.block_size % value:
                 raise InvalidCase(f"{name} must divide block_size")
         if self.drafter_block_size is not None and self.spec_method in ("none", "ngram"):
-            raise InvalidCase("only a drafter that is a model has a cache of its own")
+            raise InvalidCase("only a drafter that is a model has its own cache")
         if self.budget < self.num_spec + 1:
             raise InvalidCase("budget must let one request decode with all its drafts")
         if self.num_blocks < self.blocks_for_one():
@@ -84,8 +84,8 @@ class SequenceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     def blocks_for_one(self) -> int:
         """Blocks without which a request of `length_limit` tokens might never run to its end.
 
-        Attention keeps all its blocks; a Mamba group the hit, the last and the running block, the speculative ones, and
-        one each for a checkpoint and for the private copy of a partial hit. The null block comes on top.
+        Attention keeps all its blocks. A Mamba group keeps the hit, the last and the running block, the speculative
+        ones, and one each for a checkpoint and for the private copy of a partial hit. The null block is extra.
         """
         full = -(-(self.length_limit + self.num_spec + 1) // self.block_size)
         draft = 0
@@ -111,7 +111,7 @@ class Add(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
 
 
 class Abort(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="abort"):
-    """The client of a request goes away; nothing happens if the request is not there (any more)."""
+    """The client of a request disconnects; nothing happens if the request does not exist (any more)."""
 
     request: RequestNumber
 
@@ -135,17 +135,17 @@ class Pause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Resume(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="resume"):
-    """Scheduling goes on."""
+    """Scheduling continues."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="step"):
     """`repeat` engine steps.
 
-    `drafts` says how many tokens the drafter proposes after the step, `right` how many of them are what the model
-    will say; both for the request with number n at index n modulo their length, and empty means all. A method whose
-    drafter always proposes the full number ignores `drafts`. `early` is a device that is done before
-    the host goes on, which matters to an asynchronous engine alone: what the step leaves reaches the host before the
-    next one is prepared, where the release allows that.
+    `drafts` says how many tokens the drafter proposes after the step, `right` how many of them are what the model will
+    sample; both for the request with number n at index n modulo their length, and empty means all. A method whose
+    drafter always proposes the full number ignores `drafts`. `early` means that the device is done before the host
+    continues, which matters only to an asynchronous engine: the results of the step reach the host before the next step
+    is prepared, where the release allows that.
     """
 
     drafts: Annotated[tuple[Small, ...], Meta(max_length=16)] = ()
@@ -158,7 +158,7 @@ Event = Add | Abort | Finish | Reset | Pause | Resume | Step
 
 
 class SequenceCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A configuration and what happens to it. Raises InvalidCase if a request is longer than allowed or added twice."""
+    """A configuration and its events. Raises InvalidCase if a request is longer than allowed or added twice."""
 
     version: Literal[1] = SEQUENCE_VERSION
     config: SequenceConfig

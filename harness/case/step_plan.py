@@ -1,7 +1,7 @@
-"""A step plan is what a worker tells the device to do in one step: copies, moves, and the rows of the forward pass.
+"""A step plan is what a worker asks the device to do in one step: copies, moves, and the rows of the forward pass.
 
-It is the stream of kernel arguments that leaves a runner, with the block tables that the kernels would read. Workers
-make it from production host code; the symbolic device and the byte arena both run it.
+It is the stream of kernel arguments that a runner emits, with the block tables that the kernels would read. Workers
+build it from production host code; the symbolic device and the byte arena both run it.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ class PlannedRow(NamedTuple):
 
     `slot` is its row in the tables and arrays that kernels index. `speculative` rows read column `state_column +
     accepted - 1` and keep a state after each token. `known` is where the text that the worker knows ends, `samples`
-    whether what the row samples is kept. `checkpoint_offset` tokens into the row a layer exports a state to
-    `checkpoint_column`; 0: it does not. `mamba` and `attention` are the table rows of each group of either kind.
+    whether what the row samples is kept. A layer exports a state to `checkpoint_column` after `checkpoint_offset`
+    tokens of the row; 0: it does not. `mamba` and `attention` are the table rows of each group of either kind.
     """
 
     request: str
@@ -62,10 +62,10 @@ class PostprocessInput(NamedTuple):
 
 
 class StartRow(NamedTuple):
-    """What the kernels before the forward pass get for one row of the batch, rows that move nothing included.
+    """What the kernels before the forward pass get for one row of the batch, including rows that move nothing.
 
     `source` is the state's column before the step (-1: none), `destination` the one from now on. `accepted` is the
-    count that the V2 runner's advance finds; V1 kernels do not ask for it, nor for `computed` and `scheduled`.
+    count that the V2 runner's advance finds; V1 kernels use neither it nor `computed` and `scheduled`.
     """
 
     slot: int
@@ -82,7 +82,7 @@ class StepPlan:
     """What happens before and in the forward pass, in this order; postprocess follows once acceptance is known.
 
     `zeroed` are blocks that the runner clears, `copies` pairs (source, destination) of whole blocks that it copies.
-    `starts` has a row for each of `rows`; `fused` says whether a kernel decides by them, or the host by a copy list.
+    `starts` has a row for each of `rows`; `fused` says whether a kernel decides from them, or the host by a copy list.
     """
 
     zeroed: list[int] = field(default_factory=list)

@@ -1,7 +1,7 @@
-"""Evidence is a byte difference told in the words of the domain, and the signature that names its kind.
+"""Evidence describes a byte difference in terms of the domain, with the signature that names its kind.
 
-A fault rarely damages one thing only. The signature is that of the gravest difference, by a fixed order, so that the
-same fault gives the same signature whatever the layout put next to it.
+A fault rarely damages only one thing. The signature is that of the most severe difference, by a fixed order, so that
+the same fault gives the same signature, independent of its neighbours in the layout.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from harness.case import Case, operation_name
 from harness.case.operations.results import ACCEPTED_OUT
 from harness.check.operation_run import OperationRun, Task
 from harness.check.outcome import Difference, Evidence, Signature
-from harness.check.raised import Owns, said, trail
+from harness.check.raised import Owns, trail, type_and_message
 from harness.kernels.executors.base import AccessFault
 from harness.memory import Image, MemoryPlan, Place, describe
 from harness.oracles.expected import Expected
@@ -23,7 +23,7 @@ from harness.oracles.expected import Expected
 SHOWN_DIFFERENCES = 8
 SHOWN_BYTES = 16
 EXAMINED_RUNS = 1000
-"""A copy of the wrong block differs in thousands of runs; the first ones tell what it is."""
+"""A copy of the wrong block differs in thousands of runs; the first ones show what it is."""
 
 _STATES = ("temporal", "conv")
 OBJECTS = ("padding", "guard", "private", "table", *_STATES)
@@ -31,12 +31,12 @@ OBJECTS = ("padding", "guard", "private", "table", *_STATES)
 
 
 def rank(kind: str) -> int:
-    """How far behind the gravest kind of object `kind` comes."""
+    """The place of `kind` in the order of severity; 0 is the most severe kind of object."""
     return OBJECTS.index(kind) if kind in OBJECTS else len(OBJECTS)
 
 
 def signature_at(case: Case, index: int, oracle: str, violation: str, kind: str) -> Signature:
-    """The signature of a failure of operation `index` at an object of a kind: SD or DS matters to conv states alone."""
+    """The signature of a failure of operation `index` at an object of a kind: SD or DS matters only for conv states."""
     conv_layout = case.layout.conv_layout if kind == "conv" else "-"
     return Signature(operation_name(case.program[index]), oracle, violation, kind, conv_layout)
 
@@ -64,11 +64,11 @@ def byte_evidence(run: OperationRun) -> tuple[Signature, Evidence] | None:
 
 
 def access_evidence(run: OperationRun) -> tuple[Signature, Evidence] | None:
-    """Accesses that a checking executor saw outside everything the kernel may touch, or misaligned."""
+    """Accesses that a checking executor reported as out of bounds or misaligned."""
     faults = [fault for fault in run.faults if not fault.violation.startswith("undefined")]
     if not faults:
         return None
-    told = []
+    described = []
     for fault in faults:
         place = _place_of_fault(run.case, run.plan, fault)
         access = "store" if fault.is_store else "load"
@@ -77,16 +77,17 @@ def access_evidence(run: OperationRun) -> tuple[Signature, Evidence] | None:
             if fault.violation == "read-only"
             else f"{fault.violation} {fault.width}-byte {access} at {place.name}"
         )
-        told.append((place, f"{what}; {fault.where}"))
-    # A store is graver than a load, but no other kind: only so many faults are kept, and which come first is chance.
-    first = min(range(len(told)), key=lambda i: (faults[i].violation, not faults[i].is_store, i))
-    signature = signature_at(run.case, run.index, "access", faults[first].violation, told[first][0].kind)
-    details = tuple(text for _, text in told[:SHOWN_DIFFERENCES])
-    return signature, Evidence(told[first][1], (), sum(fault.width for fault in faults), details)
+        described.append((place, f"{what}; {fault.where}"))
+    # A store is more severe than a load of the same kind. Kinds have no order of severity: only the first faults are
+    # kept, and which come first is arbitrary.
+    first = min(range(len(described)), key=lambda i: (faults[i].violation, not faults[i].is_store, i))
+    signature = signature_at(run.case, run.index, "access", faults[first].violation, described[first][0].kind)
+    details = tuple(text for _, text in described[:SHOWN_DIFFERENCES])
+    return signature, Evidence(described[first][1], (), sum(fault.width for fault in faults), details)
 
 
 def _place_of_fault(case: Case, plan: MemoryPlan, fault: AccessFault) -> Place:
-    """What an access hit: of a wide one, the first byte that belongs to no object, if there is one."""
+    """The place that an access hit: for a wide one, that of the first byte that belongs to no object, if any."""
     places = [describe(case, plan, fault.offset + i) for i in range(fault.width)]
     nowhere = ("padding", "guard", "private") if fault.violation == "out-of-bounds" else ()
     return next((place for place in places if place.kind in nowhere), places[0])
@@ -104,7 +105,7 @@ def _count_evidence(task: Task, expected: list[int], found: list[int]) -> tuple[
 
 
 def result_evidence(run: OperationRun) -> tuple[Signature, Evidence] | None:
-    """Compare what the host can see beside memory; entries that the oracle does not give must stay as they were."""
+    """Compare what the host can see in addition to memory; entries that the oracle does not give must not change."""
     expected, seen = run.expected, run.seen
     if expected is None:
         return None
@@ -129,14 +130,14 @@ def result_evidence(run: OperationRun) -> tuple[Signature, Evidence] | None:
         details = tuple(f"{result}[{i}]: expected {wanted[i]}, found {found[i]}" for i in wrong[:SHOWN_DIFFERENCES])
         first = int(wrong[0])
         violation = "wrong-result" if first in changes else "stray-result"
-        whose = "" if first in changes else ", which nobody asked to change"
+        whose = "" if first in changes else ", which must not change"
         signature = signature_at(run.case, run.index, "host", violation, result)
         return signature, Evidence(f"{details[0]}{whose}", (), 0, details)
     return None
 
 
 def private_evidence(run: OperationRun) -> tuple[Signature, Evidence] | None:
-    """A write past the target's own buffers."""
+    """The evidence of a write past the target's own buffers."""
     if not run.damaged:
         return None
     signature = signature_at(run.case, run.index, "memory", "stray-write", "private")
@@ -144,21 +145,21 @@ def private_evidence(run: OperationRun) -> tuple[Signature, Evidence] | None:
 
 
 def exception_evidence(task: Task, error: BaseException, owns: Owns, changed: bool) -> tuple[Signature, Evidence]:
-    """Production code raised where it had to work, or after it had `changed` device memory."""
+    """The evidence of an exception where production code had to work, or after it had `changed` device memory."""
     what = "half-way" if changed else "call"
     signature = signature_at(task.case, task.index, "exception", type(error).__name__, what)
     when = ", after device memory had changed" if changed else ""
-    return signature, Evidence(f"production code raised {said(error)}{when}", details=trail(error, owns))
+    return signature, Evidence(f"production code raised {type_and_message(error)}{when}", details=trail(error, owns))
 
 
 def refused_reachable_evidence(task: Task, error: BaseException) -> tuple[Signature, Evidence]:
-    """A contract of the target rules out a case that a scheduler can produce."""
+    """The evidence where a contract of the target excludes a case that a scheduler can produce."""
     signature = signature_at(task.case, task.index, "exception", "refusal", "call")
     return signature, Evidence(f"the target does not take a reachable case: {' '.join(str(error).split())}")
 
 
 class _WrittenSpans:
-    """The bytes that an operation had to write, for telling a wrong write from a stray one."""
+    """The bytes that an operation had to write, to distinguish a wrong write from an out-of-bounds one."""
 
     def __init__(self, expected: Expected) -> None:
         spans = [
@@ -171,7 +172,7 @@ class _WrittenSpans:
         self._starts = [start for start, _ in self._spans]
 
     def part(self, offset: int) -> tuple[bool, int | None]:
-        """Whether `offset` had to be written, and where that stops being so (None: never)."""
+        """Whether `offset` had to be written, and the offset at which this answer changes (None: never)."""
         i = bisect_right(self._starts, offset) - 1
         if i >= 0 and offset < self._starts[i] + self._spans[i][1]:
             return True, self._starts[i] + self._spans[i][1]
@@ -204,10 +205,10 @@ def _difference(run: OperationRun, violation: str, start: int, size: int, expect
 
 
 def _grave(difference: Difference) -> tuple[int, int, int]:
-    """Order of gravity: a write where no state lies, then a wrong copy, then a write over some other state.
+    """Order of severity: a write where no state lies, then a wrong copy, then a write over some other state.
 
-    The first needs no neighbour to show, the last depends on what the neighbour is.
+    The first is visible without a neighbour, the last depends on the neighbour.
     """
-    stray, kind = difference.violation == "stray-write", difference.object
-    group = 1 if not stray else 2 if kind in _STATES else 0
+    outside, kind = difference.violation == "stray-write", difference.object
+    group = 1 if not outside else 2 if kind in _STATES else 0
     return (group, rank(kind), difference.offset)

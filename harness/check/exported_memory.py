@@ -1,11 +1,11 @@
-"""Handed-out memory is what host code of a target has let numpy, DLPack, or a bare storage have.
+"""Exported memory is memory that host code of a target has passed to numpy, DLPack, or a bare storage.
 
-From then on it can be written without torch, and so nobody sees it: it counts as defined for as long as somebody holds
-the tensor or such a view of it. So a stale number that host code has looked at by way of numpy is not found any more:
-that is the price of no false alarm. (Targets read no memory of a device that way; buffers of the host lie outside.)
+From then on it can be written without torch, which is not observed: it counts as defined as long as the tensor or such
+a view of it exists. So a stale number that host code has read through numpy is no longer found: that is the price of
+no false alarms. (Targets do not read device memory that way; buffers of the host lie outside.)
 
-A bare address hands nothing out, though one could write through it: kernels get every tensor that way, and all would
-count as defined. Neither does the old `torch.utils.dlpack.to_dlpack`, which tells nobody.
+A bare address does not count as an export, although it could be written through: kernels get every tensor that way, and
+all of them would count as defined. Nor does the old `torch.utils.dlpack.to_dlpack`, which cannot be observed.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ _WAYS_OUT = {
     *(torch.Tensor.untyped_storage, torch.Tensor.storage, torch.Tensor._typed_storage),
     *(torch.Tensor.apply_, torch.Tensor.map_, torch.Tensor.map2_, torch.Tensor.share_memory_),
 }
-"""Methods after which a tensor's memory may be written unseen; or, of `apply_` and its kind, has been."""
+"""Methods after which a tensor's memory may be written unobserved, or, for `apply_` and similar ones, has been."""
 
 
 class ExportedMemory(TorchFunctionMode):
-    """While it is entered, it notes which memory is handed out; what it has noted holds afterwards as well."""
+    """Records which memory is exported while it is entered; the records stay valid afterwards."""
 
     def __init__(self, arena: Arena) -> None:
         super().__init__()
         raised_by = arena.raised_by if isinstance(arena, HostArena) else 0
         self._start, self._size = arena.address - raised_by, arena.size
         self._storages: dict[int, tuple[StorageWeakRef, int, int]] = {}
-        """By identity, which is not given to another storage while a reference is kept: with arena offset and size."""
+        """By identity, which no other storage gets while a reference is kept: with arena offset and size."""
 
     def __torch_function__(
         self,
@@ -52,19 +52,19 @@ class ExportedMemory(TorchFunctionMode):
         return result
 
     def holds(self, storage: torch.UntypedStorage) -> bool:
-        """Whether a storage outside of the arena has been handed out, or never was torch's own. Of `numpy()` torch
-        itself keeps a note, wherever that was called."""
+        """Whether a storage outside of the arena has been exported, or never was torch's own. Torch itself records
+        calls of `numpy()`, wherever they happen."""
         return not storage.resizable() or storage._cdata in self._storages
 
     def define(self, shadow: Arena) -> None:
-        """What is handed out of the arena is defined, as its shadow will say."""
+        """Mark all exported memory of the arena as defined in its shadow."""
         self._forget(lambda reference, start, size: bool(reference.expired()))  # type: ignore[no-untyped-call]
         for _, start, size in self._storages.values():
             if 0 <= start < self._size:
                 shadow.discard(start, size)  # zeros, at next to no cost however large a buffer is
 
     def forget(self, arrays: Iterable[ArraySpan]) -> None:
-        """Arguments come into memory: whoever was handed those of before has no business with these."""
+        """New arguments are in memory: exports of the previous ones do not apply to them."""
         starts = {span.start for span in arrays}
         self._forget(lambda reference, start, size: start in starts)
 
@@ -81,6 +81,6 @@ class ExportedMemory(TorchFunctionMode):
 
 
 def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage:
-    """A tensor's storage, looked at without its being handed out."""
+    """A tensor's storage, read without counting as an export."""
     with torch._C.DisableTorchFunction():
         return tensor.untyped_storage()

@@ -1,10 +1,9 @@
-"""A host copy is what Python code of a target moves from tensor to tensor, beside its kernels.
+"""A host copy is a move from tensor to tensor by Python code of a target, in addition to its kernels.
 
-While a case is shadowed, plain moves (copies, rows picked by an index) carry shadows along as kernels do: what was
-undefined where it came from is undefined where it goes, also by way of tensors of the target's own outside of the
-arena. Every other tensor that an operation may write, as its schema tells, is defined afterwards, wherever it stands
-among the arguments. Of what numpy and Python's own numbers do nobody tells: what numpy can write is defined
-(harness.check.exported).
+While a case is shadowed, plain moves (copies, rows picked by an index) propagate shadows as kernels do: what is
+undefined at the source is undefined at the destination, also through the target's own tensors outside of the arena.
+Every other tensor that an operation may write according to its schema is defined afterwards, in any argument position.
+What numpy and Python's own numbers do is not observed: what numpy can write is defined (harness.check.exported_memory).
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ _ATEN = torch.ops.aten
 
 
 class _Move(NamedTuple):
-    """An operation that leaves elements of its argument `source` as they are or converts them, and puts them into what
-    it writes, or else into its result. `pick` does with a shadow what the operation does, given also its arguments
-    `others`; None: every element goes where it was."""
+    """An operation that takes elements of its argument `source`, unchanged or converted, and puts them into what it
+    writes, or else into its result. `pick` does to a shadow what the operation does, with its arguments `others`;
+    None: every element keeps its position."""
 
     source: str
     pick: Any = None
@@ -54,8 +53,8 @@ _MOVES = {
 class HostCopies(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Watches torch while it is entered.
 
-    `settle` is called before something undefined is noted in the arena: whoever takes all that is written for defined
-    has to look before that.
+    `settle` is called before something undefined is recorded in the arena: code that takes everything written for
+    defined has to look before that.
     """
 
     def __init__(self, arena: HostArena, shadow: Arena, exported: ExportedMemory, settle: Callable[[], None]) -> None:
@@ -63,7 +62,7 @@ class HostCopies(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._start, self._size = arena.address - arena.raised_by, arena.size
         self._shadow, self._exported, self._settle = shadow, exported, settle
         self._elsewhere: dict[int, tuple[torch.UntypedStorage, torch.Tensor]] = {}
-        """Storages outside of the arena, by identity; kept, so that no other takes their place; and their shadows."""
+        """Storages outside of the arena and their shadows, by identity; kept, so that no other storage gets it."""
 
     def __torch_dispatch__(
         self, func: Any, types: Sequence[type], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
@@ -79,7 +78,7 @@ class HostCopies(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return result
 
     def _moved(self, move: _Move, given: Mapping[str, Any]) -> torch.Tensor | None:
-        """The shadow of what a move makes; None if all of it is defined."""
+        """The shadow of the result of a move; None if all of it is defined."""
         self._exported.define(self._shadow)
         shadow = self._of(given[move.source])
         if shadow is None or not shadow.any():
@@ -109,7 +108,7 @@ class HostCopies(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return whole.view(word).as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
 
     def _set(self, tensor: torch.Tensor, shadow: torch.Tensor | None) -> None:
-        """A tensor has been written, with elements that have this shadow."""
+        """Record that a tensor has been written, with elements that have this shadow."""
         if not _is_dense(tensor):
             return
         storage = storage_of(tensor)
@@ -128,14 +127,14 @@ class HostCopies(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _arguments(func: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[dict[str, Any], list[Any]]:
-    """The arguments of an operation by name, and those that it may write: all of them, if it does not say."""
+    """The arguments of an operation by name, and those that it may write: all of them, if its schema does not say."""
     schema = getattr(func, "_schema", None)
     if schema is None:
         return dict(kwargs), [*args, *kwargs.values()]
     given = dict(zip((declared.name for declared in schema.arguments), args, strict=False)) | dict(kwargs)
     if torch.Tag.inplace_view in func.tags:
-        # Of `set_`, `resize_`, `t_` and their kind the tensor is said to be written, but what changes is which memory
-        # it stands for. Shadows belong to memory, and no byte of that has changed.
+        # The schemas of `set_`, `resize_`, `t_` and similar ones say that the tensor is written, but what changes is
+        # the memory it refers to. Shadows belong to memory, and no byte of that has changed.
         return given, []
     return given, [
         given[declared.name]

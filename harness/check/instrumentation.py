@@ -1,7 +1,8 @@
-"""Sight is what an instrumented executor sees beside the bytes, here told in the words of the domain: races, and
-numbers that nobody has defined where they decide something, or where defined ones must lie.
+"""Instrumentation is what an instrumented executor reports in addition to the bytes, here in terms of the domain:
+races, and uninitialised values that decide something or lie where defined ones must be.
 
-It comes before any byte difference: what a race or an undefined number damages is chance, they themselves are not.
+It comes before any byte difference: which bytes a race or an undefined number damages is a matter of chance, the race
+or number itself is not.
 """
 
 from __future__ import annotations
@@ -17,46 +18,50 @@ USES = {
     "undefined-address": "decides an address",
     "undefined-branch": "decides what is done",
 }
-"""Uses of undefined numbers, as executors call them and as people do."""
+"""Uses of undefined numbers: the executors' names and texts for people."""
 
 
 def use_evidence(run: OperationRun) -> tuple[Signature, Evidence] | None:
-    """Undefined numbers that an address or a branch hung on."""
+    """The evidence of undefined numbers that an address or a branch depends on."""
     uses = [fault for fault in run.faults if fault.violation in USES]
     if not uses:
         return None
-    told = []
+    described = []
     for fault in uses:
         place = describe(run.case, run.plan, fault.offset)
         text = f"{place.name} was never defined, and {USES[fault.violation]} in {fault.where}"
-        told.append((place, text))
-    first = min(range(len(told)), key=lambda number: (uses[number].violation, rank(told[number][0].kind), number))
+        described.append((place, text))
+    first = min(
+        range(len(described)), key=lambda number: (uses[number].violation, rank(described[number][0].kind), number)
+    )
     violation = uses[first].violation.removeprefix("undefined-")
-    signature = signature_at(run.case, run.index, "undefined", violation, told[first][0].kind)
-    return signature, Evidence(told[first][1], (), 0, tuple(text for _, text in told[:SHOWN_DIFFERENCES]))
+    signature = signature_at(run.case, run.index, "undefined", violation, described[first][0].kind)
+    return signature, Evidence(described[first][1], (), 0, tuple(text for _, text in described[:SHOWN_DIFFERENCES]))
 
 
 def undefined_evidence(run: OperationRun) -> tuple[Signature, Evidence] | None:
-    """Undefined bytes where the oracle's own trace has defined ones."""
+    """The evidence of undefined bytes where the oracle's own trace has defined ones."""
     runs = [] if run.shadows is None else list(find_undefined(*run.shadows))
     if not runs:
         return None
-    told = [(describe(run.case, run.plan, start), size) for start, size in runs[:EXAMINED_RUNS]]
-    told.sort(key=lambda item: rank(item[0].kind))
-    signature = signature_at(run.case, run.index, "undefined", "bytes", told[0][0].kind)
-    texts = tuple(f"{place.name}: {size} bytes were copied from where nobody has written" for place, size in told)
+    described = [(describe(run.case, run.plan, start), size) for start, size in runs[:EXAMINED_RUNS]]
+    described.sort(key=lambda item: rank(item[0].kind))
+    signature = signature_at(run.case, run.index, "undefined", "bytes", described[0][0].kind)
+    texts = tuple(
+        f"{place.name}: {size} bytes were copied from memory that was never written" for place, size in described
+    )
     total = sum(size for _, size in runs)
     return signature, Evidence(texts[0], (), total, texts[:SHOWN_DIFFERENCES])
 
 
 def race_evidence(run: OperationRun) -> tuple[Signature, Evidence] | None:
-    """Its races; those of stores of one value only if the case asks for them."""
+    """The evidence of races; races between stores of the same value count only if the case asks for them."""
     identical = "identical-stores" in run.case.execution.checks
     races = [race for launch in run.recorded for race in find_races(launch) if identical or not race.identical]
     if not races:
         return None
     places = [describe(run.case, run.plan, race.offset) for race in races]
-    told = [_told(race, place.name) for race, place in zip(races, places, strict=True)]
+    described = [_race_text(race, place.name) for race, place in zip(races, places, strict=True)]
 
     def grave(number: int) -> tuple[bool, bool, int, int]:
         race, kind = races[number], places[number].kind
@@ -66,10 +71,12 @@ def race_evidence(run: OperationRun) -> tuple[Signature, Evidence] | None:
     first = order[0]
     violation = f"between-{races[first].between}" + ("-identical" if races[first].identical else "")
     signature = signature_at(run.case, run.index, "race", violation, places[first].kind)
-    return signature, Evidence(told[first], (), 0, tuple(told[number] for number in order[:SHOWN_DIFFERENCES]))
+    return signature, Evidence(
+        described[first], (), 0, tuple(described[number] for number in order[:SHOWN_DIFFERENCES])
+    )
 
 
-def _told(race: Race, place: str) -> str:
+def _race_text(race: Race, place: str) -> str:
     one, other = race.first, race.second
     what = "both store the same value" if race.identical else "nothing orders them"
     if race.between == "programs":

@@ -1,8 +1,8 @@
-"""Judging is what an operation run amounts to: a chain of checks, each a function of the run, of which the first that
+"""Judging turns an operation run into a verdict: a chain of checks, each a function of the run. The first check that
 finds something names the failure.
 
-What kernels did comes before what they left: a byte that a race or a wrong access damaged is chance, they themselves
-are not.
+What kernels did comes before the bytes they left: which bytes a race or a wrong access damages is a matter of chance,
+the race or access itself is not.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from harness.check.evidence import (
 from harness.check.instrumentation import race_evidence, undefined_evidence, use_evidence
 from harness.check.operation_run import OperationRun, Task
 from harness.check.outcome import Evidence, Signature, SkipReason, Verdict
-from harness.check.private_memory import ReserveUsedUp
-from harness.check.raised import compile_failure, is_refusal, is_targets, said
+from harness.check.private_memory import ReserveExhausted
+from harness.check.raised import compile_failure, is_refusal, is_targets, type_and_message
 from harness.kernels.executors.base import ExecutorCannot, KernelDoesNotCompile
 from harness.kernels.targets.base import OutsideContract, Target, TargetIncomplete, TargetLacks
 
@@ -50,12 +50,12 @@ class HarnessError(Exception):
     """The harness itself did something impossible: exit status 4, never a finding."""
 
 
-OURS = (HarnessError, TargetIncomplete, ReserveUsedUp)
+OURS = (HarnessError, TargetIncomplete, ReserveExhausted)
 """Exceptions that say that the harness is at fault."""
 
 
 def judge(run: OperationRun) -> tuple[Signature, Evidence] | None:
-    """What the first check that finds something finds; None if the run is right."""
+    """The finding of the first check that has one; None if the run is right."""
     for check in CHECKS:
         failure = check(run)
         if failure is not None:
@@ -75,7 +75,7 @@ def verdict_on(run: OperationRun, target: Target) -> Verdict:
 
 
 def verdict_on_skip(task: Task, launches: int, error: Exception) -> Verdict:
-    """The verdict where the task was not done, as `error` says, one of SKIPPING."""
+    """The verdict where the task was not done; `error`, one of SKIPPING, says why."""
     reason = next(reason for kind, reason in _SKIPS if isinstance(error, kind))
     if reason == "outside-contract" and task.case.domain == "reachable":
         return _fail(task, launches, refused_reachable_evidence(task, error))
@@ -94,10 +94,10 @@ def verdict_on_exception(
         raise KernelDoesNotCompile(f"{target.name}: {broken}") from error
     owns = target.owns
     if not is_targets(error, owns):
-        raise HarnessError(f"the harness's own code failed in {task.name}: {said(error)}") from error
+        raise HarnessError(f"the harness's own code failed in {task.name}: {type_and_message(error)}") from error
     half_way = changed()
     if task.case.domain == "total" and not half_way and is_refusal(error, owns):
-        return Verdict(task.name, "pass", detail=said(error))
+        return Verdict(task.name, "pass", detail=type_and_message(error))
     return _fail(task, launches, exception_evidence(task, error, owns, half_way))
 
 

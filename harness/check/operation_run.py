@@ -1,4 +1,4 @@
-"""An operation run is one operation of a case on a target: the memory it began with, what it had to do, what it did."""
+"""An operation run is one operation of a case on a target: the initial memory, what it had to do, and what it did."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.oracles.expected import Expected
 @dataclass(frozen=True)
 class Task:
     """Operation `index` of a case, about to run on memory that holds `before`. `expected` is None where the memory
-    oracle is not asked."""
+    oracle is not used."""
 
     case: Case
     plan: MemoryPlan
@@ -41,7 +41,7 @@ class Seen:
     before: Results
     after: Results
     refused: bool = False
-    """Whether the target declined what it has to decline."""
+    """Whether the target rejected what it has to reject."""
     late_writes: tuple[str, ...] = ()
     """Buffers that the host wrote while they were on their way to the device."""
 
@@ -59,6 +59,6 @@ class OperationRun(Task):
     recorded: Sequence[RecordedLaunch] = ()
     """What each launch loaded and stored, where the executor was asked for races."""
     shadows: tuple[Image, Image] | None = None
-    """Which bytes are undefined: by the oracle's own trace, and as kernels carried them along; None if not followed."""
+    """Which bytes are undefined: by the oracle's own trace, and as kernels propagated them; None if not tracked."""
     damaged: Sequence[str] = ()
     """The target's own buffers around which bytes changed."""

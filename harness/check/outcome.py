@@ -1,6 +1,6 @@
-"""An outcome is what checking one case gave: a verdict for each operation, and evidence where one failed.
+"""An outcome is the result of checking one case: a verdict for each operation, and evidence where one failed.
 
-Plain data without torch, so that it travels between processes and into files.
+It is plain data without torch, so that it can be sent between processes and written to files.
 """
 
 from __future__ import annotations
@@ -11,24 +11,24 @@ import msgspec
 
 Status = Literal["pass", "fail", "skip"]
 SkipReason = Literal["lacks-operation", "outside-contract", "executor-cannot", "relation-undefined"]
-"""`relation-undefined` belongs to relations: the relation says nothing about this case."""
+"""`relation-undefined` belongs to relations: the relation does not apply to this case."""
 
 INSTRUMENTED_ORACLES = ("race", "undefined")
-"""Oracles of what kernels did, whatever the bytes are."""
+"""Oracles of what kernels did, independent of the bytes."""
 
 RELATION = "relation:"
-"""What the oracle of a signature starts with if a relation between runs was violated; its name follows."""
+"""The start of the oracle in a signature if a relation between runs was violated; the relation's name follows."""
 
 WITHIN = " within "
-"""In the journal of a worker, stands between an operation and the relation that it was run for."""
+"""In the stage of a worker, the text between an operation and the relation that it was run for."""
 
 
 class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What makes two failures the same finding: no ids, counts or releases.
 
-    `violation` is `wrong-bytes` (bytes that had to be written hold something else), `stray-write` (bytes that nobody
-    asked to change changed), `wrong-count` (an accepted count), an access fault's kind, or an exception's type; for a
-    relation also `differs` and `result-differs` (results that do not correspond);
+    `violation` is `wrong-bytes` (bytes that had to be written hold something else), `stray-write` (bytes changed that
+    must not), `wrong-count` (an accepted count), an access fault's kind, or an exception's type; for a relation also
+    `differs` and `result-differs` (results that do not correspond);
     `object` the kind of object it happened to; `conv_layout` SD or DS where that object is a conv state, else `-`.
     """
 
@@ -40,13 +40,13 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def relation(self) -> str | None:
-        """The relation that has to be asked for this finding to show, if it was one that saw it."""
+        """The relation that found this, if one did: it has to be checked for the finding to show."""
         return self.oracle.removeprefix(RELATION) if self.oracle.startswith(RELATION) else None
 
     @property
     def instrumented(self) -> bool:
-        """Whether it took an instrumented executor to see it: then that comes before the bytes, else the bytes alone
-        count, so that the finding shows as what it was."""
+        """Whether it takes an instrumented executor to see this. If so, instrumentation comes before the bytes; if not,
+        only the bytes count. That way the finding shows as what it was."""
         return self.oracle in INSTRUMENTED_ORACLES
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Difference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A run of bytes that differ: where, and the first of them before, as expected, and as found (hex)."""
+    """A run of bytes that differ: the place, and the first of them as before, as expected, and as found (hex)."""
 
     violation: str
     object: str
@@ -67,7 +67,7 @@ class Difference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Why an operation failed: one sentence, the first differences, and how many there are in all."""
+    """Why an operation failed: one sentence, the first differences, and the total number of bytes that differ."""
 
     summary: str
     differences: tuple[Difference, ...] = ()
@@ -78,10 +78,10 @@ class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Verdict(msgspec.Struct, frozen=True):
     """The judgement of one operation. `reason` and `detail` belong to a skip, `signature` and `evidence` to a failure.
 
-    A pass with a `detail` is a refusal: in the total domain production code may decline an input, in its own words
+    A pass with a `detail` is a refusal: in the total domain production code may reject an input, with its own error
     and before it changes any device memory. It says nothing about bytes and never counts as judged.
 
-    `relation` is the name of the relation that the verdict is about; empty where one run was judged by itself.
+    `relation` is the name of the relation that the verdict is about; empty where a single run was judged.
     """
 
     operation: str
@@ -101,7 +101,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Seconds(msgspec.Struct):
-    """Where the time of a check went."""
+    """How the time of a check was spent."""
 
     build: float = 0.0
     run: float = 0.0
@@ -113,7 +113,7 @@ class Seconds(msgspec.Struct):
 class Outcome(msgspec.Struct, frozen=True):
     """Verdicts in program order, up to and including the first that is not a pass.
 
-    `relations` are the verdicts of the relations that were asked, which happens only where everything else passed.
+    `relations` are the verdicts of the relations that were checked, which happens only where everything else passed.
     """
 
     verdicts: tuple[Verdict, ...]

@@ -1,4 +1,5 @@
-"""Private memory is what a target allocates for itself: served from the arena, fenced, and watched for strays.
+"""Private memory is what a target allocates for itself: served from the arena, fenced, and watched for out-of-bounds
+writes.
 
 Its contents are the target's own business (docs/domain.md, section 5). The fences around them are not.
 """
@@ -23,12 +24,12 @@ if TYPE_CHECKING:
 FENCE = 256
 
 
-class ReserveUsedUp(Exception):
-    """The bytes set aside for a target's own buffers are too few: the harness's affair, not the target's."""
+class ReserveExhausted(Exception):
+    """Too few bytes are set aside for a target's own buffers: a fault of the harness, not of the target."""
 
 
 class PrivateMemory:
-    """Hands out named tensors from bytes `[start, start + size)` of an arena, which hold a pattern of poison."""
+    """Allocates named tensors from bytes `[start, start + size)` of an arena, which hold a pattern of poison."""
 
     def __init__(
         self,
@@ -41,7 +42,7 @@ class PrivateMemory:
         """`is_read_only` says of a tensor's name whether kernels never write it."""
         self._arena = arena
         self.exported = ExportedMemory(arena)
-        """What the target has let others write: it keeps views of its memory from operation to operation."""
+        """Memory that the target has exported; its views live on from operation to operation."""
         self._is_read_only = is_read_only
         self._start, self._end = start, start + size
         self._cursor = start + FENCE
@@ -51,13 +52,13 @@ class PrivateMemory:
         arena.write(start, poison_bytes(pattern, start, size))
 
     def allocate(self, name: str, shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
-        """A contiguous tensor full of poison. Raises ReserveUsedUp if too little was set aside."""
+        """A contiguous tensor full of poison. Raises ReserveExhausted if too little was set aside."""
         count = prod(shape)
         size = max(count, 1) * dtype.itemsize
         offset = self._cursor
         following = (offset + size + 255) // 256 * 256 + FENCE
         if following > self._end:
-            raise ReserveUsedUp(
+            raise ReserveExhausted(
                 f"the target asked for more private memory than the {self._end - self._start} bytes set aside"
             )
         self._cursor = following
@@ -66,15 +67,15 @@ class PrivateMemory:
         return self._arena.tensor(offset, size, dtype, shape, strides)
 
     def together_with(self, spans: Sequence[AccessSpan]) -> tuple[AccessSpan, ...]:
-        """`spans` and those allocated so far: the same tuple until there are more. Always called with the same."""
+        """`spans` and those allocated so far: the same tuple until there are more. `spans` must always be the same."""
         if len(self._together) != len(spans) + len(self.spans):
             self._together = (*spans, *self.spans)
         return self._together
 
     def unwritten(self) -> tuple[int, NDArray[np.uint8]]:
-        """Where the allocations start, and 255 for each byte from there on that nobody has written, else 0.
+        """Where the allocations start, and 255 for each byte from there on that was never written, else 0.
 
-        Judged by words of 4 bytes: a single byte may hold what poison does by chance.
+        Decided by words of 4 bytes: a single byte may equal its poison by chance.
         """
         used = (self._cursor - self._start + 3) // 4 * 4
         same = self._arena.read(self._start, used) == poison_bytes(self._pattern, self._start, used)

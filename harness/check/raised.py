@@ -1,8 +1,8 @@
-"""What production code raised, and what that amounts to: a refusal, a failure, or a fault of our own.
+"""An exception that production code raised, and how it counts: as a refusal, a failure, or a fault of the harness.
 
-An exception is a verdict of its own, so it has to be known whose it is. It is the target's if one of the target's
-source files is in its traceback. It is a refusal if the target's own `raise` or `assert` statement made it, or a
-look-up that names the key it lacks: code that declines, as opposed to code that breaks.
+An exception decides the verdict, so its origin has to be known. It is the target's if one of the target's source files
+is in its traceback. It is a refusal if it comes from the target's own `raise` or `assert` statement, or from a look-up
+that names the missing key: code that rejects an input, as opposed to code that breaks.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _RAISE = dis.opmap["RAISE_VARARGS"]
 
 
 def is_targets(error: BaseException, owns: Owns) -> bool:
-    """Whether code under test had a part in it."""
+    """Whether code under test was involved."""
     return any(owns(_file(step)) for step in _steps(error))
 
 
 def is_refusal(error: BaseException, owns: Owns) -> bool:
-    """Whether code under test declined by itself: a `raise`, an `assert`, a static assertion or a missing key."""
+    """Whether code under test rejected its input: by `raise`, `assert`, a static assertion or a missing key."""
     if type(error).__name__ == "CompileTimeAssertionFailure":  # Triton's, for `tl.static_assert`
         return True
     last = None
@@ -48,7 +48,7 @@ def trail(error: BaseException, owns: Owns) -> tuple[str, ...]:
     return tuple(reversed(found))
 
 
-def said(error: BaseException) -> str:
+def type_and_message(error: BaseException) -> str:
     """Type and message in one line of bounded length."""
     message = one_line(error)[:500]
     return f"{type(error).__name__}: {message}" if message else type(error).__name__
@@ -57,7 +57,7 @@ def said(error: BaseException) -> str:
 def compile_failure(error: BaseException) -> str | None:
     """One line about a kernel that Triton does not compile, or None if that is not what happened.
 
-    A failed static assertion is none: that is the target's verdict on its arguments.
+    A failed static assertion does not count: it is the target's verdict on its arguments.
     """
     chain = list(_chain(error))
     if any(type(link).__name__ == "CompileTimeAssertionFailure" for link in chain):
@@ -65,7 +65,7 @@ def compile_failure(error: BaseException) -> str | None:
     found = [link for link in chain if any(base.__name__ == "CompilationError" for base in type(link).__mro__)]
     if not found:
         return None
-    # The innermost is in the function that is wrong; those around it are in its callers, at the call.
+    # The innermost error is in the function that is wrong; the outer ones are in its callers, at the call.
     link = next((link for link in reversed(found) if getattr(link, "src", None)), found[-1])
     source = str(getattr(link, "src", None) or "")
     line = getattr(getattr(link, "node", None), "lineno", None)
@@ -73,15 +73,15 @@ def compile_failure(error: BaseException) -> str | None:
     name = next((text.split("def ", 1)[1].split("(")[0] for text in source.splitlines() if "def " in text), "")
     reason = getattr(chain[-1], "error_message", None) or str(chain[-1])
     where = [*([] if line is None else _place(link, source, line)), *([f"at `{text}`"] if text else [])]
-    said = f"{' '.join(where)}: " if where else ""
+    place = f"{' '.join(where)}: " if where else ""
     return (
         f"kernel {name or 'of this target'} does not compile{' ' if where else ''}"
-        f"{said or ': '}{' '.join(str(reason).split())[:300]}"
+        f"{place or ': '}{' '.join(str(reason).split())[:300]}"
     )
 
 
 def _place(error: BaseException, source: str, line: int) -> list[str]:
-    """File and line of a line of a kernel's source text, as Triton's code generator knows them, if it does."""
+    """File and line of a line of a kernel's source text, if Triton's code generator knows them."""
     for step in reversed(list(_steps(error))):
         generator: Any = step.tb_frame.f_locals.get("self")
         file, begin = getattr(generator, "file_name", None), getattr(generator, "begin_line", None)

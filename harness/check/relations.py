@@ -1,7 +1,7 @@
-"""Asking a relation: run the variants of a case that has passed, and compare the results.
+"""Checking a relation: run the variants of a case that has passed, and compare the results.
 
-Whatever goes wrong in a variant is the relation's finding, with the relation as its oracle: an access fault, a crash
-or an exception as well as results that do not correspond.
+Anything that goes wrong in a variant is the relation's finding, with the relation as its oracle: an access fault, a
+crash or an exception as well as results that do not correspond.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ EXAMINED_MISMATCHES = 1000
 replace = msgspec.structs.replace
 
 Execute = Callable[[CaseVariant, Sequence[Run], str], Run]
-"""Runs a variant, after those run earlier, for the relation of that name (harness.check.variants)."""
+"""Runs a variant for the relation of a name, given the variants run before it (harness.check.variants)."""
 
 
 def ask_relations(execute: Execute, first: Run, names: Sequence[str], most: int | None) -> tuple[Verdict, ...]:
-    """Ask relations in turn, until one is violated or `most` of them said something (None: all are asked).
+    """Check relations in turn, until one is violated or `most` of them applied (None: all are checked).
 
-    Raises HarnessError if an exception in a variant is not the target's, and whatever else is no verdict.
+    Raises HarnessError if an exception in a variant is not the target's, and any other exception that is not a verdict.
     """
     verdicts: list[Verdict] = []
     answers = 0
@@ -95,7 +95,7 @@ class _Asking:
         )
 
     def _which(self, variant: int) -> str:
-        """Which of several variants it was, in brackets."""
+        """The number of the variant in brackets, if there are several."""
         count = len(self._variants)
         return f" (run {variant + 1} of {count})" if count > 1 and variant < count else ""
 
@@ -103,30 +103,30 @@ class _Asking:
         runs = [mismatch for mismatch in mismatches if isinstance(mismatch, Mismatch)]
         if not runs:
             return self._result_evidence([item for item in mismatches if isinstance(item, ResultMismatch)])
-        told = sorted(((self._difference(mismatch), mismatch) for mismatch in runs), key=_gravest)
-        difference, gravest = told[0]
+        described = sorted(((self._difference(mismatch), mismatch) for mismatch in runs), key=_gravest)
+        difference, gravest = described[0]
         oracle = RELATION + self._asked.name
         signature = signature_at(self._first.case, gravest.step, oracle, "differs", difference.object)
         summary = (
             f"{difference.place} holds {difference.expected} in the first run and {difference.found}"
             f" in the other{self._which(gravest.variant)}"
         )
-        shown = tuple(difference for difference, _ in told[:SHOWN_DIFFERENCES])
+        shown = tuple(difference for difference, _ in described[:SHOWN_DIFFERENCES])
         return signature, Evidence(summary, shown, sum(mismatch.size for mismatch in runs))
 
     def _result_evidence(self, results: Sequence[ResultMismatch]) -> tuple[Signature, Evidence]:
         first = results[0]
         oracle = RELATION + self._asked.name
         signature = signature_at(self._first.case, first.step, oracle, "result-differs", first.name)
-        told = [
+        described = [
             f"{result.name}[{result.entry}] is {result.value} in the first run and {result.variant_value} in the "
             f"other{self._which(result.variant)}"
             for result in results
         ]
-        return signature, Evidence(told[0], (), 0, tuple(told[:SHOWN_DIFFERENCES]))
+        return signature, Evidence(described[0], (), 0, tuple(described[:SHOWN_DIFFERENCES]))
 
     def _difference(self, mismatch: Mismatch) -> Difference:
-        """`expected` is what the first run holds, `found` what the variant does."""
+        """`expected` is what the first run holds, `found` what the variant holds."""
         first, other = self._first, self._others[mismatch.variant]
         place = describe(first.case, first.plan, mismatch.offset)
         shown = min(mismatch.size, SHOWN_BYTES)
@@ -144,6 +144,6 @@ class _Asking:
         )
 
 
-def _gravest(told: tuple[Difference, Mismatch]) -> tuple[int, int, int]:
-    difference, mismatch = told
+def _gravest(described: tuple[Difference, Mismatch]) -> tuple[int, int, int]:
+    difference, mismatch = described
     return (mismatch.step, rank(difference.object), difference.offset)

@@ -1,6 +1,7 @@
-"""A session judges cases one after the other: lay out a case on the workbench, run its operations, judge each run.
+"""A session judges cases one after the other: it lays out a case on the workbench, runs its operations, and judges each
+run.
 
-Relations are asked of a case that has passed.
+Relations are checked for a case that has passed.
 """
 
 from __future__ import annotations
@@ -40,12 +41,11 @@ class Session:
     def check(
         self, case: Case, relations: Sequence[str] = (), most: int | None = None, *, instrumented: bool = True
     ) -> Outcome:
-        """Judge a case; if it passes, ask `relations`, in order, until `most` of them said something (None: all).
+        """Judge a case; if it passes, check `relations`, in order, until `most` of them applied (None: all).
 
-        Not `instrumented`: leave out what only instrumented executors see in addition to the bytes and accesses out of
-        bounds.
+        Not `instrumented`: skip what only instrumented executors see, except for out-of-bounds accesses.
 
-        Raises InvalidCase if the case is outside the preconditions, HarnessError if we are at fault.
+        Raises InvalidCase if the case is outside the preconditions, HarnessError if the harness is at fault.
         """
         bench, seconds = self._bench, Seconds()
         bench.instrumented = instrumented
@@ -86,14 +86,14 @@ class Session:
             raise
         except Exception as error:
             bench.end_with_the_device(error)
-            bench.unbind()  # a context that failed half-way serves no other case
+            bench.unbind()  # a context that failed half-way cannot be used for another case
             verdict = verdict_on_exception(task, self.target, executor.launches, error, lambda: bench.has_changed(task))
             return verdict, task.before
         start = time.perf_counter()
         verdict = verdict_on(run, self.target)
         seconds.compare += time.perf_counter() - start
         if verdict.status == "fail":
-            bench.unbind()  # whatever went wrong may have damaged the context as well
+            bench.unbind()  # the failure may have damaged the context as well
         return verdict, run.found
 
     def execute(self, variant: CaseVariant, earlier: Sequence[Run], relation: str) -> Run:

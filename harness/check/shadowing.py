@@ -1,9 +1,8 @@
-"""Shadowing follows what nobody has defined through the operations of one case, beside its bytes.
+"""Shadowing tracks uninitialised values through the operations of one case, in addition to its bytes.
 
-The executor's kernels carry shadows along in memory of their own (harness.memory.shadow says what they are), and plain
-copies of host code do (harness.check.host_copies). Whatever else host code writes it does not tell: of a target's own
-buffers, what does not hold poison any more counts as defined; and so does memory that can be written unseen
-(harness.check.exported_memory).
+The executor's kernels propagate shadows in separate memory (see harness.memory.shadow), and so do plain copies of host
+code (harness.check.host_copies). Other writes of host code are not observed: in a target's own buffers, bytes that no
+longer hold poison count as defined, and so does memory that can be written unobserved (harness.check.exported_memory).
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ class Shadowing:
         arena.write_all(plan.covered, self._shadow.data)
 
     def load(self, index: int) -> None:
-        """The arguments of an operation come into memory."""
+        """Load the shadows of the arguments of an operation."""
         define_arrays(self._plan, index, self._shadow)
         for span in self._plan.arrays[index].values():
             self._arena.write(span.start, self._shadow.view(span.start, span.size))
 
     def begin(self, index: int, private: PrivateMemory) -> None:
-        """An operation begins."""
+        """Prepare the shadows for an operation that begins."""
         private.exported.forget(self._plan.arrays[index].values())
         self._restart(private)
 
@@ -43,10 +42,10 @@ class Shadowing:
         private.exported.define(self._arena)
 
     def refresh(self, private: PrivateMemory) -> None:
-        """A kernel is launched: host code may have written to the target's buffers."""
+        """Update the shadows before a launch: host code may have written to the target's buffers."""
         _, unwritten = private.unwritten()
         if len(unwritten) > len(self._unwritten):
-            self._restart(private)  # it has made new ones
+            self._restart(private)  # it has allocated new ones
             return
         written = (self._unwritten != 0) & (unwritten == 0)
         if written.any():
@@ -57,18 +56,18 @@ class Shadowing:
         private.exported.define(self._arena)
 
     def following(self, memory: Arena, private: PrivateMemory) -> HostCopies:
-        """What to enter while host code of the target runs on `memory`."""
+        """The context manager to enter while host code of the target runs on `memory`."""
         assert isinstance(memory, HostArena), "no other memory has shadows"
         return HostCopies(memory, self._arena, private.exported, lambda: self.refresh(private))
 
     def fill(self, before: Image, expected: Expected) -> None:
-        """The harness itself does what is expected."""
+        """Apply what is expected where the harness itself does the operation."""
         after = trace(before, self._shadow, expected)
         self._arena.write_all(self._plan.covered, after.data)
         self._shadow = after
 
     def end(self, before: Image, expected: Expected, private: PrivateMemory) -> tuple[Image, Image]:
-        """An operation has run on memory that held `before`: what is undefined, by the oracle's trace and as it is."""
+        """What is undefined after an operation on memory that held `before`: by the oracle's trace, and as found."""
         private.exported.define(self._arena)
         traced = trace(before, self._shadow, expected)
         found = Image.of(self._plan.covered, self._arena.read_all(self._plan.covered))

@@ -8,7 +8,7 @@ from harness.memory import LayoutPlan, MemoryPlan
 
 
 def array_spans(plan: MemoryPlan, index: int) -> list[AccessSpan]:
-    """What kernels may touch of an operation's arguments, and which of them they may write."""
+    """The arguments of an operation that kernels may touch, and which of them they may write."""
     return [
         AccessSpan(span.start, span.size, array.name, f"{array.name} of operation {index}", writable=array.written)
         for array in plan.contents[index]
@@ -17,7 +17,7 @@ def array_spans(plan: MemoryPlan, index: int) -> list[AccessSpan]:
 
 
 def layout_spans(base: LayoutPlan) -> list[AccessSpan]:
-    """What kernels may touch of a layout: each block of each state by itself, and each table."""
+    """The parts of a layout that kernels may touch: each block of each state separately, and each table."""
     spans = [
         AccessSpan(start, base.table_bytes, "table", f"block table of group {group}", writable=False)
         for group, start in enumerate(base.tables)

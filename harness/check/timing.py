@@ -15,7 +15,7 @@ from harness.oracles.races import find_races
 
 
 def time_operations(bench: Workbench, case: Case, launches: int) -> list[list[float]]:
-    """Seconds of each of `launches` calls of each operation; judges nothing but races."""
+    """Seconds of each of `launches` calls of each operation; only races are judged."""
     executor = bench.executor
     plan = plan_memory(case, bench.target.mapping_bits)
     arena = bench.room_for(plan)
@@ -35,6 +35,6 @@ def time_operations(bench: Workbench, case: Case, launches: int) -> list[list[fl
             executor.transfers.wait()
             for launch in executor.recorded():
                 find_races(launch)
-            arena.read(0, 1)  # a GPU is done only when something was read back
+            arena.read(0, 1)  # a GPU is done only when something has been read back
             times[-1].append(time.perf_counter() - start)
     return times

@@ -1,5 +1,5 @@
-"""Running a variant of a case, which a relation asks for: on memory prepared as it wants it, in a context of its own if
-it wants one, judged by the memory oracle only if it wants that.
+"""Running a variant of a case for a relation. The variant says how memory is prepared, whether it needs a separate
+context, and whether the memory oracle judges it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from harness.oracles.relations.base import CaseVariant, Run, RunStep
 
 
 class VariantRefused(Exception):
-    """The target declines a variant of a total case, in words of its own: a skip."""
+    """The target rejects a variant of a total case, with its own error: a skip."""
 
 
 class VariantFailed(Exception):
-    """A variant went wrong by itself: what an ordinary check would say of it."""
+    """A variant failed an ordinary check, independent of the first run."""
 
     def __init__(self, signature: Signature, evidence: Evidence) -> None:
         super().__init__(evidence.summary)
@@ -33,7 +33,8 @@ class VariantFailed(Exception):
 def run_variant(
     bench: Workbench, on_operation: Callable[[str], None], variant: CaseVariant, earlier: Sequence[Run], relation: str
 ) -> Run:
-    """Run a variant for a relation; `earlier` are those run before it. `on_operation` is told what comes next.
+    """Run a variant for a relation; `earlier` are those run before it. `on_operation` gets the name of each operation
+    before it runs.
 
     Raises VariantFailed, VariantRefused, TargetLacks, OutsideContract or ExecutorCannot, and InvalidCase if the variant
     needs more memory than a case may.

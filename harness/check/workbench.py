@@ -1,7 +1,7 @@
 """A workbench is a target on an executor with the memory that cases lie in.
 
-Running an operation: lay out the memory of the case in the executor's arena, bind the target to it, let it do one
-operation, read everything back. What one operation left is what the next one finds.
+To run an operation, it lays out the memory of the case in the executor's arena, binds the target to it, lets it do one
+operation, and reads everything back. The next operation starts from the memory that the previous one left.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     import torch
 
 RESERVED = {True: 1 << 36, False: 1 << 28}
-"""Bytes that an arena has at least, on the CPU (where only address space is taken) and elsewhere."""
+"""Minimum number of bytes of an arena, on the CPU (where it takes only address space) and elsewhere."""
 
 KEPT_BYTES = 1 << 26
-"""Layouts that reach further leave pages behind that no other layout would use."""
+"""Layouts that extend further leave pages behind that no other layout would use."""
 
 
 class Workbench:
@@ -80,7 +80,7 @@ class Workbench:
         return plan, image
 
     def _watch(self, case: Case, variant: CaseVariant | None) -> None:
-        """Choose what the executor watches. Relations compare what their variants do: nothing is followed there."""
+        """Choose what the executor watches. Relations compare their variants, so nothing is tracked there."""
         checks: list[Check] = [
             check
             for check in case.execution.checks
@@ -89,7 +89,7 @@ class Workbench:
         self.executor.watch(checks)
 
     def load(self, case: Case, plan: MemoryPlan, index: int, before: Image) -> None:
-        """Bring the arguments of an operation into memory, where operations share them, and into `before`."""
+        """Write the arguments of an operation into memory, where operations share them, and into `before`."""
         if not case.linked:
             return
         write_arrays(case, plan, index, before)
@@ -100,7 +100,7 @@ class Workbench:
             self._shadowing.load(index)
 
     def read(self, plan: MemoryPlan) -> Image:
-        """The memory of a case as it is."""
+        """The current memory of a case."""
         return Image.of(plan.covered, self._require_arena().read_all(plan.covered))
 
     def has_changed(self, task: Task) -> bool:
@@ -108,9 +108,9 @@ class Workbench:
         return any(True for _ in task.before.differences(self.read(task.plan)))
 
     def room_for(self, plan: MemoryPlan) -> Arena:
-        """The arena, large enough for a plan; forgets what belonged to another layout. Raises ExecutorCannot."""
+        """The arena, large enough for a plan; drops what belonged to another layout. Raises ExecutorCannot."""
         if self._arena is None or plan.size > self._arena.size:
-            # Everything that holds on to the old arena goes first: a device may not have room for both.
+            # Everything that refers to the old arena goes first: a device may not have room for both.
             self._layout = self._bound = self._arena = None
             self._tensors.clear()
             self._arena = self.executor.allocate(max(plan.size, RESERVED[self.executor.device.type == "cpu"]))
@@ -133,7 +133,7 @@ class Workbench:
     def bind(
         self, plan: MemoryPlan, target: Target | None = None, poison: Poison = "A", later: bool = False
     ) -> tuple[Bound, PrivateMemory, list[AccessSpan]]:
-        """The target's context for this layout; one serves all cases of a layout. `later`: the first use binds it."""
+        """The target's context for this layout, shared by all cases of a layout. `later`: the first use binds it."""
         if self._bound is None:
             arena = self._require_arena()
             private = PrivateMemory(arena, *plan.base.private, poison, self.target.is_metadata)
@@ -145,7 +145,7 @@ class Workbench:
         return self._bound
 
     def unbind(self) -> None:
-        """Have the next operation bind the target anew."""
+        """Make the next operation bind the target again."""
         self._bound = None
 
     def arguments(self, case: Case, plan: MemoryPlan, index: int) -> dict[str, torch.Tensor]:
@@ -170,7 +170,7 @@ class Workbench:
     # One operation.
 
     def run(self, task: Task, seconds: Seconds, target: Target | None = None, poison: Poison = "A") -> OperationRun:
-        """Have the target do a task. Raises what the target raises, unless that is what has to happen."""
+        """Let the target do a task. Raises what the target raises, unless it has to raise."""
         start = time.perf_counter()
         seen, private = self._call(task, target, poison)
         found = self.read(task.plan)
@@ -232,7 +232,7 @@ class Workbench:
                 refused = True
         transfers.wait()
         if later:
-            self.unbind()  # bound as one entry point needs it, not as all of them do
+            self.unbind()  # bound as this entry point needs it, not as the others do
         return Seen(seen_before, prepared.results(), refused, tuple(transfers.late_writes)), private
 
     def _has_to_raise(self, expected: Expected | None, error: Exception) -> bool:
@@ -242,6 +242,6 @@ class Workbench:
         return expected.raises in str(error) and is_refusal(error, self.target.owns)
 
     def end_with_the_device(self, error: Exception) -> None:
-        """Raise DeviceFault if an exception says that the device is gone: nothing can be judged here any more."""
+        """Raise DeviceFault if an exception says that the device is gone: this process cannot judge any more."""
         if self.executor.is_device_fault(error):
             raise DeviceFault(one_line(error)) from error

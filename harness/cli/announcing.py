@@ -1,4 +1,4 @@
-"""Announcing is telling the user, on standard error, why something takes long: a line, on a terminal also a bar."""
+"""Announcements report on standard error why something takes long: a line, and on a terminal also a bar."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Announcer:
         print(printable(f"harness: {text}"), file=sys.stderr, flush=True)
 
     def progress(self, done: int, total: int | None) -> None:
-        """Draw the bar anew, on a terminal; it goes when the download is complete."""
+        """Redraw the bar, on a terminal; it disappears when the download is complete."""
         if not sys.stderr.isatty():
             return
         self._drawn = True

@@ -1,8 +1,8 @@
 """The command line: thin commands over the rooms. Nothing here imports torch or triton; workers do.
 
-Exit statuses: 0 nothing found / FIXED, 1 findings / FAILED, 2 bad usage or invalid input, 3 a required regime was
-never reached or an operation asked for judged no case, 4 the harness itself failed, 130 interrupted, 141 nobody read
-the output (as for any tool in a pipe: 128 and the signal's number), 143 ended by SIGTERM.
+Exit statuses: 0 nothing found / FIXED, 1 findings / FAILED, 2 bad usage or invalid input, 3 a required regime was never
+reached or a requested operation judged no case, 4 the harness itself failed, 130 interrupted, 141 the output was not
+read (as for any tool in a pipe: 128 and the signal's number), 143 ended by SIGTERM.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from harness.worker.losses import WorkerError
 _UsageProblem = cast(
     type[Exception], next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 )
-"""What typer raises for a wrong command line: it has no public name of its own."""
+"""The exception of typer for a wrong command line, which has no public name."""
 
 RUN_STATUS = (
     "Exit status: 0 nothing found, 1 findings, 2 bad usage or a file that cannot be written, 3 something required was "
@@ -38,11 +38,11 @@ RUN_STATUS = (
 
 app = typer.Typer(
     name="harness",
-    help="Find wrong bytes, stray accesses and races in the fused Triton kernels that move Mamba state between "
+    help="Find wrong bytes, out-of-bounds accesses and races in the fused Triton kernels that move Mamba state between "
     "cache blocks, and turn each finding into the smallest file that still shows it.",
     epilog="Exit status: 0 nothing found or FIXED; 1 findings or FAILED; 2 bad usage or invalid input; 3 a required "
     "regime was never reached, or an operation judged no case; 4 the harness itself failed; 130 interrupted; "
-    "141 nobody read the output; 143 ended by SIGTERM.",
+    "141 the output was not read; 143 ended by SIGTERM.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -54,7 +54,7 @@ app = typer.Typer(
 def _version(
     version: bool = typer.Option(False, "--version", help="Print the version and stop."),
     offline: bool = typer.Option(
-        False, "--offline", help="Download nothing: releases come from the cache alone (as HARNESS_OFFLINE=1)."
+        False, "--offline", help="Download nothing: take releases only from the cache (as HARNESS_OFFLINE=1)."
     ),
 ) -> None:
     if offline:
@@ -64,7 +64,7 @@ def _version(
         raise typer.Exit
 
 
-# Each has a line of its own in the list of commands: the first sentence of its help may be longer than a line.
+# Each has its own line in the list of commands, since the first sentence of its help may be longer than a line.
 app.command("run", cls=GroupedCommand, epilog=RUN_STATUS, short_help="Draw, run, compare, save and shrink.")(
     running.run
 )
@@ -81,38 +81,38 @@ app.add_typer(cache.app, name="cache", short_help="List, fetch or remove cached 
 
 
 def run(interruption: Interruption) -> None:
-    """Run the command that was asked for, and exit with its status: one clear line for whatever a user can mend.
+    """Run the requested command, and exit with its status. Any error that a user can fix is reported in one clear line.
 
-    `interruption` is what a KeyboardInterrupt stands for."""
+    `interruption` is the cause of a KeyboardInterrupt."""
 
-    def interrupted(told: str = "") -> int:
+    def interrupted(message: str = "") -> int:
         word = interruption.word
-        return _complain(f"{word}: {told}" if told else word, interruption.status)
+        return _complain(f"{word}: {message}" if message else word, interruption.status)
 
     try:
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(errors="backslashreplace")  # a narrow encoding is no reason to fail
+                stream.reconfigure(errors="backslashreplace")  # do not fail because of a narrow encoding
         warnings.showwarning = _warn
         status = _run()
         if sys.stdout is not None:
-            sys.stdout.flush()  # while its failure can still be told
+            sys.stdout.flush()  # while its failure can still be reported
         sys.exit(interrupted() if status == INTERRUPTED else status)
     except _UsageProblem as error:
         sys.exit(_explain(error))
-    except Interrupted as told:
-        sys.exit(interrupted(str(told)))
+    except Interrupted as interrupt:
+        sys.exit(interrupted(str(interrupt)))
     except typer.Abort:
         sys.exit(interrupted())
     except (InvalidCase, Refusal) as error:
         sys.exit(_complain(str(error), BAD_INPUT))
     except BrokenPipeError:
-        # What is still buffered has nowhere to go: Python would complain of it at exit.
+        # Buffered output can no longer be written: Python would complain about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        sys.exit(UNREAD)  # in silence: `harness show FILE | head` is no mistake
+        sys.exit(UNREAD)  # silently: `harness show FILE | head` is not a mistake
     except OSError as error:
         _drop_unwritten()
-        # Of a renaming that failed, the second name is the one the user gave.
+        # If renaming failed, the second name is the one that the user gave.
         sys.exit(
             _complain(f"{error.filename2 or error.filename or ''}: {error.strerror or error}".lstrip(": "), BAD_INPUT)
         )
@@ -124,8 +124,8 @@ def run(interruption: Interruption) -> None:
 
 
 def _drop_unwritten() -> None:
-    """Forget what standard output holds and cannot write, as where a disk is full: Python would try once more at exit,
-    and end with a status of its own."""
+    """Drop buffered standard output that cannot be written, for example on a full disk: Python would try once more at
+    exit, and end with another status."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()
@@ -134,18 +134,18 @@ def _drop_unwritten() -> None:
 
 
 def _run() -> Any:
-    """Run the command that was asked for; its exit status, as sys.exit takes it."""
+    """Run the requested command. Returns its exit status, as sys.exit takes it."""
     try:
-        # Not standalone: typer would take three lines for a typing mistake, and its versions differ about Ctrl-C.
+        # Not standalone: typer would print three lines for a typing mistake, and its versions differ about Ctrl-C.
         return app(prog_name="harness", standalone_mode=False)
     except SystemExit as end:
-        if isinstance(end.__context__, BrokenPipeError):  # typer makes status 1 of it, which means findings here
+        if isinstance(end.__context__, BrokenPipeError):  # typer turns it into status 1, which means findings here
             raise end.__context__ from None
         return end.code
 
 
 def _explain(error: Any) -> int:
-    """One line about a wrong command line; the help of a command that was given nothing."""
+    """Print one line about a wrong command line, or the help of a command without arguments."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "harness"
     if type(error).__name__ == "NoArgsIsHelpError":
@@ -155,7 +155,7 @@ def _explain(error: Any) -> int:
 
 
 def _warn(message: Warning | str, *_: object, **__: object) -> None:
-    """Tell a warning in one line, as workers do; where in the code it came from helps nobody at a terminal."""
+    """Print a warning in one line, as workers do; its place in the code is of no use at a terminal."""
     print(printable(f"harness: {' '.join(str(message).split())}"), file=sys.stderr)
 
 

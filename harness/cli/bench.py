@@ -1,4 +1,4 @@
-"""`harness bench`: how fast executors and whole campaigns are here, side by side."""
+"""`harness bench`: how fast executors and whole campaigns are on this machine."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def parse_operations(text: str) -> Any:
 
 _DEFAULT = ",".join(DEFAULT_OPERATIONS)
 
-app = typer.Typer(help="Measure kernels, executors and campaigns, side by side in one run.", no_args_is_help=True)
+app = typer.Typer(help="Measure kernels, executors and campaigns, and compare them in one run.", no_args_is_help=True)
 
 
 @app.command()
 def executors(target: TargetOption = "builtin", json: JsonOption = False) -> None:
-    """One launch of 4 requests x 8 states x 16 tiles on every executor, and what compiling it takes."""
+    """Measure one launch of 4 requests x 8 states x 16 tiles on every executor, and the time to compile it."""
     from harness.bench.executors import measure
     from harness.kernels.targets.registry import prepare
 
@@ -75,7 +75,7 @@ def throughput(
     ] = _DEFAULT,
     json: JsonOption = False,
 ) -> None:
-    """Whole cases a second, by what is watched, and where a worker's time goes."""
+    """Measure whole cases a second, by checks, and how a worker spends its time."""
     from harness.bench.throughput import measure
     from harness.kernels.targets.registry import prepare
 
@@ -114,7 +114,8 @@ def sequences(
     rounds: Annotated[int, typer.Option("--rounds", help="Measured rounds, after one warm-up.", min=1)] = 3,
     json: JsonOption = False,
 ) -> None:
-    """Engine steps a second of one core: symbolically by runner, and with bytes through builtin and the release."""
+    """Measure engine steps a second of one core: symbolically by runner, and with bytes through builtin and the
+    release."""
     from harness.bench.sequences import measure
     from harness.kernels.targets.registry import prepare
     from harness.sequences.subject import require_driven, sequence_target
@@ -155,7 +156,8 @@ def mutations(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """How surely, how fast and how alike planted faults are found. Status 1 if one is missed by some seed."""
+    """Measure how reliably and how fast planted faults are found, and how similar the minimal cases are. Status 1 if a
+    seed misses one."""
     from harness.bench.mutations import measure
     from harness.engines.random import Recipe
     from harness.kernels.mutations.registry import mutation_names, split_target
@@ -182,7 +184,7 @@ def mutations(
             print(
                 f"{score.target}: found by {score.found} of {counted(score.seeds, 'seed')}, median "
                 f"{score.median_seconds} s; "
-                f"shrunk in a median of {score.median_executions} executions; alike {score.alike}",
+                f"shrunk in a median of {score.median_executions} executions; equal minimal cases {score.alike}",
                 flush=True,
             )
             for signature, count in score.signatures.items():
@@ -197,19 +199,20 @@ def mutations(
 def kernels(
     target: TargetOption = "builtin",
     against: Annotated[
-        list[str] | None, typer.Option("--against", "-a", help="A target to measure beside it; may be repeated.")
+        list[str] | None, typer.Option("--against", "-a", help="A target to compare with; may be repeated.")
     ] = None,
     shape: Annotated[
         list[str] | None, typer.Option("--shape", help="A shape, by name; may be repeated. Default: all.")
     ] = None,
-    rounds: Annotated[int, typer.Option("--rounds", help="Replays of each graph that count.", min=3)] = 15,
+    rounds: Annotated[int, typer.Option("--rounds", help="Measured replays of each graph.", min=3)] = 15,
     save: Annotated[Path | None, typer.Option("--save", help="Keep the report as JSON, for `compare`.")] = None,
     plot: Annotated[
         Path | None, typer.Option("--plot", help="Draw time over requests (svg, png, pdf); needs matplotlib.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """Launches of a step on shapes of published models: in CUDA graphs, on the host, as a whole step. Needs a GPU."""
+    """Measure launches of a step on shapes of published models: in CUDA graphs, on the host, as a whole step. Needs a
+    GPU."""
     from harness.bench.plot import NoPlot, require_plot, save_plot
     from harness.bench.shapes import SHAPES
     from harness.files import require_writable_file, write_whole
@@ -220,7 +223,7 @@ def kernels(
     wanted = list(dict.fromkeys(shape or names))
     if unknown := [name for name in wanted if name not in names]:
         raise typer.BadParameter(f"no shape is called {unknown[0]}; there are {', '.join(names)}")
-    # Before minutes of measuring, not after them.
+    # Check this before minutes of measuring, not after them.
     if save is not None:
         require_writable_file(save)
     if plot is not None:
@@ -259,21 +262,21 @@ def kernels(
 @app.command()
 def compare(
     old: Annotated[Path, typer.Argument(help="A report of `harness bench kernels --save`.")],
-    new: Annotated[Path, typer.Argument(help="A later one, of the same machine.")],
+    new: Annotated[Path, typer.Argument(help="A later report, of the same machine.")],
     threshold: Annotated[
         float, typer.Option("--threshold", help="How much longer counts as slower, as a share.", min=0.0)
     ] = 0.05,
     json: JsonOption = False,
 ) -> None:
-    """What the second report measured slower than the first. Status 1 if there is anything.
+    """Report what the second report measured slower than the first. Status 1 if there is anything.
 
-    Exit status: 2 for a file that is no report, or two that have no measurement in common.
+    Exit status: 2 for a file that is not a report, or for two reports without a common measurement.
     """
     from harness.bench.comparison import compare as compared
     from harness.bench.report import read_report
 
     if not math.isfinite(threshold):
-        raise typer.BadParameter(f"--threshold {threshold} is no share: write 0.05 for five parts in a hundred")
+        raise typer.BadParameter(f"--threshold {threshold} is not a share: write 0.05 for five per cent")
     reports = [read_report(file) for file in (old, new)]
     result = compared(reports[0], reports[1], threshold)
     if result.mean is None:
@@ -297,8 +300,8 @@ def compare(
 
 
 def _kernel_benchmark() -> Callable[..., Report]:
-    """What measures kernels. Raises UnavailableExecutor where PyTorch or Triton is missing, does not fit or is
-    damaged."""
+    """The function that measures kernels. Raises UnavailableExecutor if PyTorch or Triton is missing, does not fit or
+    is damaged."""
     from harness.kernels.executors.registry import UnavailableExecutor
     from harness.kernels.executors.requirements import unmet
 
@@ -308,7 +311,9 @@ def _kernel_benchmark() -> Callable[..., Report]:
     try:
         from harness.bench.kernels import measure
     except (ImportError, OSError) as error:
-        raise UnavailableExecutor(f"kernels cannot be measured: what it takes cannot be imported: {error}") from error
+        raise UnavailableExecutor(
+            f"kernels cannot be measured: a required module cannot be imported: {error}"
+        ) from error
     return measure
 
 
@@ -321,7 +326,7 @@ def _described(row: Row) -> str:
 
 
 def _kernel_line(row: Row, targets: list[str]) -> str:
-    """One row: microseconds of each arm, and how many times as fast as the others the first target is."""
+    """One row: microseconds of each arm, and the speed of the first target as a multiple of the others'."""
     first = row.times[targets[0]].microseconds
     times = ", ".join(
         f"{name} {sample.microseconds:.2f} (±{sample.spread / 2:.1%})" for name, sample in row.times.items()
@@ -332,7 +337,7 @@ def _kernel_line(row: Row, targets: list[str]) -> str:
 
 
 def _kernel_summary(report: Report) -> list[str]:
-    """What the first target comes to beside each other one."""
+    """A comparison of the first target with each other one."""
     lines = []
     ours = report.targets[0]
     graphs = [row for row in report.rows if row.measure == "graph"]

@@ -1,4 +1,4 @@
-"""`harness cache`: the releases whose sources are kept on this machine."""
+"""`harness cache`: the releases whose sources are stored on this machine."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.releases import entries, remove
 from harness.text import counted
 
-app = typer.Typer(help="List, fetch or remove what the harness keeps on this machine.", no_args_is_help=True)
+app = typer.Typer(help="List, fetch or remove what the harness stores on this machine.", no_args_is_help=True)
 
 _REMADE = ("native", "sources")
-"""Folders of the cache that fill again by themselves: compiled kernels, rewritten sources."""
+"""Folders of the cache that are refilled automatically: compiled kernels, rewritten sources."""
 
 Releases = Annotated[
     list[str], typer.Argument(help="Releases: 0.33.0, vllm==0.33.0, or a range such as 'vllm>=0.30'.", metavar="X...")
@@ -59,12 +59,12 @@ def list_entries(json: JsonOption = False) -> None:
         state = "" if entry.sound else "  damaged: the next use downloads it again"
         print(f"  {entry.name:20} {files} {_megabytes(entry.size)}{state}")
     for name, size in remade.items():
-        print(f"  {name:20}             {_megabytes(size)}  (fills again by itself)")
+        print(f"  {name:20}             {_megabytes(size)}  (refilled automatically)")
 
 
 @app.command()
 def fetch(releases: Releases) -> None:
-    """Download the sources of releases, unless they are there already. Nothing but Python files is kept."""
+    """Download the sources of releases, unless they are cached already. Only Python files are kept."""
     from harness.kernels.targets.download_size import announce_downloads
     from harness.kernels.targets.registry import prepare
     from harness.kernels.targets.selection import select
@@ -82,7 +82,7 @@ def clean(
         list[str] | None, typer.Argument(help="Names as `harness cache list` prints them. Default: everything.")
     ] = None,
 ) -> None:
-    """Remove cached releases; without names everything that the harness can download or make again."""
+    """Remove cached releases; without names, everything that the harness can download or build again."""
     found = {entry.name: entry for entry in entries()}
     wanted = list(found) if releases is None else [_entry_name(text) for text in releases]
     unknown = [name for name in wanted if name not in found]
@@ -99,7 +99,7 @@ def clean(
 
 
 def _named(text: str) -> str:
-    """A bare version is one of vllm."""
+    """A target text; a bare version is one of vllm."""
     return f"vllm=={text}" if text[:1].isdigit() else text
 
 

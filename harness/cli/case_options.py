@@ -1,4 +1,4 @@
-"""The options of `harness run` that say something about kernel cases alone."""
+"""The options of `harness run` that apply only to kernel cases."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from harness.generators.kinds.registry import KINDS
 
 OPERATIONS: tuple[KindName, ...] = tuple(KINDS)
 DEFAULT_OPERATIONS: tuple[KindName, ...] = ("postprocess", "precopy")
-"""What is tested unless told otherwise: the kernels that move state."""
+"""What is tested by default: the kernels that move state."""
 VARY: Literal["vary"] = "vary"
 
 _DOMAINS: dict[str, tuple[Domain, ...]] = {
@@ -30,7 +30,7 @@ _DOMAINS: dict[str, tuple[Domain, ...]] = {
 
 
 def kernel_operations(names: Sequence[str] | None) -> tuple[KindName, ...]:
-    """Those of the words of `--ops`, in the order of OPERATIONS."""
+    """The kernel operations among the words of `--ops`, in the order of OPERATIONS."""
     if names is None:
         return DEFAULT_OPERATIONS
     return OPERATIONS if list(names) == [ALL] else tuple(name for name in OPERATIONS if name in names)
@@ -71,7 +71,7 @@ def parse_relations(text: str) -> Any:
 
 
 def parse_check_policy(text: str) -> CheckPolicy:
-    """What `parse_checks` takes, or `vary`. Raises typer.BadParameter."""
+    """What `parse_checks` accepts, or `vary`. Raises typer.BadParameter."""
     return VARY if text == VARY else options.parse_checks(text)
 
 
@@ -80,7 +80,7 @@ def parse_interleave(text: str) -> InterleavePolicy:
     if text == VARY:
         return VARY
     if not text.isascii() or not text.isdigit() or int(text) > 16:
-        raise typer.BadParameter(f"{text!r} is no number of programs from 0 to 16, nor vary")
+        raise typer.BadParameter(f"{text!r} is neither a number of programs from 0 to 16 nor vary")
     return int(text)
 
 
@@ -92,7 +92,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
     "checks": parse_check_policy,
     "interleave": parse_interleave,
 }
-"""Of options that are no text once they are read."""
+"""Parsers of options whose values are not texts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +100,7 @@ class CaseOptions:
     """How kernel cases are drawn and watched."""
 
     HEADING: ClassVar[str] = "Kernel operations"
-    ONLY: ClassVar[str] = "not with step sequences alone, about which it says nothing"
+    ONLY: ClassVar[str] = "not with step sequences alone, to which it does not apply"
     PLACE: ClassVar[int] = 0
 
     domain: Annotated[
@@ -127,8 +127,8 @@ class CaseOptions:
             "--relations",
             parser=parse_relations,
             metavar="NAMES",
-            help="Relations between runs to ask of each case, comma-separated (`harness names` lists them); all; none; "
-            "or sample: one on every eighth case.",
+            help="Relations between runs to check for each case, comma-separated (`harness names` lists them); all; "
+            "none; or sample: one on every eighth case.",
         ),
     ] = "sample"
     engine: Annotated[
@@ -182,8 +182,8 @@ class CaseOptions:
             "--warps",
             parser=choice("warps", ("together", "apart", VARY)),
             metavar="HOW",
-            help="Whether the warps of a program run together or apart, natively, the latter by a schedule drawn from "
-            "a seed; or vary: apart in every sixteenth case.",
+            help="Whether the warps of a program run together (in lockstep) or apart (independently, by a schedule "
+            "drawn from a seed), natively; or vary: apart in every sixteenth case.",
         ),
     ] = VARY
     interleave: Annotated[
@@ -198,7 +198,7 @@ class CaseOptions:
     ] = VARY
 
     def __post_init__(self) -> None:
-        """Whoever makes one without a command line gets its defaults read, too. Raises typer.BadParameter."""
+        """Parse defaults that are still texts, if it is made without a command line. Raises typer.BadParameter."""
         for name, parse in _PARSERS.items():
             if isinstance(value := getattr(self, name), str):
                 object.__setattr__(self, name, parse(value))

@@ -1,7 +1,7 @@
-"""Replaying plain kernel cases, as sequences leave them: is there anything wrong with them on a target?
+"""Replaying plain kernel cases, such as those that sequences write: does one fail on a target?
 
-In addition to repro files there are files that hold nothing but a case, because nothing was found in it. A folder of
-them is judged in one go."""
+In addition to repro files there are files that hold only a case, because nothing was found in it. A folder of them is
+judged in one go."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def replay_cases(files: list[Path], setting: Setting, json: bool) -> int:
             statuses.append({"FAILED": 1, "SKIPPED": 3, "PASSED": 0}[answer])
             operations += len(outcome.verdicts)
             if json:
-                said = {"file": str(file), "answer": answer, "target": target, "executor": executor}
-                print(msgspec.json.encode({**said, "outcome": msgspec.to_builtins(outcome)}).decode())
+                answered = {"file": str(file), "answer": answer, "target": target, "executor": executor}
+                print(msgspec.json.encode({**answered, "outcome": msgspec.to_builtins(outcome)}).decode())
             elif answer != "PASSED" or len(files) == 1:
                 print(f"{answer} {file} on {target} ({executor})")
                 failure = outcome.failure

@@ -1,4 +1,4 @@
-"""`harness demo`: the main job in about a minute, for whoever sees the tool for the first time."""
+"""`harness demo`: the main job in about a minute, for first-time users."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def demo(
 ) -> None:
     """Find, shrink, show and replay a planted bug; then fuzz the kernels of a vLLM release.
 
-    Exit status: 0 if the planted bug was found and replays and the release's kernels gave no finding, 1 if they gave
+    Exit status: 0 if the planted bug was found and replays and the release's kernels have no finding, 1 if they have
     one, 4 if the planted bug was missed.
     """
     from harness.campaign.settings import Settings
@@ -74,7 +74,7 @@ def demo(
 
 
 def _followed(subject: AnySubject, settings: Settings) -> int:
-    """The exit status of a campaign. Raises Interrupted without how to resume: a demonstration starts anew."""
+    """The exit status of a campaign. Raises Interrupted without a hint to resume: a demonstration starts again."""
     try:
         return follow(subject, settings, "terminal")
     except Interrupted:

@@ -19,7 +19,8 @@ PACKAGES = ("torch", "triton", "llvmlite", "numpy", "msgspec", "pip", "hypothesi
 
 
 def doctor(json: JsonOption = False) -> None:
-    """Say what this machine can do: versions, executors and why not, the cache. Status 2 if no executor runs."""
+    """Report what this machine can do: versions, executors (or why they cannot run), the cache. Status 2 if no executor
+    runs."""
     from harness.kernels.cache_directory import cache_directory
     from harness.kernels.executors.registry import executor_names, why_unavailable
     from harness.kernels.executors.requirements import disagreements

@@ -1,6 +1,6 @@
 """Groups of options: a data class is a group of a command's options, and a heading in its help.
 
-A command says what it takes by annotating parameters with such classes; the command line sees their fields.
+A command declares its options by annotating parameters with such classes; the command line sees their fields.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typer.core import TyperCommand
 HEADING = "Options"
 
 LAST = "More options"
-"""The heading of those that hardly anybody looks for."""
+"""The heading of rarely used options."""
 
 
 class GroupedCommand(TyperCommand):
@@ -39,7 +39,8 @@ def with_groups(*more: type) -> Callable[[Callable[..., Any]], Callable[..., Any
     """Decorates a command: each parameter that is annotated with a data class is replaced by the fields of that class.
 
     Fields of the classes `more` come after them, and instances of these are the command's argument `groups`. A class
-    may have a `HEADING`, under which the help lists its fields, and name those that go under the last one (`LAST`)."""
+    may have a `HEADING`, under which the help lists its fields, and name those that belong under the last one
+    (`LAST`)."""
 
     def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
         hints = get_type_hints(command, include_extras=True)
@@ -88,7 +89,7 @@ def _parameters(group: Any) -> list[inspect.Parameter]:
 
 
 def given(context: typer.Context, group: object) -> list[str]:
-    """The options of a group that the user wrote, as they are written on the command line."""
+    """The options of a group that the user gave, as written on the command line."""
     return [
         parameter.opts[0]
         for parameter in context.command.params

@@ -1,4 +1,4 @@
-"""A listing is names with what each of them is, in two columns that fit the terminal."""
+"""A listing shows names and their descriptions, in two columns that fit the terminal."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import textwrap
 from collections.abc import Mapping
 
 NARROWEST = 30
-"""Columns that the right side has at least."""
+"""Minimum width of the right side, in characters."""
 
 
 def print_listing(entries: Mapping[str, str]) -> None:
-    """An entry a line, wrapped at the terminal's width (COLUMNS); in a pipe whole, for `grep`."""
+    """Print one entry a line, wrapped at the terminal's width (COLUMNS), but not in a pipe, for `grep`."""
     columns, _ = shutil.get_terminal_size(fallback=(0, 0))
     margin = " " * (max(map(len, entries), default=0) + 4)
     for name, summary in entries.items():

@@ -1,4 +1,5 @@
-"""`harness names`: what `--ops`, `--require`, `--relations`, `--fixes` and `--pins` can be given, and known issues."""
+"""`harness names`: the names that `--ops`, `--require`, `--relations`, `--fixes` and `--pins` accept, and known
+issues."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ def names(
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """List operations, regimes, relations, known issues and their fixes, and pins, with what each is."""
+    """List operations, regimes, relations, known issues and their fixes, and pins, with a description of each."""
     if kind is not None and kind not in get_args(Kind):
         raise typer.BadParameter(unknown("kind of names", [kind], get_args(Kind)))
     found = {name: summaries for name, summaries in _all().items() if kind in (None, name)}

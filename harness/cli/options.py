@@ -1,4 +1,4 @@
-"""Options that several commands share, and how their texts are read: each once, by the library of the command line."""
+"""Options that several commands share, and the parsers of their texts, which the command-line library calls."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def option(*names: str, help: str, parser: Callable[[str], Any], metavar: str = 
 
 
 def parse_seconds(text: str) -> float:
-    """Seconds of `90`, `60s`, `5m` or `2h`. Raises typer.BadParameter."""
+    """The seconds in `90`, `60s`, `5m` or `2h`. Raises typer.BadParameter."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", str(text).strip())
     if not match or not 0 < float(match[1]) < math.inf:
-        raise typer.BadParameter(f"{text!r} is no time: write 60s, 5m or 2h")
+        raise typer.BadParameter(f"{text!r} is not a duration: write 60s, 5m or 2h")
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
@@ -42,10 +42,10 @@ def split(text: str) -> list[str]:
 
 
 def require_alone(names: Sequence[str], *words: str) -> None:
-    """Raise typer.BadParameter if a word that stands for a whole list is part of one."""
+    """Raise typer.BadParameter if a word that represents a whole list is part of one."""
     for word in words:
         if word in names and len(names) > 1:
-            raise typer.BadParameter(f"{word!r} stands alone: it is a whole list, not one of several names")
+            raise typer.BadParameter(f"{word!r} must be alone: it means a whole list, not one of several names")
 
 
 def choice(kind: str, known: Iterable[Value], *, text_of: Callable[[Value], str] = str) -> Callable[[str], Value]:
@@ -61,8 +61,8 @@ def choice(kind: str, known: Iterable[Value], *, text_of: Callable[[Value], str]
 
 
 def choices(kind: str, text: str, known: Iterable[str], *whole: str) -> tuple[str, ...]:
-    """The names of a comma-separated list, each once. `whole` are words that stand for a list; they are for the caller
-    to read. Raises typer.BadParameter for names that are not known, or none."""
+    """The names of a comma-separated list, each once. `whole` are words that represent a list, to be interpreted by the
+    caller. Raises typer.BadParameter for unknown names, or if there is no name."""
     names, right = split(text), (*known, *whole)
     require_alone(names, *whole)
     wrong = [name for name in names if name not in right]
@@ -77,20 +77,20 @@ def parse_checks(text: str) -> tuple[Check, ...]:
     if names in ((ALL,), (NONE,)):
         return DEFAULT_CHECKS if names == (ALL,) else ()
     if "undefined" in names and "memory" not in names:
-        raise typer.BadParameter("undefined takes memory: bytes are followed only inside what may be touched")
+        raise typer.BadParameter("undefined needs memory: bytes are tracked only inside the memory that may be touched")
     if "identical-stores" in names and "races" not in names:
-        raise typer.BadParameter("identical-stores takes races")
+        raise typer.BadParameter("identical-stores needs races")
     return tuple(check for check in CHECKS if check in names)
 
 
 def wait_ready(worker: WorkerProcess) -> None:
-    """Wait for a worker to be ready, and say now and then that it still loads. Raises as `WorkerProcess.loading`."""
+    """Wait for a worker to be ready, and report occasionally that it still loads. Raises as `WorkerProcess.loading`."""
     for line in worker.loading():
         announce(line)
 
 
 def target_or_default(name: str | None) -> str:
-    """The target asked for, or the installed vllm, or our own kernels where there is none."""
+    """The requested target, or the installed vllm, or our own kernels if there is none."""
     from harness.kernels.targets.base import UnknownTarget
     from harness.kernels.targets.registry import parse
 
@@ -103,7 +103,7 @@ def target_or_default(name: str | None) -> str:
 
 
 def executor_or_default(name: str | None) -> str:
-    """The executor asked for, or the fastest that this machine has. Raises UnavailableExecutor."""
+    """The requested executor, or the fastest one that this machine has. Raises UnavailableExecutor."""
     from harness.kernels.executors.registry import default_executor_name, executor_class
 
     if name is None:
@@ -121,29 +121,29 @@ RecordedTargetOption = Annotated[
         "--target",
         "-t",
         help="System under test. Default: the one that the file was found on, if that is builtin or a release; any "
-        "other, such as path:DIR, has to be named.",
+        "other, such as path:DIR, must be given.",
     ),
 ]
 ExecutorOption = Annotated[
     str | None,
     typer.Option("--executor", "-e", help="How kernels run: cuda, native or interpreter. Default: the fastest here."),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, nothing else.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object on standard output, and nothing else.")]
 CaseLimitOption = Annotated[
     float | None,
     option(
         "--case-limit",
         parser=parse_seconds,
         metavar="TIME",
-        help="Longest time for one operation before it counts as a hang, or for one step sequence. [default: 20s "
+        help="Maximum time for one operation, or one step sequence, before it counts as a hang. [default: 20s "
         "natively, else 120s; sequences 120s]",
     ),
 ]
 
 CHECKS_HELP = (
-    "What the native executor watches in addition to the bytes, comma-separated: memory (accesses outside what may be "
-    "touched), undefined (uninitialised numbers that decide something), races, identical-stores (races that store "
-    "one value); all (the first three); none"
+    "What the native executor watches in addition to the bytes, comma-separated: memory (out-of-bounds accesses), "
+    "undefined (uninitialised values that decide something), races, identical-stores (races that store the same "
+    "value); all (the first three); none"
 )
 
 ReplayChecksOption = Annotated[

@@ -38,18 +38,20 @@ def replay(
 
     cases = plain_cases(file)
     setting = Setting(target=target, executor=executor, limit=case_limit, checks=checks, announce=options.announce)
-    repros = [(repro, *read_file(repro)) for repro in _repros(file, cases or [])]  # all are read before one runs
+    repros = [
+        (repro, *read_file(repro)) for repro in _repros(file, cases or [])
+    ]  # all are read before the first one runs
     statuses = [] if cases is None else [replay_cases(cases, setting, json)]
     results = [_replay_file(*repro, setting, json) for repro in repros]
     if len(results) > 1 and not json:
         answers = Counter(result.answer for result in results)
-        told = ", ".join(f"{answers[answer]} {answer}" for answer in get_args(Answer))
-        print(f"{counted(len(results), 'repro file')}: {told}")
+        counts = ", ".join(f"{answers[answer]} {answer}" for answer in get_args(Answer))
+        print(f"{counted(len(results), 'repro file')}: {counts}")
     sys.exit(worst([*statuses, *(result.exit_status for result in results)]))
 
 
 def _repros(path: Path, cases: list[Path]) -> list[Path]:
-    """What a path names in addition to plain cases: itself, or the files in a folder."""
+    """The repro files that a path names in addition to plain cases: the path itself, or the files in a folder."""
     if not path.is_dir():
         return [] if cases else [path]
     files = [file for file in sorted(path.glob("*.json")) if file not in cases]

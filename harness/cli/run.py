@@ -20,7 +20,7 @@ _BY_PLACE = sorted(GROUPS, key=lambda group: group.PLACE)
 
 @with_groups(*_BY_PLACE)
 def run(context: typer.Context, common: RunOptions, groups: tuple[SubjectOptions, ...]) -> None:
-    """Draw cases, run the target and the oracle side by side, save and shrink what differs."""
+    """Draw cases, compare the target with the oracle, save and shrink what differs."""
     if common.budget is not None and common.cases is not None:
         raise typer.BadParameter("--budget and --cases exclude each other")
     if common.target is not None and common.targets is not None:
@@ -40,7 +40,7 @@ def run(context: typer.Context, common: RunOptions, groups: tuple[SubjectOptions
 
 
 def _run(common: RunOptions, group: SubjectOptions, or_start: bool) -> int:
-    """Run a campaign of one subject; the exit status. `or_start`: see harness.campaign.settings.Settings."""
+    """Run a campaign of one subject. Returns the exit status. `or_start`: see harness.campaign.settings.Settings."""
     from harness.campaign.settings import Settings
     from harness.kernels.targets.selection import select
 
@@ -63,7 +63,7 @@ def _run(common: RunOptions, group: SubjectOptions, or_start: bool) -> int:
 
 
 def follow(subject: AnySubject, settings: object, report: str) -> int:
-    """Run a campaign under a report; the exit status. Raises Interrupted, which says what is left."""
+    """Run a campaign with a report. Returns the exit status. Raises Interrupted, which says what is left."""
     from harness.campaign.campaign import Campaign
     from harness.campaign.events import CampaignFinished, CampaignStarted
     from harness.campaign.journal import CannotResume
@@ -91,11 +91,13 @@ def follow(subject: AnySubject, settings: object, report: str) -> int:
 
 def _warn_of_many(workers: int) -> None:
     if workers > 2 * (os.cpu_count() or 1):
-        announce(f"{workers} workers share {os.cpu_count()} processors: they start slowly, and nothing gets faster")
+        announce(
+            f"{workers} workers share {os.cpu_count()} processors: they start slowly, and the campaign gets no faster"
+        )
 
 
 def follow_several(subject_of: object, settings: object, targets: Sequence[str], report: str) -> int:
-    """Run a campaign on several targets; the exit status is 1 if any has findings, else 3 if any missed something."""
+    """Run a campaign on several targets. The exit status is 1 if any has findings, else 3 if any missed something."""
     from harness.campaign.events import Event, Notice
     from harness.campaign.journal import CannotResume
     from harness.campaign.settings import Settings

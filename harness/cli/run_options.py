@@ -1,4 +1,4 @@
-"""The options of `harness run` that hold for every subject, and what a subject has to add to be one of its choices."""
+"""The options of `harness run` that apply to every subject, and what a subject has to add to be one of its choices."""
 
 from __future__ import annotations
 
@@ -47,17 +47,19 @@ class RunOptions:
             "--budget",
             parser=parse_seconds,
             metavar="TIME",
-            help="How long to draw and judge: 60s, 5m, 2h. Shrinking comes on top. With --resume it begins anew. "
+            help="How long to draw and judge: 60s, 5m, 2h. Shrinking is extra. With --resume it starts again. "
             "[default: 60s]",
         ),
     ] = None
     cases: Annotated[
         int | None,
         typer.Option(
-            "--cases", help="How many cases, instead of a time; with --resume, of both parts.", min=1, metavar="N"
+            "--cases", help="Number of cases, instead of --budget; with --resume, of both parts.", min=1, metavar="N"
         ),
     ] = None
-    seed: Annotated[int, typer.Option("--seed", help="Same seed, same cases.", min=0, max=2**63 - 1, metavar="N")] = 0
+    seed: Annotated[
+        int, typer.Option("--seed", help="The same seed gives the same cases.", min=0, max=2**63 - 1, metavar="N")
+    ] = 0
     workers: Annotated[int, typer.Option("--workers", "-j", help="Worker processes.", min=1, max=256, metavar="N")] = 1
     fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop judging at the first finding.")] = False
     out: Annotated[Path, typer.Option("--out", help="Folder for repro files and the journal.")] = Path("findings")
@@ -89,7 +91,7 @@ class RunOptions:
 
     @property
     def seconds(self) -> float | None:
-        """The budget; None if a number of cases is asked for."""
+        """The budget; None if a number of cases is given."""
         if self.cases is not None:
             return None
         return DEFAULT_SECONDS if self.budget is None else self.budget
@@ -101,7 +103,7 @@ class RunOptions:
 
 
 def require_operations(names: Sequence[str] | None, known: Sequence[str]) -> None:
-    """Raise typer.BadParameter for words of `--ops` that are not known, none, or a whole list among others."""
+    """Raise typer.BadParameter if `--ops` has unknown words, no word, or the word for a whole list among others."""
     if names is not None:
         require_alone(names, ALL)
         wrong = [name for name in names if name not in (*known, ALL)]
@@ -114,17 +116,17 @@ class SubjectOptions(Protocol):
 
     HEADING: ClassVar[str]
     ONLY: ClassVar[str]
-    """Why its options are refused where the subject is not wanted."""
+    """Why its options are refused if the subject is not selected."""
     PLACE: ClassVar[int]
-    """Of its options in the help."""
+    """The position of its options in the help."""
 
     @classmethod
     def operations(cls) -> Sequence[str]:
-        """The words of `--ops` that it knows."""
+        """The words of `--ops` that belong to it."""
 
     def wanted(self, run: RunOptions) -> bool:
-        """Whether the options ask for this subject. Raises typer.BadParameter for what makes no sense."""
+        """Whether the options select this subject. Raises typer.BadParameter if they make no sense."""
 
     def subjects(self, run: RunOptions, targets: Sequence[str] | None) -> tuple[list[str], Callable[[str], AnySubject]]:
-        """Targets, and the subject set up for each of them, with what has to be downloaded. `targets` are those that
+        """Targets, and a function that sets the subject up for one of them, with downloads. `targets` are those that
         the user named; None: one, or the default. Raises typer.BadParameter or Refusal."""

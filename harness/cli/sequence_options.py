@@ -1,4 +1,4 @@
-"""The options of `harness run` that say something about step sequences alone."""
+"""The options of `harness run` that apply only to step sequences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harness.cli.run_options import RunOptions
 from harness.suggestions import unknown
 
 SEQUENCES = "sequences"
-"""The word of `--ops`."""
+"""The word of `--ops` for step sequences."""
 
 
 def parse_pins(text: str) -> Any:
@@ -30,7 +30,9 @@ def parse_pins(text: str) -> Any:
     for pair in options.split(text):
         name, equals, value = pair.partition("=")
         if not equals or name not in Pins.__struct_fields__:
-            raise typer.BadParameter(f"{pair!r} is no pin; write NAME=VALUE with {', '.join(Pins.__struct_fields__)}")
+            raise typer.BadParameter(
+                f"{pair!r} is not a pin; write NAME=VALUE with {', '.join(Pins.__struct_fields__)}"
+            )
         if name in values:
             raise typer.BadParameter(f"{name} is pinned twice")
         if value not in (known := _known_values(name)):
@@ -43,7 +45,7 @@ def parse_pins(text: str) -> Any:
 
 
 def _known_values(name: str) -> tuple[str, ...]:
-    """What a pin may be set to."""
+    """The values that a pin may have."""
     from harness.generators.sequences.configurations import Pins
 
     kinds = [kind for kind in get_args(get_type_hints(Pins)[name]) if kind is not type(None)]
@@ -78,7 +80,7 @@ class SequenceOptions:
         ),
     ] = None
     include_known: Annotated[
-        bool, typer.Option("--include-known", help="Leave known issues in, and classify what they cause.")
+        bool, typer.Option("--include-known", help="Do not avoid known issues, and classify what they cause.")
     ] = False
     pins: Annotated[
         Any,
@@ -99,7 +101,7 @@ class SequenceOptions:
     ] = None
 
     def __post_init__(self) -> None:
-        """Whoever makes one without a command line gets its defaults read, too. Raises typer.BadParameter."""
+        """Parse defaults that are still texts, if it is made without a command line. Raises typer.BadParameter."""
         for name, parse in (("fixes", parse_fixes), ("pins", parse_pins)):
             if isinstance(value := getattr(self, name), str):
                 object.__setattr__(self, name, parse(value))
@@ -110,7 +112,7 @@ class SequenceOptions:
 
     def wanted(self, run: RunOptions) -> bool:
         if self.include_known and self.fixes is not None:
-            raise typer.BadParameter("--include-known and --fixes exclude each other: it stands for --fixes none")
+            raise typer.BadParameter("--include-known and --fixes exclude each other: the former means --fixes none")
         wanted = run.ops is not None and SEQUENCES in run.ops
         if wanted and run.ops == [SEQUENCES] and run.executor is not None and not self.on_bytes:
             raise typer.BadParameter("--executor says how kernels run, and sequences run them only with --bytes")
@@ -128,7 +130,8 @@ class SequenceOptions:
         return names, lambda target: self._subject(run, target)
 
     def _subject(self, run: RunOptions, target: str) -> Any:
-        """What follows a plus sign in the target is a planted fault of sequences, or else a mutation of the kernels."""
+        """Set up the subject. A plus sign in the target is followed by a planted fault of sequences, or else by a
+        mutation of the kernels."""
         from harness.issues.registry import DEFAULT_FIXES
         from harness.kernels.targets.registry import prepare
         from harness.sequences.controls import Controls
@@ -154,7 +157,7 @@ class SequenceOptions:
             target=chosen,
             recipe=SequenceRecipe(run.seed, self.pins),
             controls=Controls(faults=tuple(fault for fault in faults if fault not in mutations), fixes=fixes),
-            beside=KernelSide(kernels, None if self.cases_out is None else str(self.cases_out.resolve())),
+            kernel_side=KernelSide(kernels, None if self.cases_out is None else str(self.cases_out.resolve())),
             limit=LIMIT_SECONDS if run.case_limit is None else run.case_limit,
             named_fixes=() if fixes == DEFAULT_FIXES else fixes,
         )

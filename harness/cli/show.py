@@ -1,4 +1,4 @@
-"""`harness show`: a repro file, readable."""
+"""`harness show`: a repro file in human-readable form."""
 
 from __future__ import annotations
 

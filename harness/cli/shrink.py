@@ -32,7 +32,7 @@ def shrink(
 ) -> None:
     """Shrink a repro file, keeping its signature and domain.
 
-    Exit status: 1 for success, as the finding is still there; 0 if it is FIXED, 3 if it was skipped.
+    Exit status: 1 for success, since the finding is still there; 0 if it is FIXED, 3 if it was skipped.
     """
     from harness.campaign.findings import record_of
     from harness.files import require_writable_file
@@ -44,8 +44,8 @@ def shrink(
 
     kind, recorded = read_file(file)
     path = out if out is not None else file.with_suffix(".min.json")
-    require_writable_file(path)  # before the work, not after it
-    # A kernel compiles while the first case runs, whatever the executor: the usual limit is for campaigns.
+    require_writable_file(path)  # check this before the work, not after it
+    # A kernel compiles while the first case runs, on any executor: the usual limit is for campaigns.
     limit = 120.0 if case_limit is None else case_limit
     setting = Setting(target=target, executor=executor, limit=limit, checks=checks, announce=options.announce)
     with naming(file):
@@ -87,7 +87,7 @@ def shrink(
         print(
             f"{path}: {'nothing to take away, ' if path == file else ''}{found}, "
             f"{counted(shrunk.executions, 'execution')} in {shrunk.seconds:.1f} s"
-            f"{'' if shrunk.complete else ' (budget used up)'}"
+            f"{'' if shrunk.complete else ' (budget exhausted)'}"
         )
         if any(counter.executions for counter in shrunk.passes):
             print("  what was tried, and how many of the smaller cases still showed the finding:")

@@ -26,14 +26,14 @@ def sweep(
         ),
     ] = "vllm>=0.22",
     executor: ExecutorOption = None,
-    workers: Annotated[int, typer.Option("--workers", "-j", help="Targets at a time.", min=1, max=64)] = 1,
+    workers: Annotated[int, typer.Option("--workers", "-j", help="Number of targets at a time.", min=1, max=64)] = 1,
     case_limit: Annotated[
         float,
         option(
             "--case-limit",
             parser=parse_seconds,
             metavar="TIME",
-            help="Longest time for one operation, or one step sequence, before it counts as a hang.",
+            help="Maximum time for one operation, or one step sequence, before it counts as a hang.",
         ),
     ] = 120.0,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
@@ -43,11 +43,11 @@ def sweep(
 
     Files may hold kernel cases or step sequences; the latter apply to targets whose scheduler can be driven.
 
-    Tables say NOT AFFECTED instead of FIXED where no older release fails, which is known at the end: until then such a
-    target "does not fail". --json has the four words alone.
+    Tables say NOT AFFECTED instead of FIXED if no older release fails. That is known only at the end: until then such a
+    target "does not fail". --json has only the four words.
     Each release that is not in the cache is downloaded first (several 100 MB), of which a few MB are kept.
 
-    Each answer is reported as soon as it is known, and Ctrl-C prints the table of those.
+    Each answer is reported as soon as it is known, and Ctrl-C prints the table of the answers so far.
 
     Exit status: 1 if any failed, else 4 or 2 if a target could not be asked, 3 if nothing applied, else 0.
     """
@@ -87,8 +87,8 @@ def sweep(
 
 
 def _prepare(kinds: list[type[AnySubject]], targets: Sequence[str]) -> None:
-    """Say once, not for each target, what cannot be judged here, and how much is downloaded. Raises Refusal if nothing
-    can be judged."""
+    """Announce once, not for each target, what cannot be judged here, and how much is downloaded. Raises Refusal if
+    nothing can be judged."""
     refused = 0
     for kind in kinds:
         try:
@@ -102,7 +102,7 @@ def _prepare(kinds: list[type[AnySubject]], targets: Sequence[str]) -> None:
 
 
 def _files(paths: list[Path]) -> list[Path]:
-    """Files as named, folders as the repro files right inside them. Raises InvalidCase."""
+    """The named files, and the repro files directly in the named folders. Raises InvalidCase."""
     found: list[Path] = []
     for path in paths:
         if path.is_dir():

@@ -1,8 +1,8 @@
 """This engine draws cases with Hypothesis: the same generators, driven by a search that learns from what it has tried.
 
-It serves two: `@given(cases(...))` in tests, with Hypothesis's database and its own shrinking, and single-worker runs
-(`harness run --engine hypothesis`), whose findings go the way of all findings: Hypothesis does not shrink them, and
-they do not end its search. It adapts as it goes, so that a case is no function of its number.
+It has two uses: `@given(cases(...))` in tests, with Hypothesis's database and its own shrinking, and single-worker runs
+(`harness run --engine hypothesis`), whose findings are treated as all others: Hypothesis does not shrink them, and they
+do not end its search. The search adapts, so that a case is not a function of its number.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class HypothesisDraw(Draw):
     def boolean(self, probability: float = 0.5) -> bool:
         if probability <= 0 or probability >= 1:
             return probability >= 1
-        # Fair flips are compared with the digits of what is left to a whole, until one differs. An integer and a
-        # threshold would do, but nearly all the changes that Hypothesis then tries would change nothing.
+        # Fair flips are compared with the binary digits of `1 - probability` until one differs. An integer and a
+        # threshold would do, but then nearly all the changes that Hypothesis tries would change nothing.
         rest = min(max(round((1 - probability) * 2**_BITS), 1), 2**_BITS - 1)
         for bit in reversed(range(_BITS)):
             flip = self._draw(_FLIPS)
@@ -94,13 +94,14 @@ class Stalled(Exception):
 
 
 Judge = Callable[[int, Case, float], bool]
-"""Is given the number of a case, the case, and the seconds that drawing it took; False ends the search."""
+"""Called with the number of a case, the case, and the seconds that drawing it took; False ends the search."""
 
 
 def explore(recipe: Recipe, start: int, stop: int, deadline: float, judge: Judge) -> int:
-    """Judge cases numbered `start .. stop - 1` until the deadline (`time.monotonic`); the number of the next one.
+    """Judge cases numbered `start .. stop - 1` until the deadline (`time.monotonic`). Returns the number of the next
+    one.
 
-    The search is seeded with the recipe's seed and the number it starts from. Raises Stalled, and whatever `judge`
+    The search is seeded with the recipe's seed and the number it starts from. Raises Stalled, and anything that `judge`
     raises.
     """
     search = _Search(recipe, start, stop, deadline, judge)
@@ -113,7 +114,7 @@ def explore(recipe: Recipe, start: int, stop: int, deadline: float, judge: Judge
 
 
 class _Search:
-    """Rounds of Hypothesis. Different choices may come to the same case, which is judged once."""
+    """Rounds of Hypothesis. Different choices may result in the same case, which is judged once."""
 
     def __init__(self, recipe: Recipe, start: int, stop: int, deadline: float, judge: Judge) -> None:
         self.index = start
@@ -123,7 +124,7 @@ class _Search:
         self._failure: Exception | None = None
 
     def round(self) -> None:
-        """Judge what one search comes up with, at most ROUND cases."""
+        """Judge the cases of one search, at most ROUND of them."""
         recipe = self._recipe
         self._began = time.perf_counter()
         search = given(cases(recipe.domains, recipe.operations, recipe.scale, recipe))(self._next)
@@ -152,7 +153,7 @@ class _Search:
         self._seen.add(digest)
         try:
             go_on = self._judge(self.index, case, time.perf_counter() - self._began)
-        except Exception as error:  # not a failing example: nobody would want it repeated
+        except Exception as error:  # not a failing example, and of no use if repeated
             self._failure = error
             raise _Enough from error
         self.index += 1

@@ -1,7 +1,7 @@
-"""An engine is where cases come from. This one: case `index` of a seed is a pure function of the campaign's settings.
+"""An engine produces cases. Here, case `index` of a seed is a pure function of the campaign's settings.
 
-Layouts are drawn once for every sixteen cases, which then share a target's context and its compiled variants. The
-number of workers, and which of them draws a case, changes nothing.
+A layout is drawn for every sixteen cases, which then share a target's context and its compiled variants. The number of
+workers, and which of them draws a case, makes no difference.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ AddressPolicy = Literal["low", "high", "vary"]
 
 
 InterleavePolicy = int | Literal["vary"]
-"""Programs under way at a time in every case, or several in every eighth one."""
+"""Programs in flight at a time in every case, or several in every eighth one."""
 
 WarpPolicy = Warps | Literal["vary"]
-"""Whether the warps of a program stay together; apart in half of the cases whose programs are interleaved."""
+"""Whether the warps of a program run in lockstep; independent in half of the cases whose programs are interleaved."""
 
 
 class Policies(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,9 +47,9 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recipe(Policies, frozen=True):
-    """What a campaign draws: everything that case `index` depends on, beside the generators themselves.
+    """What a campaign draws: everything that case `index` depends on, except for the generators themselves.
 
-    `domains` alternate from one layout to the next; `operations` is what programs are made of.
+    `domains` alternate from one layout to the next; programs are made of `operations`.
     """
 
     seed: int
@@ -68,7 +68,7 @@ def case_at(recipe: Recipe, index: int) -> Case:
     plan = _layout(recipe.seed, block, domain, recipe.scale)
     draw = RandomDraw(f"{recipe.seed}/case/{index}")
     case = draw_case(draw, plan, domain, recipe.operations, recipe.scale)
-    # A target keeps addresses of a layout: they are the same for all its cases.
+    # A target keeps addresses of a layout, so they are the same for all its cases.
     high = RandomDraw(f"{recipe.seed}/addresses/{block}").integer(1, 4) == 1
     return with_execution(draw, case, recipe, high=high)
 

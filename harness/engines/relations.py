@@ -1,7 +1,7 @@
-"""A relation policy says which relations are asked of which cases: a pure function of seed and index, like the cases.
+"""A relation policy says which relations are checked for which cases: a pure function of seed and index, like a case.
 
-Asking costs a run or more for each relation, so by default one relation that has something to say is asked of every
-eighth case, in another order each time.
+A check costs one run or more for each relation. So by default every eighth case is checked until one relation applies,
+in a different order each time.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ SAMPLED_EVERY = 8
 
 
 class RelationPolicy(msgspec.Struct, frozen=True):
-    """Ask `names` of every `every`-th case until `most` of them said something (None: all are asked).
+    """Check `names` for every `every`-th case until `most` of them applied (None: all are checked).
 
-    `required` relations have to say something in the course of a campaign, or it fails.
+    `required` relations have to apply at least once in a campaign, or it fails.
     """
 
     names: tuple[str, ...] = ()
@@ -25,7 +25,7 @@ class RelationPolicy(msgspec.Struct, frozen=True):
     required: bool = False
 
     def at(self, seed: int, index: int) -> tuple[str, ...]:
-        """The relations to ask of case `index`, in this order."""
+        """The relations to check for case `index`, in this order."""
         if not self.names or (index + 1) % self.every:
             return ()
         if self.most is None:

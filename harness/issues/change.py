@@ -1,8 +1,8 @@
-"""A change is what a fix, or a planted fault, does to one engine and to the rules of its runner.
+"""A change is what a fix or a planted fault does to one engine and to the rules of its runner.
 
-A fix takes one issue out, and does nothing else: some are the rule of a later release, others the least that makes the
-issue go away. Where a release has not the function that a change replaces, it has not the issue either, and stays as it
-is. Models of runners know nothing of changes: they are given rules.
+A fix removes one issue, and does nothing else: some fixes are the rule of a later release, others the minimum that
+makes the issue go away. A release without the function that a change replaces does not have the issue either, and stays
+as it is. Models of runners do not know about changes: they get rules.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from harness.kernels.targets.vllm.scheduling.rules import RunnerRules
 
 
 class Change(NamedTuple):
-    """`rules` gives the rules of a runner instead of those of its release; `engine` replaces functions of an engine
-    (kernels/targets/vllm/scheduling/engine.py), before its first step."""
+    """`rules` returns the rules of a runner, made from those of its release; `engine` replaces functions of an engine
+    (kernels/targets/vllm/scheduling/engine.py) before its first step."""
 
     rules: Callable[[RunnerRules], RunnerRules] = lambda rules: rules
     engine: Callable[[Any], None] = lambda engine: None

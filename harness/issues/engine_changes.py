@@ -1,4 +1,4 @@
-"""What changes of an engine have in common: finding its block managers, and replacing parts of its scheduler."""
+"""Helpers that changes of an engine share: finding its block managers, and replacing parts of its scheduler."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def managers_of(engine: Any, groups: tuple[int, ...]) -> list[Any]:
 
 
 def wrap_split(engine: Any, rule: Callable[..., int]) -> None:
-    """Let `rule` decide how prefill chunks are cut; it gets production's function first."""
+    """Let `rule` decide how prefill chunks are cut; its first argument is production's function."""
     scheduler = engine.scheduler
     split = scheduler._mamba_block_aligned_split
     scheduler._mamba_block_aligned_split = lambda request, tokens, *hits, **named: rule(
@@ -31,7 +31,7 @@ def to_block_end(start: int, size: int) -> int:
 
 
 def rewrite_schedule(engine: Any, exchange: tuple[str, str]) -> bool:
-    """Exchange words of the scheduler's main function, on top of what was exchanged before; whether they were there."""
+    """Replace text of the scheduler's main function, on top of earlier replacements. Returns whether it was there."""
     schedule = rewritten(engine.scheduler.schedule.__func__, (exchange,))
     if schedule is not None:
         engine.scheduler.schedule = types.MethodType(schedule, engine.scheduler)

@@ -1,7 +1,7 @@
-"""A known issue is a fault of released code that somebody can read about already, under one name.
+"""A known issue is a fault of released code that is already documented, under one name.
 
 One known issue hides the next, and a campaign that stops at the same place every time tests nothing. So each has a file
-here, and a finding says which of them it is.
+here, and a finding says which known issue it is.
 """
 
 from __future__ import annotations
@@ -27,5 +27,5 @@ class KnownIssue:
 
     @property
     def line(self) -> str:
-        """What a finding says of it."""
+        """The line about it that is shown with a finding."""
         return f"{self.name}: {self.summary} ({self.report})"

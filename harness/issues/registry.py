@@ -1,7 +1,7 @@
 """The registry of known issues: a line for each file.
 
-The order of those of step sequences is that in which they are asked whether they are the cause of a violation, and in
-which their fixes are made: each wraps what those before it made of a function.
+Issues of step sequences are tried in this order as the cause of a violation, and their fixes are applied in this order:
+each wraps a function as the fixes before it left it.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ KERNEL_ISSUES: tuple[KernelIssue, ...] = (
 KNOWN_ISSUES: tuple[KnownIssue, ...] = (*KERNEL_ISSUES, *SEQUENCE_ISSUES)
 
 DEFAULT_FIXES = tuple(issue.name for issue in SEQUENCE_ISSUES)
-"""Issues whose fixes default runs switch on."""
+"""Issues whose fixes are on in default runs."""
 
 TOGETHER = "+"
 """Joins the names of issues that only together explain a violation."""
@@ -92,12 +92,12 @@ _OLD_NAMES = {issue.old_name: issue.name for issue in SEQUENCE_ISSUES if issue.o
 
 
 def current_name(name: str) -> str:
-    """The name of an issue whose fix is called so, or was. Any other is given back."""
+    """The name of the issue whose fix has, or had, this name. Any other name is returned unchanged."""
     return _OLD_NAMES.get(name, name)
 
 
 def issues_of(names: str | None) -> list[SequenceIssue]:
-    """The issues whose names are joined in `names`; none that is not known here."""
+    """The issues whose names are joined in `names`; unknown names are left out."""
     return [_BY_NAME[name] for name in (names or "").split(TOGETHER) if name in _BY_NAME]
 
 
@@ -109,13 +109,13 @@ def lines_about(names: str | None) -> list[str]:
 def applicable(names: Iterable[str], case: SequenceCase) -> tuple[str, ...]:
     """Those of `names` whose issue the case can reach, in the order of the registry.
 
-    A fix replaces or wraps code of the release, and would hide a mistake that somebody just made there: so it is
-    applied nowhere else.
+    A fix replaces or wraps code of the release, and would hide a mistake that was just made there: so it is applied
+    nowhere else.
     """
     wanted = set(names)
     return tuple(issue.name for issue in SEQUENCE_ISSUES if issue.name in wanted and issue.reached_by(case))
 
 
 def kernel_issue(target: str, signature: Signature, case: Case) -> KernelIssue | None:
-    """The known issue that a finding of kernels looks like, of those that the target may have."""
+    """The known issue that a finding of kernels looks like, among those that the target may have."""
     return next((one for one in KERNEL_ISSUES if one.may_be_in(target) and one.shows(signature, case)), None)

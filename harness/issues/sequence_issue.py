@@ -1,7 +1,6 @@
-"""A known issue of step sequences has a fix: a change that takes it out, and nothing else.
+"""A known issue of step sequences has a fix: a change that removes it, and does nothing else.
 
-Default runs take all known issues out and so avoid what is known; a violation is classified by the fix that makes it go
-away.
+Default runs switch on all fixes and so avoid known issues. A violation is classified by the fix that makes it go away.
 """
 
 from __future__ import annotations
@@ -16,8 +15,8 @@ from harness.issues.known_issue import KnownIssue
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SequenceIssue(KnownIssue):
-    """`fix` says what the change does, `reaches` whether a configuration can meet the issue at all. `old_name` is what
-    the fix was called when it had a name of its own: files, `--fixes` and journals take it as well."""
+    """`fix` says what the change does, `reaches` whether a configuration can run into the issue at all. `old_name` is
+    an earlier name of the fix: files, `--fixes` and journals accept it as well."""
 
     fix: str
     change: Change
@@ -25,7 +24,7 @@ class SequenceIssue(KnownIssue):
     old_name: str | None = None
 
     def reached_by(self, case: SequenceCase) -> bool:
-        """Whether a case can meet the issue."""
+        """Whether a case can run into the issue."""
         return self.reaches(case.config)
 
 

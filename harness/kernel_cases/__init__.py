@@ -1,1 +1,1 @@
-"""The subject of kernel cases: launches of fused kernels on memory that is known byte by byte."""
+"""The subject "kernel cases": launches of fused kernels on memory that is known byte by byte."""

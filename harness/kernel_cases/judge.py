@@ -18,7 +18,7 @@ from harness.worker.messages import JudgeRange
 
 
 def make(text: str, channel: Channel) -> Judge:
-    """Load a target on an executor. Raises Refusal if either cannot be had."""
+    """Load a target on an executor. Raises Refusal if one of them is not available."""
     assignment = msgspec.json.decode(text, type=CaseAssignment)
     if assignment.executor == "interpreter":
         os.environ["TRITON_INTERPRET"] = "1"  # read when triton is imported, so before anything else
@@ -26,7 +26,7 @@ def make(text: str, channel: Channel) -> Judge:
 
 
 class CaseJudge(Judge):
-    """Judges with a session of its own."""
+    """Judges with its own session."""
 
     def __init__(self, assignment: CaseAssignment, channel: Channel) -> None:
         super().__init__(channel)
@@ -57,7 +57,7 @@ class CaseJudge(Judge):
         return *self._judge(read, index, case, regimes), drawn
 
     def range(self, request: JudgeRange) -> int:
-        """With cases that Hypothesis draws, each is sent first, as it cannot be drawn again."""
+        """A case that Hypothesis draws is sent before it is judged, since it cannot be drawn again."""
         read = _recipe(request.recipe)
         if read.engine == "random":
             return super().range(request)
@@ -86,7 +86,8 @@ class CaseJudge(Judge):
         return result, encode_case(case) if outcome.failure else None
 
     def ask(self, question: str, content: bytes) -> bytes:
-        """`lines`: kernel lines executed, and those known. `time`: seconds of each call of each operation of a case."""
+        """`lines`: executed kernel lines, and all known ones. `time`: seconds of each call of each operation of a
+        case."""
         if question == "lines":
             executor = self._session.executor
             return ENCODER.encode((sorted(executor.executed_lines()), sorted(executor.known_lines())))

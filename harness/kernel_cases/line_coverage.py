@@ -1,7 +1,7 @@
 """Line coverage: which lines of each kernel function ran, out of those that its compiled variants have.
 
-The best proof that a campaign reached something. Variants are compiled for what the cases need, so how many lines a
-function has differs from run to run.
+It is the best proof that a campaign reached something. Variants are compiled for what the cases need, so the number of
+lines of a function differs from run to run.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ class KernelLines:
         self._known: set[KernelLine] = set()
 
     def collect(self, workers: Iterable[WorkerProcess]) -> int:
-        """Ask the workers; how many gave no answer: their cases have been judged, but what they ran is not known."""
+        """Ask the workers. Returns how many gave no answer: their cases have been judged, but the lines they ran are
+        not known."""
         silent = 0
         for worker in workers:
-            if not worker.alive:  # asking would start another one, which has run nothing
+            if not worker.alive:  # asking would start a new worker, which has run nothing
                 silent += 1
                 continue
             try:
@@ -39,7 +40,7 @@ class KernelLines:
         return silent
 
     def coverage(self) -> list[LineCoverage]:
-        """By file and function."""
+        """The coverage by file and function."""
         functions: dict[tuple[str, str], set[int]] = {}
         for file, function, line in self._known:
             functions.setdefault((file, function), set()).add(line)

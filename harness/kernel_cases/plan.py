@@ -1,9 +1,8 @@
 """How a finding of a kernel case is shrunk: what counts as the same finding.
 
-"The same" is the same signature and, for a reachable finding, a case that is still reachable. Which kind of state a
-race is seen in is often a matter of which was there: where the same operation races in the same way with a simpler kind
-in the state's place, the finding goes by that one, so that one race is one finding. A race that only one kind shows
-keeps it."""
+"The same" is the same signature and, for a reachable finding, a case that is still reachable. The kind of state in a
+race is often arbitrary: if the same operation races in the same way with a simpler kind of state, the finding gets the
+signature with that kind, so that one race is one finding. A race that only one kind shows keeps it."""
 
 from __future__ import annotations
 
@@ -21,11 +20,11 @@ from harness.shrink.driver import Judged
 from harness.shrink.proposals import Pass
 
 RACING_STATES = (("temporal", "-"), ("conv", "SD"), ("conv", "DS"))
-"""What signatures of races call states, the simplest first."""
+"""Kinds of states in signatures of races, the simplest first."""
 
 
 def is_simpler(race: Signature, other: Signature) -> bool:
-    """Whether two signatures are the same race, of which the first is in a simpler kind of state."""
+    """Whether two signatures are the same race, the first in a simpler kind of state."""
     states = [(signature.object, signature.conv_layout) for signature in (race, other)]
     if race.oracle != "race" or not all(state in RACING_STATES for state in states):
         return False
@@ -51,7 +50,7 @@ class CasePlan:
     def require_valid(self, case: Case) -> None:
         if case.domain == "reachable":
             require_reachable(case)
-        decode_case(encode_case(case))  # bounds of numbers are checked on the way in alone
+        decode_case(encode_case(case))  # bounds of numbers are checked only when decoding
 
     def judge(self, case: Case, proposed_by: Pass[Case]) -> Judged[JudgedCase]:
         result = JudgedCase(self._judge(case))

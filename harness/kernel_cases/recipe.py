@@ -1,4 +1,4 @@
-"""A case recipe is what a worker draws kernel cases from, and asks relations by; and what it answers."""
+"""A case recipe is what a worker needs to draw kernel cases and to choose relations; also here are its answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EngineName = Literal["random", "hypothesis"]
 
 
 class CaseRecipe(msgspec.Struct, frozen=True):
-    """Everything that case `index` depends on, beside the generators themselves, and the relations asked of it."""
+    """Everything that case `index` depends on, except for the generators, and the relations to check for it."""
 
     recipe: Recipe
     policy: RelationPolicy
@@ -37,7 +37,7 @@ class JudgedCase(msgspec.Struct, frozen=True):
 
 
 class CaseAssignment(msgspec.Struct, frozen=True):
-    """What a worker is started with. Of `checks`, each case says which it wants."""
+    """What a worker is started with. Each case says which of `checks` it wants."""
 
     target: str
     executor: str

@@ -1,4 +1,4 @@
-"""Kernel cases as a subject: one target on one executor, cases of a recipe or of a file."""
+"""Kernel cases as a subject: one target on one executor, and cases from a recipe or a file."""
 
 from __future__ import annotations
 
@@ -42,15 +42,16 @@ _REGIMES = tuple(sorted(REGIMES))
 
 
 def case_seconds(executor: str) -> float:
-    """The longest time for one operation: natively a second is an eternity, elsewhere compiling takes several."""
+    """The maximum number of seconds for one operation. Natively one takes far less than a second; elsewhere compiling
+    takes several."""
     return 20.0 if executor == "native" else 120.0
 
 
 @dataclass(kw_only=True)
 class KernelCases(Subject[Case, JudgedCase]):
-    """`limit` is the longest time for one operation. `require` names regimes that have to be reached. Operations
-    `named` by the user have to be judged; of others, those that the target lacks are only reported. `checks` are
-    watched in cases of files, None: those that the file says."""
+    """`limit` is the maximum number of seconds for one operation. `require` names regimes that have to be reached.
+    Operations `named` by the user have to be judged; others that the target lacks are only reported. `checks` are
+    watched in cases of files; None: those that the file says."""
 
     name: ClassVar[str] = "case"
     noun: ClassVar[str] = "case"
@@ -112,7 +113,7 @@ class KernelCases(Subject[Case, JudgedCase]):
         if silent or lost:
             notice("line coverage leaves out what lost workers ran")
         if resumed:
-            notice("line coverage is that of this part alone")
+            notice("line coverage is that of this part only")
 
     def replay_options(self) -> Sequence[str]:
         return ("-t", self.target, "-e", self.executor)
@@ -132,7 +133,7 @@ class KernelCases(Subject[Case, JudgedCase]):
         return decode_case(text)
 
     def rank(self, case: Case, index: int) -> tuple[int, int]:
-        """A reachable case stands before one of the total domain."""
+        """Reachable cases come before those of the total domain."""
         return (case.domain != "reachable", index)
 
     # Results.
@@ -212,7 +213,7 @@ class KernelCases(Subject[Case, JudgedCase]):
         return [] if issue is None else [issue]
 
     def plan(self, worker: WorkerProcess, key: Key, result: JudgedCase) -> CasePlan:
-        """If a relation saw the failure, that one is asked of candidates."""
+        """If a relation saw the failure, that relation is checked for candidates."""
         signature, _ = _found(result.outcome)
         asked = () if signature.relation is None else (signature.relation,)
         question = CaseQuestion(asked, instrumented=signature.instrumented)
@@ -272,7 +273,7 @@ class KernelCases(Subject[Case, JudgedCase]):
         skipped = any(verdict.status == "skip" for verdict in (*outcome.verdicts, *outcome.relations))
         if not skipped and repro.signature.instrumented and not executor_class(self.executor).instrumented:
             skipped = True
-            reason = f"{repro.signature.oracle} findings take an executor that watches for them, as native does"
+            reason = f"{repro.signature.oracle} findings need an executor that watches for them, such as native"
         answer: Answer = "SKIPPED" if skipped else "FIXED"
         return Replayed(answer, self.target, self.executor, False, None, "", outcome, reason)
 
@@ -323,7 +324,7 @@ class KernelCases(Subject[Case, JudgedCase]):
 
 
 def relations_to_ask(signature: Signature) -> tuple[str, ...]:
-    """The relation that has to be asked for a file's finding to show, if one saw it. Raises InvalidCase if there is
+    """The relation that has to be checked for a file's finding to show, if one saw it. Raises InvalidCase if there is
     none of that name."""
     name = signature.relation
     if name is None:
@@ -343,7 +344,7 @@ def _found(outcome: Outcome) -> tuple[Signature, Evidence]:
 
 
 def _not_judged(outcome: Outcome) -> str | None:
-    """Why a passing outcome says nothing about a finding."""
+    """Why a passing outcome says nothing about a finding; None if it does."""
     for verdict in (*outcome.verdicts, *outcome.relations):
         if verdict.status == "skip":
             return f"{verdict.reason}: {verdict.detail}"
@@ -358,7 +359,7 @@ def _after(tally: Tally, prefix: str) -> Iterator[tuple[str, int]]:
 
 
 def _lacks(tally: Tally, operation: str) -> str | None:
-    """What the target says most often when it lacks an operation."""
+    """The target's most frequent message when it lacks an operation."""
     words = dict(_after(tally, f"lacks {operation}: "))
     return max(words, key=lambda text: words[text]) if words else None
 

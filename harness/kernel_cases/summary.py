@@ -14,8 +14,8 @@ from harness.text import counted
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One finding in the summary. `cases` is how many cases failed with this signature; `issue` names the known issue
-    that it looks like."""
+    """One finding in the summary. `cases` is the number of cases that failed with this signature; `issue` names the
+    known issue that it looks like."""
 
     signature: str
     summary: str
@@ -28,7 +28,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class LineCoverage(msgspec.Struct, frozen=True):
-    """How many lines of one kernel function ran, out of those that its compiled variants have; which did not."""
+    """How many lines of one kernel function ran, out of those that its compiled variants have, and which did not."""
 
     file: str
     function: str
@@ -40,10 +40,10 @@ class LineCoverage(msgspec.Struct, frozen=True):
 class CaseSummary(msgspec.Struct, frozen=True):
     """The result of a campaign; the object that `harness run --json` prints (docs/json.md).
 
-    `missing` was required and never reached. `lacking` are operations of which every case was skipped
-    because the target lacks something, with its words; asked for by name, they are missing as well.
-    `harness_failures` counts cases that the harness itself failed in; notices said where they are kept.
-    Of a campaign that was resumed, `in_this_part` of the `cases` were judged by this part, in `seconds`.
+    `missing` is what was required and never reached. `lacking` are operations that were skipped in every case because
+    the target lacks something, with its messages; if asked for by name, they are missing as well. `harness_failures`
+    counts cases that the harness itself failed in; notices say where they are kept. In a resumed campaign,
+    `in_this_part` of the `cases` were judged by this part, in `seconds`.
     """
 
     seed: int
@@ -68,7 +68,7 @@ class CaseSummary(msgspec.Struct, frozen=True):
     lacking: dict[str, str]
     relations: dict[str, int]
     ended_early: str | None = None
-    """Why no more cases were judged than these, if it was not what was asked for."""
+    """Why no more cases were judged, if that was not requested."""
     harness_version: str = __version__
 
     @property
@@ -107,8 +107,8 @@ class CaseSummary(msgspec.Struct, frozen=True):
         for reason, count in self.skipped.items():
             yield Line("skipped", f"{count}: {reason}", "warning")
         for finding in self.findings:
-            # Never seen as a drawn case, if only a smaller variant of another finding showed it.
-            seen = counted(finding.cases, "case") if finding.cases else "met while shrinking another"
+            # No drawn case showed it if it has no cases, only a smaller variant of another finding.
+            seen = counted(finding.cases, "case") if finding.cases else "seen while shrinking another"
             file = finding.repro or "not saved"
             known = f" [{finding.issue}]" if finding.issue else ""
             yield Line("finding", f"{finding.signature}{known} ({finding.domain} domain, {seen}): {file}", "bad")
@@ -130,7 +130,7 @@ class CaseSummary(msgspec.Struct, frozen=True):
         return f"{cases}, {part if self.in_this_part else 'none of them in this part'}"
 
     def _coverage(self, verbose: bool) -> Iterator[Line]:
-        """One line; verbose, what was not reached as well."""
+        """One line; with `verbose` also what was not reached."""
         missed = [name for name, count in self.regimes.items() if not count]
         parts = [f"{len(self.regimes) - len(missed)} of {counted(len(self.regimes), 'regime')}"]
         lines = sum(covered.lines for covered in self.kernel_lines)
@@ -159,7 +159,7 @@ class CaseSummary(msgspec.Struct, frozen=True):
             if known:
                 text += f"; {new or 'none'} new, the others look like {', '.join(sorted(known))}"
             if new > 1:
-                text += "; several may be one fault seen from several sides: mend the first, then run again"
+                text += "; several may be one fault seen from several sides: fix the first, then run again"
             return Line("", text, "bad")
         if self.exit_status == NOTHING_FOUND:
             return Line("", "nothing found", "good")

@@ -23,7 +23,7 @@ def assignment(target: str, executor: str, checks: tuple[str, ...] = CHECKS) -> 
 
 
 def check(worker: WorkerProcess, case: Case, question: CaseQuestion, *, again: bool = True, index: int = -1) -> Outcome:
-    """Judge one case; a lost worker is an outcome. `again`: see WorkerProcess.judge.
+    """Judge one case; the loss of the worker is an outcome as well. `again`: see WorkerProcess.judge.
 
     Raises InvalidCase, WorkerRefused, or WorkerError.
     """
@@ -40,14 +40,14 @@ def lost_outcome(lost: WorkerLost) -> Outcome:
     oracle = RELATION + relation if relation else "isolation"
     signature = Signature(operation, oracle, lost.violation, "process", "-")
     lines = lost.last_words
-    word = "" if lost.violation == "hang" else " it said:"
-    said = f";{word} {' / '.join(lines[:3])}" if lines else ""
-    evidence = Evidence(f"the worker process was lost ({lost.violation}) during {lost.stage}{said}", (), 0, lines)
+    word = "" if lost.violation == "hang" else " its last output:"
+    ending = f";{word} {' / '.join(lines[:3])}" if lines else ""
+    evidence = Evidence(f"the worker process was lost ({lost.violation}) during {lost.stage}{ending}", (), 0, lines)
     return Outcome((Verdict(operation, "fail", signature=signature, evidence=evidence),), Seconds())
 
 
 class CaseWorker(WorkerProcess):
-    """One process for one target on one executor. `limit` is the most seconds that one operation may take."""
+    """One process for one target on one executor. `limit` is the maximum number of seconds for one operation."""
 
     def __init__(
         self,
@@ -70,8 +70,8 @@ class CaseWorker(WorkerProcess):
         again: bool = True,
         index: int = -1,
     ) -> Outcome:
-        """Judge one case, and ask relations about it if it passes. `most` and `instrumented`: see Session; the
-        rest, and what is raised: see `check` above."""
+        """Judge one case, and check relations if it passes. `most` and `instrumented`: see Session; the rest, and what
+        is raised: see `check` above."""
         return check(self, case, CaseQuestion(relations, most, instrumented), again=again, index=index)
 
     def time_operations(self, case: Case, launches: int) -> list[list[float]]:

@@ -1,6 +1,6 @@
 """The memory of a case: one flat byte arena that holds every object between guards, and the map back from bytes.
 
-Knows cases, and neither targets nor torch: an image is numpy bytes, to be copied to wherever a target runs.
+It knows cases, but neither targets nor torch: an image is numpy bytes, which are copied to where a target runs.
 """
 
 from harness.memory.contents import initial_image, write_arrays

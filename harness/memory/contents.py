@@ -1,7 +1,7 @@
 """Contents turn a case into bytes: the image that memory holds before the program runs.
 
-State bytes come from the payload seed, so that no two blocks look alike; everything that nobody has written is
-poison. Entries that a launch must not read (table cells past the given ones, slots nobody scheduled) hold stale but
+State bytes come from the payload seed, so that no two blocks are the same; everything that was never written is poison.
+Entries that a launch must not read (table cells past the given ones, slots that are not scheduled) hold stale but
 plausible numbers: reading them gives wrong bytes instead of a dead GPU context.
 """
 
@@ -45,7 +45,7 @@ def initial_image(case: Case, plan: MemoryPlan) -> Image:
 
 @functools.lru_cache(maxsize=4)
 def _background(base: LayoutPlan, pattern: Literal["A", "B"]) -> NDArray[np.uint8]:
-    """The poison of all covered spans of a layout, one after the other; 0 where the bytes of states go."""
+    """The poison of all covered spans of a layout, one after the other; 0 where states have their bytes."""
     parts = []
     for (start, size), mask in zip(base.covered, state_masks(base), strict=True):
         poison = poison_bytes(pattern, start, size)

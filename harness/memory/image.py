@@ -1,8 +1,8 @@
 """An image is the content of an arena: the bytes a case covers, by arena offset.
 
 A small arena is one segment. Where huge block strides leave gaps of gigabytes, only the bytes around each block are
-segments, so that an image costs what it holds and not what it spans. Its bytes lie together in one array, segment after
-segment, so that copying and comparing are one step however many segments there are.
+segments, so that the size of an image is what it holds, not what it spans. All bytes are in one array, segment after
+segment, so that copying and comparing take one step for any number of segments.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class Image:
         return Image._over(self._layout, data)
 
     def view(self, offset: int, size: int) -> Bytes:
-        """The bytes `[offset, offset + size)`, writable in place. Raises IndexError outside the segments, or if there
-        are fewer than none."""
+        """The bytes `[offset, offset + size)`, writable in place. Raises IndexError outside the segments, or if `size`
+        is negative."""
         layout = self._layout
         i = bisect_right(layout.starts, offset) - 1
         if i >= 0 and size >= 0:
@@ -90,7 +90,7 @@ class Image:
         if not len(where):
             return iter(())
         offsets = where + self._layout.shifts(where)
-        (ends,) = np.nonzero(np.diff(offsets) > 1)  # segments do not touch: no run goes on in the next one
+        (ends,) = np.nonzero(np.diff(offsets) > 1)  # segments do not touch: no run continues in the next one
         firsts = offsets[np.append(0, ends + 1)]
         lasts = offsets[np.append(ends, len(offsets) - 1)]
         return zip(firsts.tolist(), (lasts - firsts + 1).tolist(), strict=True)
@@ -114,6 +114,6 @@ class _Segments:
         """For each index of the array, what to add to get an arena offset."""
         if len(self.starts) == 1:
             return self.starts[0]
-        apart = np.array(self.starts, dtype=np.int64) - np.array(self.places, dtype=np.int64)
+        distances = np.array(self.starts, dtype=np.int64) - np.array(self.places, dtype=np.int64)
         numbers: NDArray[np.int64] = np.searchsorted(self.places, where, side="right") - 1
-        return apart[numbers]
+        return distances[numbers]

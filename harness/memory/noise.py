@@ -1,8 +1,8 @@
-"""Noise is what memory is filled with: payload where something was written, poison where nobody wrote.
+"""Noise fills memory: payload where something was written, poison where nothing was.
 
-Both are slices of one table of random bytes whose length is a prime, so that no stride of a layout meets the same
-bytes twice: what is copied to the wrong place shows, padding copied onto padding included. The table comes from a
-hash function, not from a random generator whose stream a library may change: a repro file holds a seed of it.
+Both are slices of one table of random bytes whose length is a prime, so that no stride of a layout meets the same bytes
+twice: a copy to the wrong place is visible, even of padding onto padding. The table comes from a hash function, not
+from a random generator whose stream a library may change: a repro file holds a seed of it.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ PERIOD = 4194301
 
 @functools.cache
 def _table(purpose: str) -> NDArray[np.uint8]:
-    """Twice the period, so that any slice of up to a period is one piece of it."""
+    """Random bytes of twice the period, so that any slice of up to a period is contiguous."""
     digest = hashlib.shake_128(f"harness {purpose}".encode()).digest(PERIOD)
     return np.frombuffer(digest + digest, dtype=np.uint8)
 
@@ -43,7 +43,7 @@ def payload_bytes(seed: int, offset: int, size: int) -> NDArray[np.uint8]:
 
 
 def stale_numbers(seed: int, offset: int, count: int, low: int, high: int) -> NDArray[np.int32]:
-    """`count` numbers from `low` to `high`, for a seed and the place they will stand at."""
+    """`count` numbers from `low` to `high`, for a seed and the offset where they will be written."""
     wide = payload_bytes(seed, offset * 3 + 1, count * 4).copy().view(np.uint32)
     return (wide % np.uint32(high - low + 1)).astype(np.int32) + np.int32(low)
 

@@ -1,4 +1,4 @@
-"""A place is what an arena offset is, in the words of the domain: the way back from a byte to a block or a guard."""
+"""A place says what an arena offset is in terms of the domain: it maps a byte back to a block, a guard, an argument."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Place:
 
 
 def describe(case: Case, plan: MemoryPlan, offset: int) -> Place:
-    """What the byte at `offset` is. Total: every offset of the arena is something."""
+    """What the byte at `offset` is. Total: every offset of the arena has a place."""
     return (
         _in_array(plan, offset)
         or _in_table(case, plan, offset)
@@ -141,7 +141,7 @@ def _padding(case: Case, plan: MemoryPlan, buffer: int, offset: int) -> Place:
             if nearest is None or rank < nearest[0]:
                 name = f"{where} {describe_block(case, place, block)}"
                 nearest = rank, Place("padding", name, start if offset < start else end)
-    if nearest is None:  # nobody uses the buffer
+    if nearest is None:  # no state uses the buffer
         start = plan.base.buffers[buffer]
         return Place("padding", f"buffer {buffer}, byte {offset - start}", start)
     return nearest[1]

@@ -18,16 +18,17 @@ from harness.case import Array, Case, InvalidCase, Layout, State, state_extent
 ALIGNMENT = 256
 GUARD = 256
 OUTER_GUARD = 8192
-"""A copy loop handles up to 8192 bytes a step: the ends of the arena stop one step too many."""
+"""Bytes of a guard. A copy loop handles up to 8192 bytes a step: the ends of the arena catch one step too many."""
 
 DENSE_LIMIT = 8 << 20
-"""Buffers up to this many bytes are covered whole; of larger ones only what lies around the blocks."""
+"""Buffers up to this many bytes are covered as a whole, larger ones only around the blocks."""
 COVERED_LIMIT = 1 << 30
-"""Most bytes a case may really hold."""
+"""Maximum number of bytes that a case may hold."""
 BLOCKS_LIMIT = 1 << 17
-"""Most blocks, counted for each state: every one of them is an object that is watched by itself."""
+"""Maximum number of blocks, counted for each state: each of them is an object that is watched separately."""
 ARENA_LIMIT = 1 << 44
-"""Most bytes from the first to the last object: more than any machine has, less than it has addresses."""
+"""Maximum number of bytes from the first to the last object: more than a machine's memory, less than its address
+space."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ def plan_layout(layout: Layout) -> LayoutPlan:
     for buffer in layout.buffers:
         buffers.append(cursor + buffer.misalignment)
         cursor = _align(buffers[-1] + buffer.size) + GUARD
-    # What runs out of the last buffer must not reach a table: a kernel that reads nonsense there may never end.
+    # An access past the last buffer must not reach a table: a kernel that reads nonsense there may never end.
     cursor += OUTER_GUARD
     states = tuple(
         StatePlace(*where, state, buffers[state.buffer] + state.offset, state_extent(state))
@@ -172,7 +173,7 @@ def plan_layout(layout: Layout) -> LayoutPlan:
         64 * 1024 + per_state * layout.num_states + 128 * layout.table_rows + len(layout.groups) * per_group
     )
     if private > COVERED_LIMIT:
-        raise InvalidCase(f"a target would need more than {COVERED_LIMIT} bytes of memory of its own")
+        raise InvalidCase(f"a target would need more than {COVERED_LIMIT} bytes of private memory")
     return LayoutPlan(layout, tuple(buffers), states, tuple(tables), covered, (cursor, private))
 
 

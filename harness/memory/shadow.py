@@ -1,8 +1,8 @@
-"""A shadow says of each byte of an image whether anybody has defined it: 0 if so, 255 if not.
+"""A shadow says for each byte of an image whether it is initialised: 0 if so, 255 if not.
 
-Undefined are poison, table cells and array entries that are not given (stale, but in range), and the states of blocks
-that belong to no group: no request has ever written them. What they hold is a matter of chance, so that nothing may
-hang on it; copying it along is no fault.
+Uninitialised are poison, table cells and array entries that are not given (stale, but in range), and the states of
+blocks that belong to no group: no request has ever written them. Their contents are arbitrary, so nothing may depend on
+them; copying them along is not a fault.
 """
 
 from __future__ import annotations

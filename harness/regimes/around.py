@@ -1,4 +1,5 @@
-"""Around the two kernels that move state: advance, indices, staging, the scalar path, entry points, bookkeeping."""
+"""Regimes around the two kernels that move state: advance, indices, staging, the scalar path, entry points,
+bookkeeping."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ from harness.regimes.regime import Predicate, Regime, of_operation
 
 
 def _advances(holds: Callable[[AdvanceRow, int], bool]) -> Predicate:
-    """Whether some row of an advance is like this; `holds` gets it and its new column."""
+    """Whether `holds` is true for some row of an advance; `holds` gets the row and its new column."""
 
     def predicate(f: Facts) -> bool:
         size = f.layout.block_size
@@ -70,7 +71,8 @@ def _absent(kind: type[Preprocess] | type[AllMode], absence: str) -> Predicate:
 
 
 def _remembers(holds: Callable[[AllModeRow, int], bool]) -> Predicate:
-    """Whether some row of the bookkeeping is like this; `holds` gets it and the speculative tokens of a decode."""
+    """Whether `holds` is true for some row of the bookkeeping; `holds` gets the row and the number of speculative
+    tokens of a decode."""
     return lambda f: any(holds(row, f.layout.num_spec) for operation in f.operations(AllMode) for row in operation.rows)
 
 
@@ -244,13 +246,13 @@ REGIMES: tuple[Regime, ...] = (
     of_operation(
         AllMode,
         "all-mode-decode",
-        "a whole speculative decode to be remembered",
+        "a whole speculative decode to remember",
         _remembers(lambda row, num_spec: num_spec > 0 and row.scheduled == 1 + num_spec),
     ),
     of_operation(
         AllMode,
         "all-mode-other-step",
-        "a remembered request whose step is no whole decode",
+        "a remembered request whose step is not a whole decode",
         _remembers(
             lambda row, num_spec: num_spec > 0 and row.state_column is not None and row.scheduled != 1 + num_spec
         ),
@@ -273,7 +275,7 @@ REGIMES: tuple[Regime, ...] = (
     of_operation(
         Forward,
         "shared-arrays",
-        "operations that hand their results on in shared arrays",
+        "operations that pass their results on in shared arrays",
         lambda f: f.case.linked and len(f.case.program) > 1,
     ),
     of_operation(

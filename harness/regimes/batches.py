@@ -1,4 +1,4 @@
-"""What is called, and for whom: runners, sizes of batches, mappings."""
+"""Regimes of calls and batches: runners, sizes of batches, mappings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Blocks of a move: the same one, another one, shared, aliased, null; and what tables say of them."""
+"""Regimes of the blocks of a move: the same one, another one, shared, aliased, null; and their table entries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decisions about rows: which of them move, by how much, and what becomes of their counts."""
+"""Regimes of the decisions about rows: which of them move, by how much, and what happens to their counts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ REGIMES: tuple[Regime, ...] = (
     Regime("nothing-moves", "no row that moves state", lambda f: not f.moves),
     Regime(
         "everything-moves",
-        "rows, and every one of them moves state",
+        "rows that all move state",
         lambda f: len(f.moves) == len(f.posts) + len(f.pres) > 0,
     ),
     Regime(
@@ -42,7 +42,7 @@ REGIMES: tuple[Regime, ...] = (
     Regime("zero-drafts", "a postprocess row without drafts", lambda f: any(row.draft == 0 for row in f.posts)),
     Regime(
         "none-accepted",
-        "drafts of which none was kept",
+        "drafts, none of which was kept",
         lambda f: any(r.draft > 0 and r.accepted == 1 for r in f.posts),
     ),
     Regime(
@@ -52,7 +52,7 @@ REGIMES: tuple[Regime, ...] = (
     ),
     Regime(
         "some-drafts-accepted",
-        "drafts of which a part was kept",
+        "drafts, some of which were kept",
         lambda f: any(1 < row.accepted <= row.draft for row in f.posts),
     ),
     Regime(

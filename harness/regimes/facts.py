@@ -1,7 +1,7 @@
-"""Facts are what a case implies but does not say: which rows move, which blocks they read and write, how much.
+"""Facts are what a case implies but does not state: which rows move, which blocks they read and write, how much.
 
-They restate docs/domain.md, sections 3 to 5, plainly and once per case, so that the many predicates over a case
-(`harness.regimes`) stay one line each and cheap.
+They apply the rules of docs/domain.md, sections 3 to 5, once per case, so that the many predicates over a case
+(`harness.regimes`) stay cheap and one line each.
 """
 
 from __future__ import annotations
@@ -75,10 +75,10 @@ class LayoutFacts:
         self.has_temporal = [any(not isinstance(state, ConvState) for state in states) for states in self.by_group]
         self.pages = self._pages()
         self.regimes: frozenset[str] | None = None
-        """Regimes that the layout alone decides, once somebody has asked for them."""
+        """Regimes that the layout alone decides; empty until they are first needed."""
 
     def _pages(self) -> list[tuple[int, int]]:
-        """Bytes used and bytes there, of every page: a block of one layer, or of all layers if they lie together."""
+        """Bytes used and total bytes of every page: a block of one layer, or of all layers if they lie together."""
         pages = []
         for group in self.layout.groups:
             first = [layer.states[0] for layer in group.layers]
@@ -99,7 +99,7 @@ _latest: LayoutFacts | None = None
 
 
 def layout_facts(layout: Layout) -> LayoutFacts:
-    """Facts of `layout`; those of the layout asked for last are remembered, since many cases in a row share one."""
+    """Facts of `layout`. Those of the last layout are cached, since many cases in a row share one."""
     global _latest  # noqa: PLW0603 - a cache of one entry, replaced as a whole
     known = _latest
     if known is None or known.layout is not layout:
@@ -157,7 +157,7 @@ class Facts:
 
     @cached_property
     def block_moves(self) -> list[BlockMove]:
-        """Moves of every group whose cells the case says; stale cells are not known here."""
+        """Moves of every group whose cells the case gives; stale cells are not known here."""
         found = []
         for group, table in enumerate(self.case.contents.tables):
             for move in self.moves:
@@ -170,7 +170,7 @@ class Facts:
 
     @cached_property
     def copies(self) -> list[Copy]:
-        """What every program that moves something moves."""
+        """The copy of every program that moves something."""
         found = []
         for block_move in self.block_moves:
             bias = block_move.move.bias
@@ -211,7 +211,7 @@ class Facts:
 
 
 def _loop(copy: Copy) -> tuple[int, int]:
-    """What a kernel's loop runs over and how much a step takes: rows of a DS window, bytes of anything else."""
+    """The length of a kernel's loop and of one step: rows of a DS window, bytes of anything else."""
     return (copy.run, 8192) if copy.rows == 1 else (copy.rows, 1024)
 
 

@@ -1,4 +1,4 @@
-"""Memory: layouts, pages and strides, and how copies lie in them."""
+"""Regimes of memory: layouts, pages and strides, and how copies lie in them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _reaches(f: Facts, distance: int) -> bool:
 
 
 def _layers(f: Facts, relation: Callable[[State, State], bool]) -> bool:
-    """Whether the first two layers of a group lie in this relation to each other."""
+    """Whether the relation holds between the first two layers of a group."""
     return any(
         len(group.layers) > 1 and relation(group.layers[0].states[0], group.layers[1].states[0])
         for group in f.layout.groups
@@ -81,12 +81,12 @@ REGIMES: tuple[Regime, ...] = (
     of_layout("blocks-outermost", "layers of a group within every block", lambda f: _layers(f, is_within_block)),
     of_layout(
         "buffer-per-layer",
-        "layers of a group in buffers of their own",
+        "layers of a group in separate buffers",
         lambda f: _layers(f, lambda a, b: a.buffer != b.buffer),
     ),
     of_layout(
         "buffer-per-state",
-        "states of a layer in buffers of their own",
+        "states of a layer in separate buffers",
         lambda f: any(
             len({state.buffer for state in layer.states}) > 1 for group in f.layout.groups for layer in group.layers
         ),
@@ -103,7 +103,7 @@ REGIMES: tuple[Regime, ...] = (
     ),
     Regime(
         "odd-bytes",
-        "a copy of a number of bytes that is no multiple of 8",
+        "a copy of a number of bytes that is not a multiple of 8",
         lambda f: any(copy.run % 8 for copy in f.copies if copy.rows == 1),
         reachable=False,
     ),
@@ -115,7 +115,7 @@ REGIMES: tuple[Regime, ...] = (
     ),
     of_layout(
         "misaligned-stride-8",
-        "a block stride that is no multiple of 8",
+        "a block stride that is not a multiple of 8",
         lambda f: any(state.block_stride % 8 for _, state in f.of_layout.states),
         reachable=False,
     ),

@@ -1,7 +1,7 @@
 """A regime is a named situation that a case can be in: a same-block shift in DS layout, a padded page, ...
 
 Counting regimes shows what a run really tested. A regime is a predicate of the decoded case, never a flag that its
-generator set: so a case from a file, a corpus or a shrinker counts as well, and a generator cannot claim too much.
+generator set. So a case from a file, a corpus or a shrinker counts as well, and a generator cannot claim too much.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Regime:
     """`summary` completes the sentence "the case has ...".
 
     `reachable`: whether a scheduler can produce it. `of_layout`: whether the layout alone decides. `kind`: an operation
-    that every program in it has, and `operation` what users have to ask for to get that, by name; None if it is about
-    whatever moves state.
+    that every program in it has; None if it is about any operation that moves state. `operation`: the name that users
+    ask for to get that operation.
     """
 
     name: str
@@ -51,6 +51,6 @@ def of_operation(
     reachable: bool = True,
     operation: str | None = None,
 ) -> Regime:
-    """A regime of programs that have an operation of this kind; `operation` is what users ask for to get it, by default
-    the kind's own name."""
+    """A regime of programs that have an operation of this kind; `operation` is the name that users ask for to get it,
+    by default the kind's own name."""
     return Regime(name, summary, predicate, reachable, kind=kind, operation=operation or operation_name(kind))

@@ -1,4 +1,4 @@
-"""The registry of regimes: those of each subject, in the order in which people read them."""
+"""The registry of regimes: those of each file, in reading order."""
 
 from __future__ import annotations
 

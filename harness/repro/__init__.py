@@ -1,4 +1,4 @@
-"""The file that carries a finding: its formats, and reading and writing it safely."""
+"""Repro files, which carry findings: their formats, and reading and writing them safely."""
 
 from harness.repro.format import REPRO_VERSION, AnyRepro, Origin, Repro, SequenceRepro, ShrinkRecord
 from harness.repro.store import MAX_BYTES, naming, read_any, read_repro, save, write_repro

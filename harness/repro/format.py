@@ -1,8 +1,8 @@
 """A repro is the file that carries a finding: the decoded case, what was wrong, and where it was seen.
 
-It never relies on a seed: the seed and index are kept as history, the case itself is what replays, whatever becomes of
-the generators. It is untrusted input: pure data, decoded against a schema with bounds. There is a format for each kind
-of subject; its `kind` says which, and a file without one holds a kernel case."""
+It never relies on a seed: the seed and index are only kept as history, and the case itself is replayed, so that changes
+of the generators do not matter. It is untrusted input: pure data, decoded against a schema with bounds. There is a
+format for each kind of subject; its `kind` says which, and a file without one holds a kernel case."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Text = Annotated[str, Meta(max_length=4096)]
 
 
 class Origin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where the finding comes from. `seed` and `index` are None for a case that no engine drew.
+    """Where the finding comes from. `seed` and `index` are None for a case that was not drawn by an engine.
 
-    With the random engine they and the generator version give the case as it was drawn.
+    With the random engine they determine, with the generator version, the case as it was drawn.
     """
 
     target: Text
@@ -37,7 +37,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class ShrinkRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What shrinking took; `complete` is False if a budget ended it."""
+    """The cost of shrinking; `complete` is False if a budget ended it."""
 
     executions: int
     seconds: float
@@ -45,7 +45,7 @@ class ShrinkRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 class AnyRepro(Protocol):
-    """What all kinds of repros have; each is a msgspec Struct."""
+    """The part that all kinds of repros share; each is a msgspec Struct."""
 
     @property
     def signature(self) -> Signature: ...
@@ -61,11 +61,11 @@ class AnyRepro(Protocol):
 
     @property
     def issue(self) -> str | None:
-        """The known issue that it turned out to be."""
+        """The known issue that the finding turned out to be."""
 
     @property
     def file_name(self) -> str:
-        """A file name that says what was found; the digits tell findings of one signature apart."""
+        """A file name that says what was found; the digits distinguish findings with the same signature."""
 
 
 class Repro(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -98,7 +98,7 @@ class Repro(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class SequenceRepro(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A finding of a step sequence: its events, and what they showed. `fixes` are the switches that were on, `issue`
     the known issue that it turned out to be. `kernels` is the target whose kernels ran on bytes, None if the device was
-    symbolic alone."""
+    only symbolic."""
 
     harness_repro: Literal[1] = REPRO_VERSION
     kind: Literal["sequence"] = "sequence"
@@ -130,7 +130,7 @@ def _file_name(parts: list[str], case: bytes) -> str:
 
 
 DIGITS = "[0-9a-f]" * 8
-"""What `file_name` ends with, as patterns of file names have it."""
+"""The end of `file_name`, as in patterns of file names."""
 
 REPRO_TYPES: dict[str, type[AnyRepro]] = {"case": Repro, "sequence": SequenceRepro}
-"""By kind. Subjects from elsewhere are added by harness.subject.registry.register."""
+"""Formats by kind. harness.subject.registry.register adds those of other packages' subjects."""

@@ -14,13 +14,13 @@ from harness.repro.format import REPRO_TYPES, REPRO_VERSION, AnyRepro, Repro
 from harness.suggestions import unknown
 
 MAX_BYTES = 64 << 20
-"""Most bytes of a repro file; the largest case the schema allows is smaller."""
+"""Maximum number of bytes of a repro file; the largest case the schema allows is smaller."""
 
 PLAIN = "case"
-"""The kind of files that name none."""
+"""The kind of a file that does not name one."""
 
 LONGEST_KIND = 40
-"""Of one that is not known, so many characters are told."""
+"""The number of characters of an unknown kind that messages show."""
 
 
 def write_repro(path: Path, repro: AnyRepro) -> None:
@@ -41,7 +41,7 @@ def save(path: Path, repro: AnyRepro) -> None:
 def read_any(path: Path) -> tuple[str, AnyRepro]:
     """Read a repro file of any kind: the kind, and what it holds.
 
-    Raises InvalidCase, with one line, for whatever is wrong with it.
+    Raises InvalidCase, with one line, if anything is wrong with it.
     """
     text = _read(path)
     try:
@@ -72,7 +72,7 @@ def read_repro(path: Path) -> Repro:
 
 
 def _without_kind(text: bytes) -> bytes:
-    """A file without its kind: the format of kernel cases has no field for it, so that older versions read it, too."""
+    """A file without its kind: the format of kernel cases has no field for it, so that older versions can read it."""
     fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
     del fields["kind"]
     return msgspec.json.encode(fields)
@@ -97,7 +97,7 @@ def _read(path: Path) -> bytes:
 
 @contextlib.contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Whatever is wrong with the case of a file names the file: InvalidCase is raised again with its path in front."""
+    """Put the path of a file in front of messages about its case: InvalidCase is raised again with it."""
     try:
         yield
     except InvalidCase as error:

@@ -1,7 +1,7 @@
 """The arguments of a sequence: the integer arrays that a runner keeps on the device, in the arena of the sequence.
 
-Entries are by request slot, those of the mapping, the query starts and the sampled tokens by batch row. What a step
-does not set keeps what an earlier one left, as in production; each array stands between guards.
+Entries are by request slot; those of the mapping, the query starts and the sampled tokens by batch row. Entries that a
+step does not set keep their earlier values, as in production. There are guards around each array.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ _READ_ONLY = ("scheduled", "computed", "draft", "new_computed", "sampled", "dest
 
 
 class Arguments:
-    """`values[name]` is the host's side of an array, `tensors[name]` the device's; `send` brings one to the other."""
+    """`values[name]` is the host's side of an array, `tensors[name]` the device's; `send` copies the first to the
+    second."""
 
     def __init__(self, arena: Arena, start: int, rows: int, mapping_bits: int, written: bool) -> None:
-        """`start` is an offset of the arena; `written` says whether kernels may write the arrays they return counts
-        in, as those of the V2 runner do."""
+        """`start` is an offset of the arena; `written` says whether kernels may write the arrays in which they return
+        counts, as those of the V2 runner do."""
         import torch
 
         self._arena, self._start = arena, start
@@ -58,7 +59,7 @@ class Arguments:
         self._arena.write(self._start, self.bytes)
 
     def differing(self) -> str | None:
-        """The name of an array that is not what the host has; None if all are."""
+        """The name of an array whose device side differs from the host's; None if all are equal."""
         found = self._arena.read(self._start, len(self.bytes))
         if np.array_equal(found, self.bytes):
             return None
@@ -69,7 +70,7 @@ class Arguments:
         return "a guard between arrays"
 
     def found(self, name: str) -> list[int]:
-        """What the device has in an array."""
+        """The device's side of an array."""
         span = next(span for span in self.spans if span.name == name)
         numbers: list[int] = self._arena.read(span.start, span.size).view(self.values[name].dtype).tolist()
         return numbers

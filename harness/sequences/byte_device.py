@@ -1,8 +1,9 @@
 """The byte device runs a sequence's kernel arguments through real kernels, on an arena of tagged states.
 
-It goes along with the symbolic device: before each forward pass and after each postprocess every byte must be the tag
-of what the symbolic device holds there, and every count what the meaning oracle left. What layers, attention and the
-scheduler's block copies do to memory is done here, by the tags; precopy, advance and postprocess are the target's own.
+It runs together with the symbolic device: before each forward pass and after each postprocess every byte must be the
+tag of what the symbolic device holds there, and every count must be that of the state oracle. The effects of layers,
+attention and the scheduler's block copies on memory are done here, with tags; precopy, advance and postprocess are the
+target's own.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from harness.case.sequence import SequenceConfig
 from harness.case.step_plan import MoveRow, PostprocessInput, StepPlan
 from harness.check.layout_tensors import layout_tensors
 from harness.check.private_memory import PrivateMemory
-from harness.check.raised import compile_failure, is_targets, said
+from harness.check.raised import compile_failure, is_targets, type_and_message
 from harness.check.spans import layout_spans
 from harness.kernels.executors.base import ExecutorCannot, KernelDoesNotCompile
 from harness.kernels.targets.arguments import AcceptedArrays, AdvanceArrays, HostBatch, HostRequest, StateMove
@@ -43,7 +44,8 @@ T = TypeVar("T")
 
 
 class ByteDevice:
-    """One sequence's. `dim_first` allows DS windows. Raises ViolationFound; ReleaseLacks for what a target lacks."""
+    """The byte device of one sequence. `dim_first` allows DS windows. Raises ViolationFound, and ReleaseLacks for what
+    a target lacks."""
 
     def __init__(self, kernels: Kernels, config: SequenceConfig, meaning: StateOracle, *, dim_first: bool) -> None:
         self._kernels, self._config, self._meaning = kernels, config, meaning
@@ -67,7 +69,9 @@ class ByteDevice:
             lambda: target.bind(layout, layout_tensors(self._arena, self._plan), self._private.allocate)
         )
         if not self._v2 and not config.num_spec:
-            self._call(lambda: self._bound.staged)  # made before the executor is told what kernels may touch
+            self._call(
+                lambda: self._bound.staged
+            )  # allocated before the executor gets the list of what kernels may touch
         executor.begin(self._arena, [*layout_spans(self._plan), *self._private.spans, *self._arguments.spans])
 
     def _table(self, group: int, first: int) -> NDArray[np.int32]:
@@ -88,7 +92,7 @@ class ByteDevice:
     # A step, in three parts.
 
     def start(self, plan: StepPlan) -> None:
-        """Up to the forward pass; the symbolic device has just done its part of it."""
+        """Run a step up to the forward pass; the symbolic device has just done the same."""
         if plan.zeroed:
             self._pages.forget(plan.zeroed)
         if plan.copies:
@@ -107,7 +111,7 @@ class ByteDevice:
         self._compare("precopy", plan.precopy)
 
     def run(self, plan: StepPlan) -> None:
-        """The forward pass: its tags, and the loss of what attention writes over."""
+        """Do the forward pass: write its tags, and forget what attention overwrites."""
         device, touched = self._meaning.device, []
         for row in plan.rows:
             last = row.state_column + (row.scheduled - 1 if row.speculative else 0)
@@ -124,8 +128,8 @@ class ByteDevice:
     def end(
         self, plan: StepPlan, inputs: Sequence[PostprocessInput], sampled: Mapping[str, int], counts: Mapping[str, int]
     ) -> None:
-        """After the forward pass. `sampled` tokens by request, 0 for a row that samples none; `counts` is what the
-        meaning oracle left of the accepted counts."""
+        """Run the part after the forward pass. `sampled` tokens by request, 0 for a row that samples none; `counts` are
+        the accepted counts of the state oracle."""
         if not inputs:
             return
         if self._v2:
@@ -136,10 +140,10 @@ class ByteDevice:
         self._compare("postprocess", self._meaning.moved)
 
     def finish(self) -> None:
-        """After the last step."""
+        """Check the target's private memory after the last step."""
         damaged = self._private.damaged()
         if damaged:
-            self._fail("bytes-differ", "private", f"bytes beside {damaged[0]}, memory of the target itself", "poison")
+            self._fail("bytes-differ", "private", f"bytes next to {damaged[0]}, memory of the target itself", "poison")
 
     # Launches.
 
@@ -256,7 +260,7 @@ class ByteDevice:
                 self._fail("count-differs", "accepted_out", str(left), str(counts[row.request]), row.request)
 
     def _call(self, call: Callable[[], T]) -> T:
-        """Call the target. What it lacks is a skip; what it raises is a violation."""
+        """Call the target. A missing function is a skip, an exception is a violation."""
         target = self._kernels.target
         try:
             return call()
@@ -271,7 +275,7 @@ class ByteDevice:
                 raise KernelDoesNotCompile(f"{target.name}: {broken}") from error
             if not is_targets(error, target.owns):
                 raise
-            self._fail(f"exception-{type(error).__name__}", "kernel", said(error), "no exception")
+            self._fail(f"exception-{type(error).__name__}", "kernel", type_and_message(error), "no exception")
 
     # Tables and comparisons.
 
@@ -291,10 +295,10 @@ class ByteDevice:
         counters["kernel launches"] += self._kernels.executor.launches
         self._kernels.executor.launches = 0
         for fault in self._kernels.executor.faults():
-            said = (
+            where = (
                 f"{fault.violation} of {fault.width} bytes at offset {fault.offset}, {fault.source} line {fault.line}"
             )
-            self._fail(fault.violation, how, said, "accesses to what the kernel was given")
+            self._fail(fault.violation, how, where, "accesses to what the kernel was given")
         found = self._arena.read(0, len(self._shadow))
         if not np.array_equal(found, self._shadow):
             self._differ(how, moves, found)

@@ -1,8 +1,8 @@
 """The byte layout of a sequence: what a small model with the sequence's groups and block sizes keeps in memory.
 
 All groups share one pool of blocks, so they share one buffer, as in production since 0.29 (docs/domain.md, section 6).
-Every layer has a conv and a temporal state. What a sequence leaves open follows from its configuration: SD or DS
-windows, layers or blocks outermost.
+Every layer has a conv and a temporal state. What a sequence does not specify is derived from its configuration: SD or
+DS windows, layers or blocks outermost.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ TOKEN_BYTES = DIM * CONV_ITEM
 TEMPORAL_SHAPE = (2, 4)
 TEMPORAL_BYTES = 32
 PAGE_UNIT = 64
-"""Pages are padded to a multiple of so many bytes, and have at least one byte of padding."""
+"""Pages are padded to a multiple of this many bytes, and have at least one byte of padding."""
 
 
 def window_of(config: SequenceConfig) -> int:
-    """Tokens of a conv window, those for drafts included."""
+    """Tokens of a conv window, including those for drafts."""
     return config.kernel - 1 + config.num_spec
 
 

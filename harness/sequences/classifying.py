@@ -1,7 +1,7 @@
 """Classifying a violation is finding the known issue that causes it: the fix switch that takes it away.
 
-A judge that asks whether a smaller case shows the same finding therefore asks both: the same signature, and that the
-same fix takes it away. Of what no fix takes away the same has to be true.
+So a smaller case shows the same finding if it has the same signature and the same fix takes it away. For a finding that
+no fix takes away, no fix may take the smaller one away.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from harness.worker.process import WorkerProcess
 
 
 def _may_be_known(signature: str) -> bool:
-    """Host code and our model of it have the same issues: where they differ, it is none of those, though a fix that
-    keeps the place from being reached would take it away."""
+    """Whether a known issue may be behind it. Host code and our model of it have the same issues, so a difference
+    between them is not a known issue, even if a fix that keeps the place from being reached would take it away."""
     return f"/{HOST_CODE_DIFFERS}/" not in signature
 
 
 def classify(worker: WorkerProcess, case: SequenceCase, controls: Controls, signature: str) -> str | None:
-    """The known issue whose fix alone takes the violation away, or the fewest that do together; None if none do."""
+    """The known issue whose fix alone takes the violation away, or the smallest set that does together; None if there
+    is none."""
     if not _may_be_known(signature):
         return None
     off = [issue for issue in SEQUENCE_ISSUES if issue.name not in controls.fixes and issue.reached_by(case)]
@@ -56,16 +57,16 @@ def classify(worker: WorkerProcess, case: SequenceCase, controls: Controls, sign
 def classify_again(
     worker: WorkerProcess, case: SequenceCase, controls: Controls, signature: str, issue: str | None
 ) -> str | None:
-    """The known issue of a smaller case whose first form was `issue`: of several that explained that one together, one
-    may be enough."""
+    """The known issue of a smaller case whose first form was `issue`: if several explained that one together, fewer may
+    be enough."""
     if issue is None or TOGETHER not in issue:
         return issue
     return classify(worker, case, controls, signature) or issue
 
 
 class SequencePlan:
-    """Shrinks sequences that show a finding: the same is the signature, for a known issue that its fix takes it away,
-    and for a new one that all fixes together do not, or a new issue could shrink into a known one."""
+    """Shrinks sequences that show a finding. The signature must stay the same; for a known issue, its fix must take the
+    finding away; for a new one, all fixes together must not, or it could shrink into a known issue."""
 
     passes: Sequence[Pass[SequenceCase]] = PASSES
 
@@ -84,7 +85,7 @@ class SequencePlan:
         return size(case)
 
     def require_valid(self, case: SequenceCase) -> None:
-        """Nothing: a sequence that can be made is one."""
+        """Do nothing: a sequence that can be constructed is valid."""
 
     def judge(self, case: SequenceCase, proposed_by: Pass[SequenceCase]) -> Judged[RunResult]:
         result = check(self._worker, case, self._controls)

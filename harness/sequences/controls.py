@@ -1,7 +1,7 @@
-"""Controls are the changes that a run makes to what it drives: planted faults, and fixes of known issues.
+"""Controls are the changes that a run makes to the release: planted faults, and fixes of known issues.
 
-A fix takes one issue out, to show that it is the only cause of a violation: a finding is not one before the same events
-were run with the suspect rule changed.
+A fix removes one issue, to show that it is the only cause of a violation: a violation counts as a finding only after
+the same events were run with the suspect rule changed.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from harness.suggestions import unknown
 
 
 class Controls(msgspec.Struct, frozen=True, kw_only=True):
-    """`faults` by name, `fixes` by the names of their issues; the names that fixes once had are taken as well. A run
-    narrows the fixes to those that its case can need. `check_entries` off leaves poisoned cache entries to whoever
-    reads them.
+    """`faults` by name, `fixes` by the names of their issues; earlier names of fixes are accepted as well. A run
+    narrows the fixes to those that its case can need. With `check_entries` off, poisoned cache entries are found only
+    when they are read.
 
     Raises InvalidCase for a name that does not exist.
     """
@@ -39,13 +39,13 @@ class Controls(msgspec.Struct, frozen=True, kw_only=True):
                     raise InvalidCase(unknown(kind, [name], known))
 
     def changes(self) -> Iterator[Change]:
-        """Faults first: fixes are made of what they leave."""
+        """All changes, faults first: fixes are applied on top of them."""
         yield from (FAULTS[name].change for name in self.faults)
         yield from (issue.change for issue in SEQUENCE_ISSUES if issue.name in self.fixes)
 
     def rules(self, rules: RunnerRules) -> RunnerRules:
-        """The rules to give to a runner, made from those of its release."""
-        # A planted mistake stands whatever is fixed.
+        """The rules for a runner, made from those of its release."""
+        # No fix undoes a planted mistake.
         for change in reversed(list(self.changes())):
             rules = change.rules(rules)
         return rules

@@ -1,7 +1,7 @@
-"""Counters say what a run of sequences really met; thresholds turn "found nothing" into "met nothing" where it did.
+"""Counters say what a run of sequences really did; thresholds show when it found nothing only because it did nothing.
 
-A threshold is a number of events for every 1,000 steps, far below what a run of the default configurations has: a
-counter under it means that some check looked at nothing.
+A threshold is a number of events for every 1,000 steps, far below that of a run of the default configurations: a lower
+counter means that some check had nothing to look at.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ THRESHOLDS = {
     "precopy moves": 20.0,
     "postprocess moves": 10.0,
 }
-"""Per 1,000 steps."""
+"""Minimum number of events per 1,000 steps."""
 
 ENOUGH_STEPS = 3000
-"""Below so many steps rare events may be absent by chance: thresholds ask nothing."""
+"""Below this number of steps rare events may be absent by chance, so thresholds do not apply."""
 
 _SPECULATIVE = ("rows with drafts accepted", "reads at an offset", "moves with a bias", "postprocess moves")
 

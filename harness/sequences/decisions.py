@@ -1,6 +1,6 @@
 """The decisions of a step are what the output of a release's scheduler says about requests.
 
-Runners get that output. It is read here for the story of a violation alone, and not before one is told.
+Runners get that output. It is read here only for the history of a violation, and only when one is reported.
 """
 
 from __future__ import annotations

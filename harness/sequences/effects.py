@@ -1,7 +1,7 @@
 """An effect is what a fix changes in the loaded release; a fix without one is named, so that it is not mistaken for the
 cause.
 
-Whether a fix has one shows only on an engine and its rules: some replace a function where a release has it, others
+Whether a fix has an effect shows only on an engine and its rules: some replace a function if a release has it, others
 change a rule that a release may have already.
 """
 
@@ -17,11 +17,11 @@ from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.runner_models import release_rules
 
 CONFIGURATIONS = 32
-"""Drawn ones, tried in turn: they have every option that a fix depends on."""
+"""Drawn configurations, tried in turn: they have every option that a fix depends on."""
 
 
 def without_effect(fixes: Iterable[str]) -> list[str]:
-    """Those of `fixes` that change nothing in the loaded release, whatever its configuration."""
+    """Those of `fixes` that change nothing in the loaded release, in any configuration."""
     left = list(fixes)
     for index in range(CONFIGURATIONS):
         config = sequence_at(SequenceRecipe(0), index).config

@@ -1,4 +1,4 @@
-"""Planted faults are mistakes that production code could make, made on purpose, so that a dead check is noticed."""
+"""Planted faults are mistakes that production code could have, made on purpose so that a dead check is noticed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.kernels.targets.vllm.scheduling.rules import ColumnUnit
 
 
 class Fault(NamedTuple):
-    """What it is, the axes to run it on, and the change that plants it."""
+    """A description, the axes to run it on, and the change that plants it."""
 
     summary: str
     pins: Pins

@@ -23,21 +23,21 @@ from harness.worker import stack_location
 from harness.worker.judge import Channel, Judge
 
 HOST_EVERY: dict[Runner, int] = {"V1": 32, "V2": 8}
-"""Of sequences drawn in bulk, one in so many runs the release's host code beside our model of it. A single sequence
-always does. `harness bench sequences` measures the cost: of V1 2.5 ms a step with it and 0.6 ms without, so one in 32
-makes V1 steps a tenth dearer; of V2 1.56 ms and 0.49 ms, so one in eight makes V2 steps a quarter dearer. Much of V1
-is the release's own code in every sequence."""
+"""In a campaign, one in so many sequences also runs the release's host code, next to our model of it. A single sequence
+always does. `harness bench sequences` measures the cost: for V1 2.5 ms a step with it and 0.6 ms without, so one in 32
+makes V1 steps a tenth slower; for V2 1.56 ms and 0.49 ms, so one in eight makes V2 steps a quarter slower. A large part
+of V1 is the release's own code in every sequence."""
 
 
 class SequenceAssignment(msgspec.Struct, frozen=True):
     """What a worker is started with."""
 
     target: str
-    beside: KernelSide
+    kernel_side: KernelSide
 
 
 class DrawnSequences(msgspec.Struct, frozen=True):
-    """What sequences of a campaign are drawn from, and the switches that they are run with."""
+    """The recipe of a campaign's sequences, and the controls that they are run with."""
 
     recipe: SequenceRecipe
     controls: Controls
@@ -49,7 +49,7 @@ _CONTROLS = msgspec.msgpack.Decoder(Controls)
 
 
 def make(text: str, channel: Channel) -> Judge:
-    """Load the kernels and the release. Raises Refusal if either cannot be had."""
+    """Load the kernels and the release. Raises Refusal if one of them is not available."""
     return SequenceJudge(msgspec.json.decode(text, type=SequenceAssignment), channel)
 
 
@@ -60,16 +60,16 @@ class SequenceJudge(Judge):
         super().__init__(channel)
         from harness.kernels.targets.vllm.scheduling.loading import load
 
-        beside = assignment.beside
-        self._kernels = None if beside.kernels is None else Kernels(beside.kernels)
-        self._folder = None if beside.cases is None else Path(beside.cases)
+        kernel_side = assignment.kernel_side
+        self._kernels = None if kernel_side.kernels is None else Kernels(kernel_side.kernels)
+        self._folder = None if kernel_side.cases is None else Path(kernel_side.cases)
         prefix = str(load(assignment.target).directory)
         if threading.current_thread() is threading.main_thread():
             executor = None if self._kernels is None else self._kernels.executor
             stack_location.answer(executor, lambda file: file.startswith(prefix))
 
     def judge(self, case: bytes, how: bytes) -> bytes:
-        """A sequence without a step says nothing, and is no pass."""
+        """A sequence without a step says nothing, and does not count as a pass."""
         self.channel.at("sequence")
         result = run(decode_sequence(case), _CONTROLS.decode(how), self._kernels)
         if result.violation is None and result.skipped is None and not result.steps:
@@ -77,7 +77,7 @@ class SequenceJudge(Judge):
         return RESULTS.encode(result)
 
     def judge_drawn(self, recipe: bytes, index: int) -> tuple[bytes, bytes | None, float]:
-        """Its kernel cases go to the folder that the assignment names."""
+        """The kernel cases of the sequence go to the folder that the assignment names."""
         self.channel.at("sequence")
         began = time.perf_counter()
         drawn = _drawn(recipe)
@@ -88,7 +88,7 @@ class SequenceJudge(Judge):
         return RESULTS.encode(result), encode_sequence(case) if result.violation is not None else None, seconds
 
     def ask(self, question: str, content: bytes) -> bytes:
-        """`effects`: those of some fixes that change nothing in this release."""
+        """`effects`: the fixes, of those given, that change nothing in this release."""
         if question != "effects":
             return super().ask(question, content)
         from harness.sequences.effects import without_effect
@@ -120,7 +120,7 @@ def run(
 def _run(
     case: SequenceCase, controls: Controls, kernels: Kernels | None, keep: _Keeper | None, host: bool
 ) -> RunResult:
-    """On our model alone where the host code turns out to need more than is made for it."""
+    """Run one sequence, on our model alone if the host code turns out to need objects that we do not provide."""
     from harness.kernels.targets.vllm.scheduling.engine import ReleaseLacks
     from harness.kernels.targets.vllm.scheduling.runner_pair import HostCodeLacks
     from harness.sequences.run import SequenceRun
@@ -143,18 +143,18 @@ def _run(
 
 @functools.cache
 def _import_host_code(runner: Runner) -> None:
-    """Once: what takes seconds to import is no part of the time of the first sequence."""
+    """Import it once in advance: imports that take seconds must not count as time of the first sequence."""
     from harness.kernels.targets.base import UnknownTarget
     from harness.kernels.targets.vllm.scheduling.loading import module
 
-    with contextlib.suppress(UnknownTarget):  # the worker that needs it tells
+    with contextlib.suppress(UnknownTarget):  # a sequence that needs it reports it
         module("vllm.v1.worker.gpu_model_runner" if runner == "V1" else "vllm.v1.worker.gpu.model_runner")
     _spare_collector()
 
 
 def _spare_collector() -> None:
-    """What was imported lives as long as the process: the garbage collector need not look at it again and again. A
-    sequence leaves an engine of some ten thousand objects, so looking that often is enough."""
+    """Exempt imported objects from garbage collection, since they live as long as the process. A sequence leaves an
+    engine of some ten thousand objects, so collecting that often is enough."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
@@ -168,12 +168,12 @@ class _Keeper:
         self.begin()
 
     def begin(self) -> None:
-        """From the first case on, over those that are there."""
+        """Start again from the first case, overwriting existing files."""
         self._count = 0
 
     def __call__(self, case: Case) -> None:
         path = self._folder / f"{self._name}-{self._count:03}.json"
-        try:  # a worker may be killed at any moment, and leaves no half case
+        try:  # a worker may be killed at any moment, and must not leave half a case
             write_whole(path, msgspec.json.format(encode_case(case), indent=1))
         except OSError as error:
             raise NotSaved("a kernel case of a sequence", error) from error

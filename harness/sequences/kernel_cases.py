@@ -1,8 +1,8 @@
 """Kernel cases of a sequence: the stream of kernel arguments that it produces, cut into programs of a few steps.
 
-Each is a case like any other: what the runner called, on the tables that it had, with a forward pass between the calls
-and table edits between the steps. So a sequence is a source of cases that are reachable because a scheduler reached
-them, and that any target and executor can run.
+Each is an ordinary case: the runner's calls on its tables, with a forward pass between the calls and table edits
+between the steps. So a sequence is a source of cases that are reachable because a scheduler reached them, and that any
+target and executor can run.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from harness.case.step_plan import PostprocessInput, StepPlan
 from harness.sequences.byte_layout import byte_layout
 
 MOST_OPERATIONS = 64 - 7
-"""Operations of a case, less those of one step."""
+"""Maximum number of operations of a case, minus those of one step."""
 
 
 class KernelCaseWriter:
     """Collects the steps of one sequence; `keep` gets each case as soon as it is complete, and `finish` the last one.
 
-    `dim_first` as for `byte_layout`, `steps` the most steps of a case.
+    `dim_first` is as in `byte_layout`, `steps` is the maximum number of steps of a case.
     """
 
     def __init__(
@@ -56,7 +56,8 @@ class KernelCaseWriter:
         self._seed = 0
 
     def add(self, plan: StepPlan, inputs: Sequence[PostprocessInput], sampled: Mapping[str, int]) -> None:
-        """One step; `inputs` are those of its postprocess, `sampled` the tokens by request that its rows sampled."""
+        """Add one step; `inputs` are those of its postprocess, `sampled` the tokens that its rows sampled, by
+        request."""
         if not plan.rows:
             return
         edits = self._edit(plan, inputs)
@@ -73,7 +74,7 @@ class KernelCaseWriter:
             self.finish()
 
     def finish(self) -> None:
-        """Hand out what there is."""
+        """Pass on the last, unfinished case."""
         if self._contents is not None:
             self._keep(
                 Case(
@@ -94,8 +95,8 @@ class KernelCaseWriter:
         return Contents(payload_seed=self._seed, tables=tables, owners=tuple(self._owners))
 
     def _edit(self, plan: StepPlan, inputs: Sequence[PostprocessInput]) -> tuple[TableCell, ...]:
-        """Bring tables and owners up to a step: the cells that differ, then those that the step uses and whose block
-        counts as another group's. (An edit says whose a block is, and a row that is written anew has stale cells.)"""
+        """Update tables and owners to a step: the cells that differ, then those that the step uses and whose block
+        belongs to another group so far. (An edit sets the owner of a block, and a new row has stale cells.)"""
         edits: dict[tuple[int, int, int], int] = {}
         for row in plan.rows:
             for group, cells in enumerate(row.mamba):

@@ -1,7 +1,7 @@
-"""The kernels that a sequence's arguments run through: a target on an executor, loaded beside a whole release.
+"""The kernels that a sequence's arguments run through: a target on an executor, loaded in addition to a whole release.
 
-The scheduler side of a release and its kernels are both called `vllm`, and the kernels run on stand-ins for everything
-around them. So they are loaded first, and the name is given back before the whole package is imported.
+The scheduler side of a release and its kernels are both called `vllm`, and the kernels run on stubs for everything
+around them. So they are loaded first, and the name is released before the whole package is imported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from harness.kernels.targets.base import Target
 
 RESERVED = 1 << 24
-"""Bytes that an arena has at least."""
+"""Minimum number of bytes of an arena."""
 
 
 class KernelChoice(msgspec.Struct, frozen=True):
@@ -28,9 +28,9 @@ class KernelChoice(msgspec.Struct, frozen=True):
 
 
 class KernelSide(msgspec.Struct, frozen=True):
-    """What happens to the stream of kernel arguments, beside being judged symbolically.
+    """What happens to the stream of kernel arguments in addition to the symbolic judgement.
 
-    It runs through `kernels`, and is written to the folder `cases`, cut into kernel cases. None: it does not.
+    It runs through `kernels`, and is written to the folder `cases`, cut into kernel cases. None: not done.
     """
 
     kernels: KernelChoice | None = None
@@ -38,7 +38,7 @@ class KernelSide(msgspec.Struct, frozen=True):
 
 
 class Kernels:
-    """A loaded target and its arena. One serves all sequences of a process.
+    """A loaded target and its arena, used for all sequences of a process.
 
     Raises UnknownTarget or UnavailableExecutor.
     """
@@ -55,14 +55,14 @@ class Kernels:
         self._arena: Arena | None = None
 
     def end_with_the_device(self, error: Exception) -> None:
-        """Raise DeviceFault if an exception says that the device is gone: nothing can run here any more."""
+        """Raise DeviceFault if an exception says that the device is gone: this process cannot run anything any more."""
         from harness.kernels.executors.base import DeviceFault
 
         if self.executor.is_device_fault(error):
             raise DeviceFault(one_line(error)) from error
 
     def arena(self, size: int) -> Arena:
-        """An arena of at least `size` bytes, in which an earlier sequence may have left something."""
+        """An arena of at least `size` bytes, which may hold data of an earlier sequence."""
         if self._arena is None or self._arena.size < size:
             self._arena = None  # a device may not have room for both
             self._arena = self.executor.allocate(max(size, RESERVED))

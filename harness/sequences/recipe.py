@@ -1,4 +1,4 @@
-"""A recipe is everything that sequence number `index` depends on, beside the generators themselves."""
+"""A recipe is everything that sequence number `index` depends on, except for the generators themselves."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Registered entries are what the prefix cache of an engine holds: a block each, and the text that it should hold.
+"""Registered entries are those of an engine's prefix cache: for each a block, and the text that it should hold.
 
-The cache itself knows hashes alone. What a hash stands for is learned from the requests as their hashes grow.
+The cache itself knows only hashes. The text of a hash is learned from the requests as their hashes grow.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from harness.oracles.states.texts import Text
 
 
 class RegisteredEntries:
-    """Those of one engine. `now` is called after every step, so entries, which last for many, are made once."""
+    """The entries of one engine. `now` is called after every step, so entries, which last for many steps, are built
+    once."""
 
     def __init__(self, engine: Engine, meaning: StateOracle) -> None:
         self._engine, self._meaning = engine, meaning
@@ -22,7 +23,7 @@ class RegisteredEntries:
         self._entries: dict[tuple[bytes, int], CacheEntry] = {}
 
     def learn(self, name: str, request: Any, text: Text) -> None:
-        """Remember what the block hashes of a request, those that it has by now, stand for."""
+        """Remember the texts of the block hashes that a request has so far."""
         known, count = self._learned.get(name, 0), len(request.block_hashes)
         if count > known:
             size = self._engine.hash_block_size
@@ -32,7 +33,7 @@ class RegisteredEntries:
             self._learned[name] = count
 
     def now(self) -> list[CacheEntry]:
-        """What is registered now."""
+        """The entries registered now."""
         known = self._entries
         return [known.get(registered) or self._make(registered) for registered in self._engine.entries()]
 

@@ -1,4 +1,4 @@
-"""A result is what running a sequence gave; plain data, so that it travels between processes."""
+"""A result is what running a sequence gave: plain data, so that it can be sent between processes."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ NOT_RUN = "host code not run"
 
 
 def not_run(runner: str, reason: str) -> str:
-    """The counter of sequences in which the release's host code could not run beside our model of it."""
+    """The counter of sequences in which the release's host code could not run next to our model of it."""
     return f"{runner} {NOT_RUN}: {reason}"
 
 
 class RunResult(msgspec.Struct):
     """`skipped` says what the release lacks; `event` is the index of the event that a violation ended the run in;
-    `seconds` is processor time, building the engine included. `host_code_lacks` is why the release's host code could
-    not run beside our model of it, where it was asked to."""
+    `seconds` is processor time, including building the engine. `host_code_lacks` is why the release's host code could
+    not run next to our model of it, if that was requested."""
 
     violation: Violation | None
     skipped: str | None
@@ -30,7 +30,7 @@ class RunResult(msgspec.Struct):
 
 
 class Results:
-    """Bytes of results and back."""
+    """Encodes and decodes results."""
 
     def __init__(self) -> None:
         self._encoder = msgspec.msgpack.Encoder()

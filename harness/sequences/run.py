@@ -1,8 +1,8 @@
 """A run is one sequence case on one engine: events in, a verdict out.
 
-The loop is that of an engine core. Synchronous: schedule, execute, deliver, hand over drafts. Asynchronous: a step is
-scheduled before the outputs of the one before it are delivered. The device is the meaning oracle; the model is a
-function of the prefix, and a draft is right exactly if it is what that function says.
+The loop is that of an engine core. Synchronous: schedule, execute, deliver, pass on drafts. Asynchronous: a step is
+scheduled before the outputs of the previous one are delivered. The device is the state oracle; the model is a function
+of the prefix, and a draft is right exactly if it equals the value of that function.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ DRAFTERS_OF_ONE_LENGTH = ("mtp", "eagle", "draft_model", "dflash")
 
 
 class SequenceRun:
-    """Runs once. With `kernels` what leaves the runner goes through them as well, on bytes; `keep` gets it as cases.
-    `host` puts the release's host code beside our model of it, where it can be driven.
+    """Runs once. With `kernels`, the runner's output also runs through them, on bytes; `keep` gets it as cases. With
+    `host`, the release's host code runs next to our model of it, if it can be driven.
 
     Raises ReleaseLacks if the release, or the kernels' target, lacks what the configuration asks for.
     """
@@ -85,7 +85,7 @@ class SequenceRun:
         self.meaning.check_entries = self.controls.check_entries
         self.meaning.counters = self.counters
         self.meaning.fresh_rows_start_empty = rules.fresh_rows_start_empty
-        self._story = History(self.engine.mamba_groups)
+        self._history = History(self.engine.mamba_groups)
         self._bytes: ByteDevice | None = None
         if kernels is not None:
             self._bytes = ByteDevice(kernels, config, self.meaning, dim_first=self.runner.fuses)
@@ -126,8 +126,8 @@ class SequenceRun:
         except (Exception, SystemExit) as error:
             violation, trace = self._exception(error)
         if violation is not None:
-            told = self._story.tell(violation)
-            trace = "\n".join([*trace.splitlines(), *(["the last steps:"] if told else []), *told])
+            history = self._history.tell(violation)
+            trace = "\n".join([*trace.splitlines(), *(["the last steps:"] if history else []), *history])
         return RunResult(
             violation,
             skipped,
@@ -141,18 +141,18 @@ class SequenceRun:
 
     def _exception(self, error: BaseException) -> tuple[Violation, str]:
         """An exception of production code, as a violation. Any other is ours, and raised again."""
-        # By its place: our adapter to the release has the release's name in its path, too. What either calls in other
-        # packages is its own mistake.
+        # Decided by its place: our adapter to the release also has the release's name in its path. A failed call into
+        # another package counts as a mistake of the caller.
         tree = f"{Path(module('vllm').__file__).parent.parent}{os.sep}"
         release, ours = f"{tree}vllm{os.sep}", f"{Path(__file__).parents[1]}{os.sep}"
         frames = [one for one in traceback.extract_tb(error.__traceback__) if one.filename.startswith((release, ours))]
         if not frames or not frames[-1].filename.startswith(release):
             raise error
         where = frames[-1]
-        said = one_line(error)[:160] or where.line or ""
+        message = one_line(error)[:160] or where.line or ""
         kind = f"{EXCEPTION}{type(error).__name__}"
-        violation = Violation(kind, where.name, self.meaning.step, "the engine", -1, -1, -1, NOBODY, said, "")
-        # Files go into bug reports: paths begin at the release, and tell nothing of whose machine this is.
+        violation = Violation(kind, where.name, self.meaning.step, "the engine", -1, -1, -1, NOBODY, message, "")
+        # Files go into bug reports: paths begin at the release, and reveal nothing about this machine.
         return violation, "".join(traceback.format_exception(error)[-6:]).replace(tree, "")
 
     # Events.
@@ -212,14 +212,14 @@ class SequenceRun:
             self._deliver()
 
     def _execute(self, event: Step) -> bool:
-        """Schedule and run one step; whether there was anything to run."""
+        """Schedule and run one step. Returns whether there was anything to run."""
         timing = StepTiming(not self.config.asynchronous or event.early, all_delivered=not self._queue)
         output = self.engine.scheduler.schedule()
         self._count(output)
         self._require_tokens(output.num_scheduled_tokens)
         plan = self.runner.begin(output, timing)
         self.runner.as_layers_run(plan)
-        self._story.begin(self.meaning.step + 1, plan)
+        self._history.begin(self.meaning.step + 1, plan)
         if self._paired:
             self.counters[f"steps of {self.config.runner} host code"] += 1
         self._scheduled = output.scheduled_spec_decode_tokens
@@ -235,7 +235,7 @@ class SequenceRun:
                     outcome[name] = (kept, [*tokens[:-1], STOP])
             inputs = self.runner.end(outcome)
             counts = self.meaning.postprocess(inputs)
-            self._story.end({name: kept for name, (kept, _) in outcome.items()}, self.meaning.moved)
+            self._history.end({name: kept for name, (kept, _) in outcome.items()}, self.meaning.moved)
             if self._bytes is not None or self._cases is not None:
                 sampled = {row.request: outcome[row.request][0] if row.samples else 0 for row in plan.rows}
                 if self._bytes is not None:
@@ -261,7 +261,7 @@ class SequenceRun:
         return bool(output.total_num_scheduled_tokens)
 
     def _require_tokens(self, scheduled: dict[str, int]) -> None:
-        """A row of no tokens or fewer is none that a runner can run."""
+        """Fail if a row has no tokens or a negative number of them, which no runner can run."""
         for name, count in scheduled.items():
             if count < 1:
                 step = self.meaning.step + 1
@@ -309,7 +309,7 @@ class SequenceRun:
     # Drafts.
 
     def _propose(self, event: Step, rows: list[PlannedRow], outcome: Outcome) -> None:
-        """What the drafter proposes after a step: how many of the drafts of each request will be right."""
+        """Decide what the drafter proposes after a step: how many of each request's drafts will be right."""
         longest = max(row.computed + row.scheduled for row in rows)
         fits = self.config.runner == "V2" or longest + self.config.num_spec <= self.config.length_limit
         for row in rows:
@@ -320,7 +320,7 @@ class SequenceRun:
                 self._proposed.pop(row.request, None)
 
     def _right_drafts(self, row: PlannedRow) -> int:
-        """How many of the drafts that a row runs are what the model says."""
+        """How many of the drafts that a row runs are the model's tokens."""
         if not row.drafts:
             return 0
         tokens = self._scheduled.get(row.request, ())
@@ -363,7 +363,7 @@ class SequenceRun:
                 self._make_drafts(req_ids=[name for name, _ in fresh], draft_token_ids=[tokens for _, tokens in fresh])
             )
 
-    # What is counted.
+    # Counters.
 
     def _count(self, output: Any) -> None:
         counters = self.counters
@@ -380,7 +380,7 @@ class SequenceRun:
         counters["preemptions"] += len(getattr(output, "preempted_req_ids", None) or ())
         counters["drafts scheduled"] += sum(map(len, output.scheduled_spec_decode_tokens.values()))
         started = [new.req_id for new in output.scheduled_new_reqs]
-        self._story.schedule(self.meaning.step + 1, started, partial(decisions_of, output))
+        self._history.schedule(self.meaning.step + 1, started, partial(decisions_of, output))
 
 
 def _of(values: tuple[int, ...], number: int, most: int) -> int:

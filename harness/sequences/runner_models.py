@@ -19,7 +19,7 @@ from harness.kernels.targets.vllm.scheduling.runner_without_model_v2 import host
 
 
 class Made(NamedTuple):
-    """`paired`: the release's host code runs as well. `refusal` is why it does not although it was asked for."""
+    """`paired`: the release's host code runs as well. `refusal` is why it does not although that was requested."""
 
     model: RunnerModel
     paired: bool
@@ -27,12 +27,12 @@ class Made(NamedTuple):
 
 
 def release_rules(runner: Runner) -> RunnerRules:
-    """What a runner does in the loaded release. Raises UnknownTarget if it has none."""
+    """The rules of a runner in the loaded release. Raises UnknownTarget if it has no such runner."""
     return rules_v1() if runner == "V1" else rules_v2()
 
 
 def make_runner_model(engine: Engine, rules: RunnerRules, host_code: bool) -> Made:
-    """The model for an engine, with `host_code` paired where the loaded release's code can be driven."""
+    """The model for an engine; with `host_code`, paired if the loaded release's code can be driven."""
     first = engine.config.runner == "V1"
     refusal = None
     if host_code:

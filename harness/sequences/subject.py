@@ -1,4 +1,4 @@
-"""Step sequences as a subject: one release's scheduler, sequences of a recipe or of a file."""
+"""Step sequences as a subject: one release's scheduler, and sequences from a recipe or a file."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ PACKAGES_MISSING = "step sequences cannot run here: packages are missing"
 
 @dataclass(kw_only=True)
 class StepSequences(Subject[SequenceCase, RunResult]):
-    """`beside` says where the kernel arguments go. `named_fixes`: fixes that the user asked for by name, and is told of
-    if they change nothing."""
+    """`kernel_side` says where the kernel arguments go. `named_fixes` are fixes that the user asked for by name; a line
+    says if they change nothing."""
 
     name: ClassVar[str] = "sequence"
     noun: ClassVar[str] = "sequence"
@@ -58,7 +58,7 @@ class StepSequences(Subject[SequenceCase, RunResult]):
     target: str
     recipe: SequenceRecipe | None = None
     controls: Controls = field(default_factory=Controls)
-    beside: KernelSide = field(default_factory=KernelSide)
+    kernel_side: KernelSide = field(default_factory=KernelSide)
     limit: float = LIMIT_SECONDS
     named_fixes: tuple[str, ...] = ()
     loads: str | None = None
@@ -66,14 +66,14 @@ class StepSequences(Subject[SequenceCase, RunResult]):
 
     block = 8
     losses_limit = 50  # each costs loading the release
-    # More of them would cost ten seconds each. A release that loses one sequence in ten has one chance in 100,000 to
-    # end like that, one that loses every second 3 in 100.
+    # More cases would cost ten seconds each. A release that loses one sequence in ten ends like that with a chance of
+    # one in 100,000, a release that loses every second one with a chance of 3 in 100.
     first_losses = 5
     shrink_budget = 600
     classifies = True
 
     def __post_init__(self) -> None:
-        kernels = self.beside.kernels
+        kernels = self.kernel_side.kernels
         self.executor = "symbolic" if kernels is None else kernels.executor
         self.seed = 0 if self.recipe is None else self.recipe.seed
 
@@ -94,7 +94,7 @@ class StepSequences(Subject[SequenceCase, RunResult]):
             "target": self.target,
             "recipe": msgspec.to_builtins(self._recipe),
             "controls": msgspec.to_builtins(self.controls),
-            "kernels": msgspec.to_builtins(self.beside.kernels),
+            "kernels": msgspec.to_builtins(self.kernel_side.kernels),
             "generator": SEQUENCE_GENERATOR_VERSION,
         }
 
@@ -105,7 +105,7 @@ class StepSequences(Subject[SequenceCase, RunResult]):
         return {**identity, "controls": {**controls, "fixes": [current_name(str(fix)) for fix in controls["fixes"]]}}
 
     def assignment(self) -> Assignment:
-        return assignment(self.target, self.beside)
+        return assignment(self.target, self.kernel_side)
 
     def prepare(self, worker: WorkerProcess, notice: Callable[[str], None]) -> None:
         fixes = self.controls.fixes
@@ -114,7 +114,7 @@ class StepSequences(Subject[SequenceCase, RunResult]):
         try:
             answer = worker.ask("effects", msgspec.msgpack.encode(fixes))
         except WorkerLost as lost:
-            notice(f"a worker was lost while it built an engine ({lost.violation}): which fixes act here is not known")
+            notice(f"a worker was lost while it built an engine ({lost.violation}): which fixes apply is not known")
             return
         self._idle_fixes = msgspec.msgpack.decode(answer, type=list[str])
         idle = [fix for fix in self._idle_fixes if fix in self.named_fixes]
@@ -144,7 +144,7 @@ class StepSequences(Subject[SequenceCase, RunResult]):
         return lost_result(loss.violation, "\n".join(loss.last_words))
 
     def lost_before(self, signature: str) -> RunResult | None:
-        """Running it again would cost another worker, and for a hang the time limit."""
+        """The loss itself: running it again would cost another worker, and for a hang the time limit."""
         reason = reason_in(signature)
         return None if reason is None else lost_result(reason)
 
@@ -152,8 +152,8 @@ class StepSequences(Subject[SequenceCase, RunResult]):
         return check(worker, case, self.controls, index=index, again=again)
 
     def key(self, case: SequenceCase, result: RunResult) -> Key | None:
-        """Its issues are those whose fix is off and that the case can reach at all: told apart when findings are sorted
-        out."""
+        """The issues of the key are those whose fix is off and that the case can reach; they are distinguished when
+        findings are sorted out."""
         if result.violation is None:
             return None
         signature = str(signature_of(result.violation))
@@ -180,7 +180,7 @@ class StepSequences(Subject[SequenceCase, RunResult]):
         self, case: SequenceCase, result: RunResult, index: int | None, issue: str | None, record: ShrinkRecord | None
     ) -> SequenceRepro:
         assert result.violation is not None
-        kernels = self.beside.kernels
+        kernels = self.kernel_side.kernels
         return SequenceRepro(
             signature=signature_of(result.violation),
             evidence=evidence_of(result.violation, result.trace),
@@ -212,7 +212,7 @@ class StepSequences(Subject[SequenceCase, RunResult]):
     def conclude(
         self, worker: WorkerProcess, key: Key, shrunk: Shrunk[SequenceCase, RunResult]
     ) -> tuple[RunResult, Key] | None:
-        """Run by itself once more: in a campaign the host code does not run beside every sequence."""
+        """Run the minimal case once more, alone: in a campaign the host code does not run with every sequence."""
         result = check(worker, shrunk.case, self.controls)
         if result.violation is None or str(signature_of(result.violation)) != key.signature:
             return None
@@ -227,7 +227,7 @@ class StepSequences(Subject[SequenceCase, RunResult]):
     def summary(self, tally: Tally, findings: Sequence[tuple[Key, Kept]], ended: Ended) -> SequenceSummary:
         recipe, counters = self._recipe, tally.counters
         missing = below_threshold(counters, tally.steps, recipe.pins.spec_method != "none")
-        if self.beside.kernels is not None and tally.steps and not counters["kernel launches"]:
+        if self.kernel_side.kernels is not None and tally.steps and not counters["kernel launches"]:
             missing.append("no kernel was launched")
         if not tally.steps:
             missing.append("no step was run")
@@ -266,7 +266,7 @@ class StepSequences(Subject[SequenceCase, RunResult]):
     @classmethod
     def of_file(cls, repro: SequenceRepro, setting: Setting) -> tuple[StepSequences, SequenceRepro]:
         target, origin = _target_of(repro, setting)
-        beside = KernelSide()
+        kernel_side = KernelSide()
         if repro.kernels is not None:
             name = repro.kernels if setting.target is None else setting.target
             if setting.target is None and not may_choose(name):
@@ -274,10 +274,10 @@ class StepSequences(Subject[SequenceCase, RunResult]):
             prepare(name, setting.announce)
             executor = default_executor_name() if setting.executor is None else setting.executor
             executor_class(executor)
-            beside = KernelSide(KernelChoice(name, executor))
+            kernel_side = KernelSide(KernelChoice(name, executor))
         limit = LIMIT_SECONDS if setting.limit is None else setting.limit
         controls = Controls(faults=repro.faults, fixes=repro.fixes)
-        return cls(target=target, controls=controls, beside=beside, limit=limit, loads=origin), repro
+        return cls(target=target, controls=controls, kernel_side=kernel_side, limit=limit, loads=origin), repro
 
     @classmethod
     def case_of(cls, repro: SequenceRepro) -> SequenceCase:
@@ -308,12 +308,12 @@ class StepSequences(Subject[SequenceCase, RunResult]):
 
 
 def sequence_target(name: str) -> str:
-    """The release whose scheduler runs: the target if it has one, else the newest that the harness knows."""
+    """The release whose scheduler runs: the target if it has one, else the newest one that the harness knows."""
     return f"vllm=={RELEASES[-1]}" if name in ("", "builtin") else name
 
 
 def cannot_be_driven(target: str) -> str | None:
-    """Why a target has no scheduler that the harness can drive; None if it may have one. Quick, and downloads
+    """Why a target has no scheduler that the harness can drive; None if it may have one. This is quick and downloads
     nothing."""
     try:
         check_target(target.partition("+")[0])
@@ -323,7 +323,7 @@ def cannot_be_driven(target: str) -> str | None:
 
 
 def _target_of(repro: SequenceRepro, setting: Setting) -> tuple[str, str]:
-    """The release that a file runs on, downloaded if need be, and its name in messages. Raises InvalidCase,
+    """The release that a file runs on, downloaded if necessary, and its name in messages. Raises InvalidCase,
     UnknownTarget or NotApplicable."""
     if setting.target is None:
         name = repro.origin.target
@@ -342,7 +342,7 @@ def _target_of(repro: SequenceRepro, setting: Setting) -> tuple[str, str]:
             raise NotApplicable(one_line(reason))
         try:
             require_packages()
-        except UnknownTarget as missing:  # whoever sweeps is told once what to install
+        except UnknownTarget as missing:  # a sweep reports once what to install
             raise Refusal(PACKAGES_MISSING) from missing
     else:
         name = sequence_target(setting.target.partition("+")[0])

@@ -14,8 +14,8 @@ from harness.text import counted
 
 
 class SequenceFinding(msgspec.Struct):
-    """What was found; the sequence with the lowest index represents all that look alike. `repro` is None for what
-    could not be saved. `minimal`: it was shrunk, and no budget ended that."""
+    """One finding; the sequence with the lowest index represents all with the same key. `repro` is None if it could not
+    be saved. `minimal`: it was shrunk, and no budget ended that."""
 
     signature: str
     issue: str | None
@@ -32,8 +32,8 @@ class SequenceFinding(msgspec.Struct):
         return f"{self.signature} [{self.issue}]" if self.issue else self.signature
 
     @property
-    def in_words(self) -> str:
-        """It in a line."""
+    def line(self) -> str:
+        """The finding in a line."""
         more = "" if self.minimal or self.repro is None else f", not minimal: harness shrink {self.repro}"
         file = self.repro or "not saved"
         size = f"{counted(self.events, 'event')}{more}"
@@ -43,7 +43,7 @@ class SequenceFinding(msgspec.Struct):
 class SequenceSummary(msgspec.Struct):
     """The result of a campaign; the object that `harness run --ops sequences --json` prints (docs/json.md).
 
-    Of a campaign that was resumed, `in_this_part` of the `sequences` were run or skipped by this part, in `seconds`.
+    In a resumed campaign, `in_this_part` of the `sequences` were run or skipped by this part, in `seconds`.
     """
 
     target: str
@@ -67,8 +67,8 @@ class SequenceSummary(msgspec.Struct):
 
     @property
     def not_run(self) -> list[str]:
-        """Host code that could not run beside our model of it in any sequence that was to have it: edits there were not
-        tested."""
+        """Host code that could not run next to our model of it in any of the sequences chosen for it: edits there were
+        not tested."""
         ran = {name.split()[2] for name in self.counters if name.startswith("sequences of ")}
         return [name for name in self.counters if f" {NOT_RUN}: " in name and name.split()[0] not in ran]
 
@@ -111,7 +111,7 @@ class SequenceSummary(msgspec.Struct):
         for reason, count in self.skipped.items():
             yield Line("", f"  skipped: {reason} ({counted(count, 'sequence')})")
         for finding in self.findings:
-            yield Line("finding", finding.in_words, "bad")
+            yield Line("finding", finding.line, "bad")
         if self.harness_failures:
             text = f"the harness itself failed in {counted(self.harness_failures, 'sequence')}: please report them"
             yield Line("", text, "bad")
@@ -123,15 +123,13 @@ class SequenceSummary(msgspec.Struct):
             yield Line("NOT RUN", f"{line} ({counted(self.counters[line], 'sequence')})", "bad")
         fixes = [fix for fix in self.fixes if fix not in self.fixes_without_effect]
         if fixes:
-            yield Line(
-                "", "kept clear of known issues by fixes (docs/findings.md; --include-known leaves the issues in):"
-            )
+            yield Line("", "known issues avoided by fixes (docs/findings.md; --include-known leaves the issues in):")
             for line in textwrap.wrap(", ".join(fixes), 98, break_on_hyphens=False):
                 yield Line("", f"  {line}")
 
     @property
     def _part(self) -> str:
-        """What this part of a campaign did, where that is not all of it."""
+        """What this part of a campaign did, if it did not do all of it."""
         if self.in_this_part == self.sequences:
             return ""
         how = f"{self.in_this_part} of {self.sequences} in {self.seconds:.0f} s" if self.in_this_part else "nothing"

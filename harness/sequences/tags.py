@@ -1,7 +1,7 @@
-"""A tag is what the byte form of a state looks like: bytes made of the fingerprint that the state stands for.
+"""A tag is the byte form of a state: bytes computed from the fingerprint of the tokens that the state stands after.
 
-Every 8-byte word of every layer is made differently, so that a state that lands in another layer, or a few bytes off,
-does not look right. What has no meaning has a tag too: memory that nobody gave a meaning to must not change either.
+Every 8-byte word of every layer is computed differently, so that a state in another layer, or a few bytes off, does not
+look right. Undefined states have a tag too: memory without a defined state must not change either.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TEMPORAL_WORDS = TEMPORAL_BYTES // 8
 
 
 def _salts(window: int) -> Words:
-    """`[layer, 1, word]`: tokens of a window are made alike, words of a temporal state are not."""
+    """`[layer, 1, word]`: tokens of a window share their salts, words of a temporal state do not."""
     salts = np.zeros((LAYERS, 1, window + _TEMPORAL_WORDS), dtype=np.uint64)
     for layer in range(LAYERS):
         salts[layer, 0, :window] = layer * 8 + 1
@@ -45,7 +45,7 @@ class Pages:
         self._write(blocks, np.array([conv[b] + [temporal[b]] * _TEMPORAL_WORDS for b in blocks], dtype=np.uint64))
 
     def forget(self, blocks: Sequence[int] | None = None) -> None:
-        """Take the meaning of blocks away; None: of all."""
+        """Mark blocks as undefined; None: all blocks."""
         chosen = range(len(self._pages[0])) if blocks is None else blocks
         self._write(chosen, np.zeros((len(chosen), self._window + _TEMPORAL_WORDS), dtype=np.uint64))
 

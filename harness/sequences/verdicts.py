@@ -1,4 +1,4 @@
-"""Verdicts of sequences, in the words that every verdict of the harness has: signature and evidence."""
+"""Verdicts of sequences in the form of all verdicts of the harness: signature and evidence."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ def violation_of(found: HostDifference) -> Violation:
 
 
 def signature_of(violation: Violation) -> Signature:
-    """What makes two violations the same finding. Conv and temporal states of one fault are one finding."""
+    """The signature, which is equal for violations that are the same finding. Conv and temporal states of one fault are
+    one finding."""
     state = "mamba" if violation.state in ("temporal", "conv") else violation.state
     return Signature("sequence", "meaning", violation.kind, state, "-")
 
@@ -29,12 +30,12 @@ def not_judged(signature: Signature, result: RunResult) -> str | None:
 
 
 def evidence_of(violation: Violation, trace: str = "") -> Evidence:
-    """The violation as evidence: request, step, column, block, last writer, what is held and what should be."""
+    """The violation as evidence: request, step, column, block, last writer, what is held and what should be held."""
     held, wanted = "holds" if violation.should else "found", "should hold"
     if violation.kind == HOST_CODE_DIFFERS:
         held, wanted = "the release's host code says", "our model of it says"
     writer = str(violation.writer) if violation.writer.step else "nobody"
-    told = {
+    fields = {
         "request": violation.request,
         "step": str(violation.step),
         "where": violation.place,
@@ -42,5 +43,5 @@ def evidence_of(violation: Violation, trace: str = "") -> Evidence:
         held: violation.holds,
         wanted: violation.should,
     }
-    details = (f"{name}: {said}" for name, said in told.items() if said)
+    details = (f"{name}: {value}" for name, value in fields.items() if value)
     return Evidence(violation.summary, (), 0, (*details, *trace.splitlines()))

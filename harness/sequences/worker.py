@@ -19,28 +19,29 @@ from harness.worker.losses import WorkerLost
 from harness.worker.process import Assignment, WorkerProcess
 
 LIMIT_SECONDS = 120.0
-"""The most seconds that a sequence may take. It takes a fraction of one, but the first ones import host code, and
+"""Maximum number of seconds for a sequence. It takes a fraction of a second, but the first ones import host code, and
 compile kernels if they run on bytes."""
 
 LOST = "process-"
-"""How kinds of violations begin in which the worker was lost."""
+"""The prefix of kinds of violations in which the worker was lost."""
 
 
-def assignment(target: str, beside: KernelSide | None = None) -> Assignment:
-    """What a worker for a release is started with; `beside` says where the sequences' kernel arguments go."""
-    beside = beside or KernelSide()
-    on_device = beside.kernels is not None and beside.kernels.executor == "cuda"
+def assignment(target: str, kernel_side: KernelSide | None = None) -> Assignment:
+    """What a worker for a release is started with; `kernel_side` says where the sequences' kernel arguments go."""
+    kernel_side = kernel_side or KernelSide()
+    on_device = kernel_side.kernels is not None and kernel_side.kernels.executor == "cuda"
     environment: tuple[tuple[str, str | None], ...] = (("PYTHONHASHSEED", HASH_SEED),)
     if not on_device:
         environment += (("CUDA_VISIBLE_DEVICES", ""),)
-    text = msgspec.json.encode(SequenceAssignment(target, beside)).decode()
+    text = msgspec.json.encode(SequenceAssignment(target, kernel_side)).decode()
     return Assignment("harness.sequences.judge:make", text, environment)
 
 
 def check(
     worker: WorkerProcess, case: SequenceCase, controls: Controls, *, again: bool = True, index: int = -1
 ) -> RunResult:
-    """Run one sequence; a lost worker is a result. `again`: see WorkerProcess.judge. Raises WorkerError."""
+    """Run one sequence; the loss of the worker is a result as well. `again`: see WorkerProcess.judge. Raises
+    WorkerError."""
     try:
         result = worker.judge(encode_sequence(case), ENCODER.encode(controls), again=again, index=index)
     except WorkerLost as lost:
@@ -49,7 +50,7 @@ def check(
 
 
 def recipe_text(recipe: SequenceRecipe, controls: Controls) -> bytes:
-    """What a worker draws and runs sequences of a range by."""
+    """What a worker needs to draw and run sequences of a range."""
     return ENCODER.encode(DrawnSequences(recipe, controls))
 
 
@@ -66,16 +67,16 @@ def reason_in(signature: str) -> str | None:
 
 
 class SequenceWorker(WorkerProcess):
-    """One process for one release. `limit` is the most seconds that one sequence may take, None for the usual ones."""
+    """One process for one release. `limit` is the maximum number of seconds for one sequence, None: LIMIT_SECONDS."""
 
     def __init__(
         self,
         target: str,
-        beside: KernelSide | None = None,
+        kernel_side: KernelSide | None = None,
         limit: float | None = None,
         on_notice: Callable[[str], None] = lambda text: None,
     ) -> None:
-        super().__init__(assignment(target, beside), LIMIT_SECONDS if limit is None else limit, on_notice)
+        super().__init__(assignment(target, kernel_side), LIMIT_SECONDS if limit is None else limit, on_notice)
 
     def check(self, case: SequenceCase, controls: Controls, *, again: bool = True) -> RunResult:
         """Run one sequence; see `check` above."""

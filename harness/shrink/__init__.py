@@ -1,1 +1,1 @@
-"""Smallest case with the same signature."""
+"""Shrinking finds a smaller case with the same signature."""

@@ -1,8 +1,8 @@
 """The driver runs passes over a failing case until none of them finds a smaller one that shows the same finding.
 
-What cases are, which of two is smaller, how one is judged, and what counts as the same finding is a plan's: the
-minimised case must not be a different bug, nor one that "cannot happen". Each step makes the case smaller, so shrinking
-ends. It is deterministic, given a plan that is."""
+A plan decides what cases are, which of two is smaller, how one is judged, and what counts as the same finding: the
+minimised case must not be a different bug, or one that "cannot happen". Each step makes the case smaller, so shrinking
+ends. It is deterministic if the plan is."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from harness.case import InvalidCase
 from harness.shrink.proposals import Pass, Proposal
 
 HANGS = 6
-"""A candidate that hangs costs its whole time limit: after so many, the case is small enough."""
+"""A candidate that hangs costs its whole time limit. After this many, the case is small enough."""
 
 Case = TypeVar("Case")
 Result = TypeVar("Result")
 
 
 class Judged(NamedTuple, Generic[Result]):
-    """A candidate that was run. `same`: it shows the finding, and the driver goes on from it. `other` names another
+    """A candidate that was run. `same`: it shows the finding, and the driver continues from it. `other` names another
     finding that it shows instead, if that is worth keeping. `hung`: it took the whole time limit."""
 
     result: Result
@@ -39,21 +39,20 @@ class Plan(Protocol[Case, Result]):
     """In the order in which they run."""
 
     def encode(self, case: Case) -> bytes:
-        """Equal for equal cases."""
+        """A text of the case, equal for equal cases."""
 
     def size(self, case: Case) -> tuple[Any, ...]:
-        """What shrinking makes smaller: keys that compare with each other. A candidate that is no smaller is not
-        run."""
+        """The key that shrinking makes smaller; keys can be compared. A candidate that is not smaller is not run."""
 
     def require_valid(self, case: Case) -> None:
-        """Raises InvalidCase for what is no case, or one of another domain: it is not run."""
+        """Raise InvalidCase if this is not a case, or one of another domain: it is not run."""
 
     def judge(self, case: Case, proposed_by: Pass[Case]) -> Judged[Result] | None:
         """Run a candidate; None if it could not be judged. Raises InvalidCase if it is outside the preconditions."""
 
 
 class PassCounter(msgspec.Struct):
-    """How often a pass was tried and helped."""
+    """How often a pass was tried, and how often it helped."""
 
     name: str
     executions: int = 0
@@ -61,10 +60,10 @@ class PassCounter(msgspec.Struct):
 
 
 class Shrunk(msgspec.Struct, Generic[Case, Result]):
-    """A minimal case, the result of its last execution, and what finding it took.
+    """A minimal case, the result of its last execution, and the cost of finding it.
 
-    `complete` is False if the budget ran out first, or HANGS candidates hung. `others` are failing cases of other
-    findings met on the way.
+    `complete` is False if the budget was exhausted first, or HANGS candidates hung. `others` are failing cases of other
+    findings seen meanwhile.
     """
 
     case: Case
@@ -136,14 +135,14 @@ class _Shrinker(Generic[Case, Result]):
         return False
 
     def _new(self, proposal: Proposal[Case]) -> Case | None:
-        """The candidate, if it is a valid one that was not tried."""
+        """The candidate, if it is valid and was not tried before."""
         try:
             candidate = proposal()
             text = self._plan.encode(candidate)
             if text in self._tried or not self._plan.size(candidate) < self._size:
                 return None
             self._plan.require_valid(candidate)
-        except ValueError:  # InvalidCase, and what msgspec refuses
+        except ValueError:  # InvalidCase, and what msgspec rejects
             return None
         self._tried.add(text)
         return candidate

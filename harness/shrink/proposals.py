@@ -11,11 +11,11 @@ from typing import Protocol, TypeVar
 Case = TypeVar("Case")
 
 Proposal = Callable[[], Case]
-"""Makes a candidate; raises ValueError, such as InvalidCase, if there is none after all."""
+"""Makes a candidate; raises ValueError, such as InvalidCase, if there is none."""
 
 
 class Pass(Protocol[Case]):
-    """A function of a case, with the name that reports give it."""
+    """A function of a case, with the name that reports show."""
 
     __name__: str
 
@@ -23,7 +23,7 @@ class Pass(Protocol[Case]):
 
 
 def toward(value: int, least: int) -> Iterator[int]:
-    """Numbers below `value`, boldest first: the least, its successor, then halfway steps, then one less."""
+    """Numbers from `least` to below `value`, boldest first: the least, its successor, halfway steps, then one less."""
     seen = set()
     for number in (least, least + 1, (value + least) // 2, value - 1):
         if least <= number < value and number not in seen:

@@ -11,10 +11,10 @@ from harness.case.sequence import Add, Event, Segment, SequenceCase, SequenceCon
 from harness.shrink.proposals import Pass, Proposal
 
 ROOMY, AMPLE_BUDGET = 256, 2048
-"""Blocks and tokens that are as good as no limit for sequences of this length."""
+"""Blocks and tokens that amount to no limit for sequences of this length."""
 
 _FEW = 24
-"""Events of a sequence that is short enough for all pairs of them to be tried."""
+"""Maximum number of events of a sequence for which all pairs of them are tried."""
 
 
 def _with(case: SequenceCase, events: list[object]) -> SequenceCase:
@@ -34,7 +34,7 @@ def without_events(case: SequenceCase) -> Iterator[Proposal[SequenceCase]]:
 
 
 def without_two_events(case: SequenceCase) -> Iterator[Proposal[SequenceCase]]:
-    """Two events that are not neighbours and hold each other up, such as a pause and a resume."""
+    """Without two events that are not neighbours and need each other, such as a pause and a resume."""
     events = list(case.events)
     if len(events) > _FEW:
         return
@@ -45,7 +45,7 @@ def without_two_events(case: SequenceCase) -> Iterator[Proposal[SequenceCase]]:
 
 
 def merged_adds(case: SequenceCase) -> Iterator[Proposal[SequenceCase]]:
-    """A request asks for what a later one asked for, which is left out; or it arrives earlier, with the one before."""
+    """A request takes over the prompt of a later one, which is left out; or it arrives earlier, with the one before."""
     events = list(case.events)
     adds = [i for i, event in enumerate(events) if isinstance(event, Add)]
     for position, i in enumerate(adds):
@@ -137,10 +137,11 @@ _PLAIN: dict[str, tuple[object, ...]] = {
 
 
 def simpler_configurations(case: SequenceCase) -> Iterator[Proposal[SequenceCase]]:
-    """Plainer options first, then fewer drafts and requests, then numbers that hold nothing up.
+    """Simpler options first, then fewer drafts and requests, then numbers that have no effect.
 
-    What needs a pool that is short of blocks is lost where an option that takes blocks goes and the pool stays: each
-    change is tried with as many blocks as before, then with as many more than one request needs as before.
+    A finding that needs a pool short of blocks is lost if an option that takes blocks is removed and the pool stays the
+    same. So each change is tried with the same number of blocks, then with the same number of spare blocks beyond the
+    need of one request.
     """
     config = case.config
     spare = config.num_blocks - config.blocks_for_one()
@@ -188,7 +189,7 @@ def _valid(config: SequenceConfig, values: dict[str, object], case: SequenceCase
 
 
 def _with_spare(config: SequenceConfig, values: dict[str, object], spare: int, case: SequenceCase) -> SequenceCase:
-    """The change, with `spare` more blocks than one request needs then."""
+    """The change, with `spare` more blocks than one request then needs."""
     roomy = _valid(config, {**values, "num_blocks": 4096}, case)
     return _valid(config, {**values, "num_blocks": roomy.config.blocks_for_one() + spare}, case)
 

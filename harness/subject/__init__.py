@@ -1,2 +1,2 @@
-"""Subjects: what a campaign draws, judges and shrinks, and what files carry. Campaigns and commands name none of
+"""Subjects: what a campaign draws, judges and shrinks, and what files carry. Campaigns and commands do not name any of
 them."""

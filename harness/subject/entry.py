@@ -1,4 +1,4 @@
-"""An entry is what a campaign remembers of one case that was judged: a line of its journal, and all of its counts."""
+"""An entry is what a campaign remembers of one judged case: a line of its journal, and all it adds to the counts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     reached: Annotated[str, Meta(pattern="^[0-9a-f]{0,256}$")] = ""
 
     def fits(self, regimes: Sequence[str]) -> bool:
-        """Whether it speaks of these regimes alone."""
+        """Whether it names only these regimes."""
         return int(self.reached or "0", 16) >> len(regimes) == 0
 
 
@@ -42,7 +42,7 @@ def _places(names: tuple[str, ...]) -> dict[str, int]:
 
 
 class Tally:
-    """The sum of entries. `regimes` are the names that the bits of `Entry.reached` stand for."""
+    """The sum of entries. `regimes` are the names of the bits of `Entry.reached`."""
 
     def __init__(self, regimes: Sequence[str] = ()) -> None:
         self._regimes = regimes
@@ -55,7 +55,7 @@ class Tally:
         self.violations = 0
         """Cases in which something was found."""
         self.outcomes: Counter[str] = Counter()
-        """How often each signature was found in what was not skipped, the empty one where nothing was."""
+        """How often each signature was found in cases that were not skipped; the empty one where nothing was found."""
 
     def add(self, entry: Entry) -> None:
         """Count one more case."""

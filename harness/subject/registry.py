@@ -1,4 +1,4 @@
-"""The registry of subjects: the kind that a repro file names -> the class, imported only when it is wanted."""
+"""The registry of subjects: it maps the kind that a repro file names to a class, which is imported only when needed."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _SUBJECTS = {
 
 
 def subject_class(kind: str) -> type[AnySubject]:
-    """The subject whose files are of a kind. Raises KeyError for one that is not known."""
+    """The subject whose files are of a kind. Raises KeyError for an unknown kind."""
     return cast(type[AnySubject], found_at(_SUBJECTS[kind]))
 
 
 def register(kind: str, place: str, repro_type: type[AnyRepro]) -> None:
-    """Add a subject: the kind of its files, the place of its class (`module:Class`), and what its files hold."""
+    """Add a subject: the kind of its files, the place of its class (`module:Class`), and the format of its files."""
     _SUBJECTS[kind] = place
     REPRO_TYPES[kind] = repro_type
 

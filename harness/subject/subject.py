@@ -1,5 +1,4 @@
-"""A subject is a kind of input with all that a campaign needs of it: how it is drawn, judged, shrunk, counted and
-saved.
+"""A subject is a kind of input with everything that a campaign needs: how it is drawn, judged, shrunk, counted, saved.
 
 An instance is set up for one target: by a command line for a campaign, or by a repro file for a replay. The part that
 lives in worker processes is its judge (`harness/worker/judge.py`).
@@ -26,7 +25,7 @@ from harness.worker.process import Assignment, WorkerProcess
 
 
 class Key(NamedTuple):
-    """What tells findings apart: a signature, and the known issue behind it if there is one."""
+    """What distinguishes findings: a signature, and the known issue behind it if there is one."""
 
     signature: str
     issue: str | None = None
@@ -36,15 +35,15 @@ class Key(NamedTuple):
 
 
 class NotApplicable(Exception):
-    """A target says nothing about a file, which is no fault of either: one line that says why."""
+    """A target says nothing about a file, which is a fault of neither; the message is one line that says why."""
 
 
 Answer = Literal["FAILED", "FIXED", "SKIPPED"]
 
 
 class Replayed(msgspec.Struct, frozen=True):
-    """Whether a finding is still there. `same`: a failure has the recorded signature, and `signature` is the one it
-    has; `summary` says in a line what was seen. `reason` is why the result says nothing about the finding."""
+    """Whether a finding is still there. `same`: a failure has the recorded signature; `signature` is that of the
+    failure; `summary` says in a line what was seen. `reason` is why the result says nothing about the finding."""
 
     answer: Answer
     target: str
@@ -62,8 +61,8 @@ class Replayed(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Where files are judged, as a command line says it; None: as the file says, or the default. `limit` is in seconds,
-    `sweeping` says that the target is one of many: what does not apply to it is no mistake of the user's."""
+    """Where files are judged, as a command line says; None: as the file says, or the default. `limit` is in seconds,
+    `sweeping` says that the target is one of many: a file that does not apply to it is not a mistake of the user."""
 
     target: str | None = None
     executor: str | None = None
@@ -74,9 +73,9 @@ class Setting:
 
 
 class Ended(msgspec.Struct, frozen=True):
-    """How a campaign ended: cases judged by this part of it, in seconds by the clock; the same with sorting findings
-    out and shrinking them; failures of the harness, why it ended early, and whether something could not be written or
-    run (status 2)."""
+    """How a campaign ended: cases judged by this part of it, the seconds by the clock that this took, and those with
+    sorting out and shrinking findings; failures of the harness, why it ended early, and whether something could not be
+    written or run (status 2)."""
 
     judged: int
     seconds: float
@@ -91,7 +90,7 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 class Kept(msgspec.Struct):
-    """A finding as it stands: the case that represents it, what that gave, how many cases are like it, and its file
+    """The current form of a finding: the case that represents it, its result, how many cases showed it, and its file
     (None: it could not be written)."""
 
     index: int
@@ -101,7 +100,7 @@ class Kept(msgspec.Struct):
     path: Path | None
     repro: AnyRepro
     classified: bool = True
-    """False if the harness failed in looking for its known issue."""
+    """False if the harness failed while looking for its known issue."""
 
 
 Case = TypeVar("Case")
@@ -109,29 +108,29 @@ Result = TypeVar("Result")
 
 
 class Subject(abc.ABC, Generic[Case, Result]):
-    """See the module. Case is what is drawn; Result is what judging it gave."""
+    """See the module. Case is what is drawn; Result is the result of judging it."""
 
     name: ClassVar[str]
     """The `kind` of its repro files."""
     noun: ClassVar[str]
-    """What one of them is called in messages."""
+    """The word for one case in messages."""
     journal: ClassVar[str]
     """The file name of its journal, in the folder of a campaign."""
     file_patterns: ClassVar[tuple[str, ...]]
     """Patterns of the names of its repro files."""
     block: int = 16
-    """How many a worker is given at once."""
+    """The number of cases that a worker gets at once."""
     losses_limit: int = 200
-    """After so many lost workers a campaign ends: each costs starting another one."""
+    """A campaign ends after this number of lost workers: each costs starting another one."""
     first_losses: int | None = None
-    """A campaign ends if so many were judged, and all of them took their worker down in one way."""
+    """A campaign ends if this number of cases were judged, and all of them took their worker down in the same way."""
     shrink_budget: int = 1000
     regimes: Sequence[str] = ()
     """Named situations that its results report."""
     classifies: bool = False
-    """Whether findings are looked for among known issues, and saved once more for that, shrunk or not."""
+    """Whether findings are classified by known issue, and saved again after that, shrunk or not."""
     most_workers: int | None = None
-    """How many workers may share a campaign, None: any number."""
+    """How many workers may share a campaign; None: any number."""
     resumable: bool = True
     """Whether a case follows from its index, so that an interrupted campaign can be resumed."""
 
@@ -141,9 +140,9 @@ class Subject(abc.ABC, Generic[Case, Result]):
     executor: str
     seed: int
     limit: float
-    """The most seconds that a worker may say nothing."""
+    """The maximum number of seconds that a worker may be silent."""
     loads: str | None = None
-    """What its workers load, in words, if that takes so long that people are told."""
+    """What its workers load, for a message, if that takes long enough to be announced."""
 
     @abc.abstractmethod
     def title(self, limit: str, workers: str) -> str:
@@ -151,10 +150,10 @@ class Subject(abc.ABC, Generic[Case, Result]):
 
     @abc.abstractmethod
     def identity(self) -> dict[str, object]:
-        """What must be equal for a campaign to resume another."""
+        """The settings that must be equal for a campaign to resume another."""
 
     def current_identity(self, identity: dict[str, object]) -> dict[str, object]:
-        """An identity that an earlier version wrote, with the names that things have today."""
+        """An identity that an earlier version wrote, with today's names."""
         return identity
 
     @abc.abstractmethod
@@ -162,27 +161,27 @@ class Subject(abc.ABC, Generic[Case, Result]):
         """What its workers are started with."""
 
     def new_worker(self, on_notice: Callable[[str], None] = lambda text: None) -> WorkerProcess:
-        """A worker that serves it; it is not ready yet."""
+        """A worker for it, which is not ready yet."""
         return WorkerProcess(self.assignment(), self.limit, on_notice)
 
     def prepare(self, worker: WorkerProcess, notice: Callable[[str], None]) -> None:
-        """What to ask of the first worker before the campaign starts."""
+        """Ask the first worker what is needed before the campaign starts."""
 
     def finish(
         self, workers: Sequence[WorkerProcess], notice: Callable[[str], None], *, lost: bool, resumed: bool
     ) -> None:
-        """What to ask of the workers when all cases are judged. `lost`: some were lost that had judged cases;
-        `resumed`: an earlier part of the campaign had workers of its own."""
+        """Ask the workers what is needed when all cases are judged. `lost`: some workers that had judged cases were
+        lost; `resumed`: an earlier part of the campaign had its own workers."""
 
     def replay_options(self) -> Sequence[str]:
-        """Options with which `harness replay` judges one of its cases as this campaign does, if it can."""
+        """Options that make `harness replay` judge a case as this campaign does, as far as it can."""
         return ()
 
     # Cases.
 
     @abc.abstractmethod
     def recipe_text(self) -> bytes:
-        """What a worker needs to draw."""
+        """What a worker needs to draw cases."""
 
     @abc.abstractmethod
     def draw(self, index: int) -> Case:
@@ -194,7 +193,7 @@ class Subject(abc.ABC, Generic[Case, Result]):
 
     @abc.abstractmethod
     def decode(self, text: bytes) -> Case:
-        """Raises InvalidCase."""
+        """A case from JSON. Raises InvalidCase."""
 
     def rank(self, case: Case, index: int) -> tuple[int, int]:
         """The order in which cases represent a finding, the first of them first."""
@@ -204,37 +203,39 @@ class Subject(abc.ABC, Generic[Case, Result]):
 
     @abc.abstractmethod
     def read(self, result: bytes) -> Result:
-        """What a worker sent."""
+        """Decode a result that a worker sent."""
 
     @abc.abstractmethod
     def lost(self, loss: WorkerLost) -> Result:
-        """A lost worker is what its case gave."""
+        """The result of a case whose worker was lost."""
 
     def judge(self, worker: WorkerProcess, case: Case, *, index: int = -1, again: bool = True) -> Result:
-        """Judge one case as the campaign does; a lost worker is a result. `again`: see WorkerProcess.judge."""
+        """Judge one case as the campaign does; the loss of the worker is a result as well. `again`: see
+        WorkerProcess.judge."""
         try:
             return self.read(worker.judge(self.encode(case), index=index, again=again))
         except WorkerLost as lost:
             return self.lost(lost)
 
     def lost_before(self, signature: str) -> Result | None:
-        """The result of a case that an earlier part of a campaign lost a worker to; None: it is to be judged again."""
+        """The result of a case to which an earlier part of a campaign lost a worker; None: judge it again."""
         return None
 
     @abc.abstractmethod
     def key(self, case: Case, result: Result) -> Key | None:
-        """What was found, None if nothing. Its issue may stand for several that are told apart later."""
+        """The key of what was found, None if nothing was. Its issue may represent several that are distinguished
+        later."""
 
     @abc.abstractmethod
     def is_loss(self, result: Result) -> bool:
         """Whether each run of such a case costs a worker."""
 
     def ending_in(self, signature: str) -> str | None:
-        """How a worker was lost, if that is what a signature says."""
+        """How a worker was lost, if the signature is that of a loss."""
         return None
 
     def entry(self, index: int, case: Case | None, result: Result, key: Key | None) -> Entry:
-        """What the campaign remembers; `case` is None if only its worker knows it."""
+        """What the campaign remembers of a case; `case` is None if only its worker knows it."""
         signature, issue = (None, None) if key is None else key
         return Entry(index, signature=signature, issue=issue)
 
@@ -265,7 +266,7 @@ class Subject(abc.ABC, Generic[Case, Result]):
         return shrunk.result, Key(found.signature, key.issue)
 
     def stays_as_drawn(self, result: Result) -> bool:
-        """Whether a campaign does not shrink it: because each run would cost too much."""
+        """Whether a campaign does not shrink it, because each run would cost too much."""
         return False
 
     # Answers.
@@ -276,10 +277,10 @@ class Subject(abc.ABC, Generic[Case, Result]):
 
     @abc.abstractmethod
     def replayed(self, repro: Any, result: Result) -> Replayed:
-        """The answer to whether the finding of a file is still there."""
+        """Whether the finding of a file is still there."""
 
     def answer_fields(self, replayed: Replayed) -> dict[str, object]:
-        """What `harness replay --json` prints of an answer."""
+        """The fields of an answer that `harness replay --json` prints."""
         return {
             "answer": replayed.answer,
             "same": replayed.same,
@@ -293,7 +294,7 @@ class Subject(abc.ABC, Generic[Case, Result]):
     @classmethod
     @abc.abstractmethod
     def of_file(cls, repro: Any, setting: Setting) -> tuple[Subject[Case, Result], Any]:
-        """Set up for a file, with whatever has to be downloaded for it; and the file as it is to be judged.
+        """A subject set up for a file, with downloads done, and the file as it is to be judged.
 
         Raises InvalidCase, Refusal, or NotApplicable.
         """
@@ -306,19 +307,20 @@ class Subject(abc.ABC, Generic[Case, Result]):
     @classmethod
     @abc.abstractmethod
     def smaller(cls, repro: Any, case: Case, result: Result, issue: str | None, record: ShrinkRecord) -> Any:
-        """A file with a smaller case in it, and what that gave."""
+        """A file with a smaller case and its result."""
 
     def judge_file(self, worker: WorkerProcess, repro: Any) -> Result:
         """Judge the case of a file as its finding has to be judged. Raises InvalidCase."""
         return self.judge(worker, self.case_of(repro))
 
     unloadable: ClassVar[Literal["ERROR", "NOT APPLICABLE"]] = "ERROR"
-    """What a sweep answers for a target that a worker refuses to load."""
+    """The answer of a sweep for a target that a worker refuses to load."""
 
     @classmethod
     def require_installed(cls, targets: Sequence[str]) -> None:
-        """Raise Refusal, with one line, if files cannot be judged on any of the targets for lack of packages."""
+        """Raise Refusal, with one line, if files cannot be judged on any of the targets because packages are
+        missing."""
 
     @classmethod
     def announce_downloads(cls, targets: Sequence[str], announce: Callable[[str], None]) -> None:
-        """Say how much judging files on the targets has to download, if it is much."""
+        """Announce the size of the downloads for judging files on the targets, if it is large."""

@@ -9,8 +9,8 @@ Tone = Literal["plain", "good", "warning", "bad", "dim"]
 
 
 class Line(NamedTuple):
-    """One line: a word in front, which may be empty, and the rest. The tone is that of the word, or of a line without
-    one."""
+    """One line: a leading word, which may be empty, and the rest. The tone applies to the word, or to the line if there
+    is none."""
 
     word: str
     text: str
@@ -18,18 +18,18 @@ class Line(NamedTuple):
 
 
 MUCH_LONGER = 1.2
-"""Times as long as judging took: the rest is then worth a line."""
+"""If the whole campaign took more than this many times as long as judging, a line says so."""
 
 
 def sorting_took(seconds: float, whole_seconds: float) -> list[Line]:
-    """The time of a campaign with sorting findings out and shrinking them, where that differs much from judging."""
+    """The time of a campaign with sorting out and shrinking findings, if that differs much from judging alone."""
     if whole_seconds - seconds < 1 or whole_seconds < MUCH_LONGER * seconds:
         return []
     return [Line("", f"{whole_seconds:.1f} s with sorting findings out")]
 
 
 class ComparedFinding(NamedTuple):
-    """What a comparison of several targets needs of a finding: `cases` is how many failed with its signature."""
+    """A finding as a comparison of several targets needs it: `cases` is how many failed with its signature."""
 
     signature: str
     domain: str
@@ -51,16 +51,16 @@ class Summary(Protocol):
 
     @property
     def noun(self) -> str:
-        """What one of them is called."""
+        """The word for one case."""
 
     def compared(self) -> Sequence[ComparedFinding]:
         """The findings."""
 
     def overview(self) -> tuple[str, str]:
-        """What was judged, in a phrase, and what was not, which may be empty."""
+        """A phrase for what was judged, and one for what was not, which may be empty."""
 
     def lines(self, *, verbose: bool) -> Sequence[Line]:
-        """All of it in words, but for the answer. `verbose`: with the names of what was not reached."""
+        """The summary as lines, without the answer. `verbose`: with the names of what was not reached."""
 
     def answer(self) -> Line | None:
         """The last line."""

@@ -1,4 +1,4 @@
-"""Trust: repro files come from anywhere, and none may choose what code of this machine runs."""
+"""Trust: repro files come from anywhere, and must not choose what code of this machine runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def may_choose(target: str) -> bool:
 
 
 def unnamed_target(name: str) -> InvalidCase:
-    """The refusal of a file that was found on a target `name` that no file may choose."""
+    """The refusal of a file that was found on a target `name` which no file may choose."""
     return InvalidCase(
         f"the file was found on {name!r}, and a file may not choose what code of this machine runs: "
         "say on which target with --target"

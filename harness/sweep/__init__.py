@@ -1,1 +1,1 @@
-"""Sweeps: repro files judged on many targets, and the range of those that a finding affects."""
+"""Sweeps: repro files are judged on many targets, to find the range of targets that a finding affects."""

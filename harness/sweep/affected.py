@@ -1,4 +1,4 @@
-"""Which targets a finding affects, in words: ranges of releases, and the answer of each target."""
+"""Which targets a finding affects, as text: ranges of releases, and the answer of each target."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SweepAnswer = Literal["FAILED", "FIXED", "NOT APPLICABLE", "ERROR", "NOT ASKED"]
 
 
 class TargetAnswer(msgspec.Struct, frozen=True):
-    """What one target gave. `same`: a failure has the recorded signature; `detail` says why in one line."""
+    """The answer of one target. `same`: a failure has the recorded signature; `detail` says why in one line."""
 
     target: str
     answer: SweepAnswer
@@ -24,16 +24,16 @@ class TargetAnswer(msgspec.Struct, frozen=True):
     signature: str | None
     detail: str
     status: int
-    """As an exit status: 0 fixed, 1 failed, 2 no such target, 3 not applicable, 4 the harness failed."""
+    """The answer as an exit status: 0 fixed, 1 failed, 2 no such target, 3 not applicable, 4 the harness failed."""
 
 
 NOT_AFFECTED = "NOT AFFECTED"
 
 
 def in_words(answer: TargetAnswer, answers: Sequence[TargetAnswer]) -> str:
-    """An answer as people read it: a target passes that was never affected (NOT AFFECTED), or is again right (FIXED).
+    """An answer as text for people: a target that passes was never affected (NOT AFFECTED), or is right again (FIXED).
 
-    It was affected if an older release among those asked fails. Machines get FIXED for both: the same verdict.
+    It was affected if an older release among those asked fails. `--json` has FIXED for both: the verdict is the same.
     """
     if answer.answer != "FIXED":
         return answer.answer

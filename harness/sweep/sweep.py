@@ -1,8 +1,8 @@
 """A sweep judges repro files on many targets, to say which of them a finding affects.
 
-Files that a target can judge in one worker process share it. What cannot be asked is an answer too: a target that lacks
-the operation (NOT APPLICABLE) says nothing about the finding, and one that cannot be loaded (ERROR) leaves a gap that
-the summary names."""
+Files that a target can judge in one worker process share it. A target that cannot be asked gives an answer as well: one
+that lacks the operation (NOT APPLICABLE) says nothing about the finding, and one that cannot be loaded (ERROR) leaves a
+gap that the summary names."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def sweep(
     workers: int = 1,
     announce: Callable[[str], None] = lambda text: None,
 ) -> list[Swept]:
-    """Judge every file on every target; `workers` targets at a time. `limit` is the most seconds that a worker may say
-    nothing. Each answer is announced when it is known. Raises SweepInterrupted at Ctrl-C."""
+    """Judge every file on every target, `workers` targets at a time. `limit` is the maximum number of seconds that a
+    worker may be silent. Each answer is announced when it is known. Raises SweepInterrupted at Ctrl-C."""
     columns: list[dict[int, TargetAnswer]] = [{} for _ in targets]
     at_work = _AtWork()
 
@@ -81,7 +81,7 @@ def sweep(
     def ask(target: str, column: dict[int, TargetAnswer]) -> None:
         setting = Setting(target=target, executor=executor, limit=limit, announce=say, sweeping=True)
         for row, answer in _column(files, setting, target, at_work):
-            if at_work.interrupted:  # its worker was ended: that is no answer
+            if at_work.interrupted:  # its worker was ended by the interrupt: not an answer
                 return
             column[row] = answer
             announce(f"{files[row][0]} on {answer.target}: {_so_far(answer)}")
@@ -98,7 +98,8 @@ def sweep(
 
 
 class _AtWork:
-    """The workers of all threads, which an interrupt ends: a thread that waits for its worker hears of nothing else."""
+    """The workers of all threads. An interrupt ends them, because a thread that waits for its worker notices nothing
+    else."""
 
     def __init__(self) -> None:
         self.interrupted = False
@@ -127,7 +128,7 @@ class _AtWork:
 
 
 def _so_far(answer: TargetAnswer) -> str:
-    """An answer while others are not known: whether a target that does not fail is FIXED follows from older ones."""
+    """An answer while others are not known yet: whether a target that does not fail is FIXED depends on older ones."""
     if answer.answer == "FIXED":
         return "does not fail"
     return f"{answer.answer}{' with another signature' if answer.answer == 'FAILED' and not answer.same else ''}"
@@ -154,7 +155,8 @@ Ready = tuple[int, AnySubject, AnyRepro]
 def _column(
     files: Sequence[SweptFile], setting: Setting, target: str, at_work: _AtWork
 ) -> Iterator[tuple[int, TargetAnswer]]:
-    """What the target gives for each file, with the file's row, as it is known: files of one assignment in turn."""
+    """The target's answer for each file, with the file's row, as soon as it is known: files are grouped by
+    assignment."""
     together: dict[Assignment, list[Ready]] = {}
     for row, (_, kind, repro) in enumerate(files):
         try:
@@ -213,7 +215,7 @@ def _not_applicable(target: str, reason: str) -> TargetAnswer:
 
 
 def _error(target: str, reason: object, status: int) -> TargetAnswer:
-    """The answer of a target that could not be asked."""
+    """The answer for a target that could not be asked."""
     return TargetAnswer(target, "ERROR", False, None, one_line(reason), status)
 
 

@@ -1,7 +1,7 @@
-"""Conformance checks: what an executor or a target from another package has to hold to, for the tests of that package.
+"""Conformance checks: requirements for an executor or a target from another package, for the tests of that package.
 
-Each runs worker processes of its own and raises NotConforming, an AssertionError of one line, at the first thing that
-is wrong; the harness's own executors and targets go through the same checks.
+Each check runs its own worker processes and raises NotConforming, an AssertionError of one line, at the first
+violation; the harness's own executors and targets go through the same checks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Whether an executor says of cases what another one says: the same verdicts, the same bytes, as many launches."""
+"""Whether two executors agree on cases: the same verdicts, the same bytes, the same number of launches."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from harness.testing.conformance import NotConforming
 from harness.testing.variants import VARIANTS, cases_of
 
 TARGETS = ("builtin", "builtin+wrong-group")
-"""Right kernels, and wrong ones whose accesses stay within what they may touch: an executor that checks accesses keeps
-other damage away, and then executors may say different things."""
+"""Correct kernels, and wrong ones without out-of-bounds accesses: an executor that checks accesses prevents the damage
+of those, so that executors may disagree."""
 
 
 class Judgement(NamedTuple):
@@ -36,13 +36,14 @@ def executor_agrees(
     cases: Sequence[Case] | None = None,
     limit: float = 300.0,
 ) -> list[Judgement]:
-    """Have the executors `name` and `reference` judge `cases` of each target by their bytes; what both say of them.
+    """Let the executors `name` and `reference` judge `cases` of each target by their bytes. Returns their common
+    judgements.
 
     `reference` is by default the fastest other executor of the CPU that this machine has. Without `cases`: one of every
-    variant of a kernel, which takes both some seconds. `limit` is seconds for one case.
+    variant of a kernel, which takes both some seconds. `limit` is the maximum number of seconds for one case.
 
-    Raises NotConforming at the first case of which they say something else, or if no case shows the fault of a target
-    that has one planted (`+` in its name); UnavailableExecutor if either cannot run here.
+    Raises NotConforming at the first case on which they disagree, or if no case shows the fault of a target that has
+    one planted (`+` in its name); UnavailableExecutor if one of them cannot run here.
     """
     chosen = (name, reference or _other(name))
     for executor in chosen:
@@ -50,7 +51,7 @@ def executor_agrees(
         if reason is not None:
             raise UnavailableExecutor(f"executor {executor} is not available: {reason}")
     drawn = [case for variant in VARIANTS for case in cases_of(variant, 1)] if cases is None else cases
-    said: list[Judgement] = []
+    judgements: list[Judgement] = []
     for target in targets:
         ours, theirs = (list(_judgements(target, executor, drawn, limit)) for executor in chosen)
         for index, (one, other) in enumerate(zip(ours, theirs, strict=True)):
@@ -61,12 +62,12 @@ def executor_agrees(
         rows = [row for case in ours for row in case]
         if "+" in target and all(row.status != "fail" for row in rows):
             raise NotConforming(f"{target}: no case shows the planted fault on {chosen[0]} or {chosen[1]}")
-        said += rows
-    return said
+        judgements += rows
+    return judgements
 
 
 def _other(name: str) -> str:
-    """The fastest executor of the CPU beside `name`. Raises UnavailableExecutor if there is none."""
+    """The fastest executor of the CPU other than `name`. Raises UnavailableExecutor if there is none."""
     for other in ("native", "interpreter"):
         if other != name and executor_class(other).unavailable() is None:
             return other
@@ -74,7 +75,7 @@ def _other(name: str) -> str:
 
 
 def _judgements(target: str, executor: str, cases: Sequence[Case], limit: float) -> Iterator[list[Judgement]]:
-    """Of each case, with no checks but the bytes."""
+    """The judgements of each case, by the bytes alone."""
     with CaseWorker(target, executor, limit=limit, checks=()) as worker:
         worker.wait_ready()
         for case in cases:

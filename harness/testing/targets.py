@@ -1,4 +1,4 @@
-"""Whether a target does what the oracles say, of every kind of operation and in both domains, through the executor."""
+"""Whether a target does what the oracles say, for every kind of operation and in both domains, through the executor."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ OPERATIONS: tuple[KindName, ...] = tuple(KINDS)
 
 
 class Answer(NamedTuple):
-    """What became of the operations of one kind: on how many the target was judged, how many it lacks, how many it
-    refused or a contract of its own rules out (of the total domain alone), how often it launched a kernel."""
+    """Counts for the operations of one kind: how many were judged, how many the target lacks, how many it refused or
+    its own contract excludes (only in the total domain), and how often it launched a kernel."""
 
     judged: int
     lacking: int
@@ -36,14 +36,14 @@ def target_conforms(
     cases: int = 32,
     limit: float = 120.0,
 ) -> dict[KindName, Answer]:
-    """Have a target judged on `cases` of each kind of operation in each domain; what became of each kind.
+    """Judge a target on `cases` cases of each kind of operation in each domain. Returns the counts of each kind.
 
-    A target conforms if no case fails; if it takes every reachable case that it does not lack (in the total domain a
-    contract of its own may rule cases out); if the executor sees a launch wherever there is work; and if the same case
-    gives the same verdicts once more. `executor` is by default the fastest one here, `limit` is seconds for one
-    operation.
+    A target conforms if no case fails; if it accepts every reachable case whose operation it has (in the total domain
+    its own contract may exclude cases); if the executor sees a launch whenever there is work; and if the same case
+    gives the same verdicts a second time. `executor` is by default the fastest one here, `limit` is the maximum number
+    of seconds for one operation.
 
-    Raises NotConforming at the first case where that is not so, UnavailableExecutor, and WorkerRefused if there is no
+    Raises NotConforming at the first case that violates this, UnavailableExecutor, and WorkerRefused if there is no
     such target. A planted fault (`+`) is a failure like any other.
     """
     answers: dict[KindName, Answer] = {}
@@ -74,5 +74,5 @@ def _verdicts(worker: CaseWorker, case: Case, where: str) -> Sequence[Verdict]:
     except WorkerError as error:
         raise NotConforming(f"{where}: {str(error).strip().splitlines()[-1]}") from error
     if again.verdicts != outcome.verdicts:
-        raise NotConforming(f"{where}: another verdict the second time")
+        raise NotConforming(f"{where}: a different verdict the second time")
     return outcome.verdicts

@@ -1,4 +1,4 @@
-"""Variants are kernels with what is decided when they are compiled, so that cases of each can be drawn."""
+"""A variant is a kernel with its compile-time choices. Cases can be drawn for each variant."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.engines.random import Recipe, case_at
 from harness.generators.kinds.kind import KindName
 
 BLOCKS = 4000
-"""Blocks of cases of one layout that are looked through: the rarest variant is in every fifth."""
+"""Number of layouts whose cases are searched: the rarest variant is in every fifth."""
 
 
 class ConformanceVariant(NamedTuple):
@@ -51,7 +51,7 @@ VARIANTS: tuple[ConformanceVariant, ...] = (
 
 
 def cases_of(variant: ConformanceVariant, count: int, seed: int = 21) -> list[Case]:
-    """Small cases of a variant, from many layouts of both domains, always the same for one seed."""
+    """Small cases of a variant, from many layouts of both domains, always the same for a seed."""
     found: list[Case] = []
     recipe = Recipe(seed=seed, domains=("reachable", "total"), operations=(variant.operation,), scale="small")
     for block in range(BLOCKS):

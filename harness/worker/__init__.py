@@ -1,1 +1,1 @@
-"""Worker processes: judging happens in a child, so that a crash or a hang costs one case and not the campaign."""
+"""Worker processes: judging happens in a child, so that a crash or a hang costs only one case, not the campaign."""

@@ -1,4 +1,4 @@
-"""The child is a worker's own side: it makes the judge that it is told to, and serves requests until nobody asks.
+"""The child is the worker's side: it makes the judge of its assignment, and serves requests until the parent is gone.
 
 Run as `python -m harness.worker.child`, with the number of an inherited socket, the place of a function that makes the
 judge (`module:function`), and the text of the assignment that it is made from.
@@ -41,7 +41,7 @@ from harness.worker.parent import end_with_parent
 
 
 def serve(connection: Connection, make: MakeJudge, assignment: str) -> None:
-    """Make the judge, then answer requests until the other side hangs up."""
+    """Make the judge, then answer requests until the other side closes the connection."""
     channel = Channel(connection)
     try:
         judge = make(assignment, channel)
@@ -94,7 +94,7 @@ def main() -> None:
     def notice(message: Warning | str, *_: object, **__: object) -> None:
         send(connection, WorkerNotice(one_line(message)))
 
-    warnings.showwarning = notice  # a warning in a file of standard error reaches no user
+    warnings.showwarning = notice  # standard error goes to a file, where no user would see a warning
     module, _, function = sys.argv[2].partition(":")
     try:
         serve(connection, getattr(importlib.import_module(module), function), sys.argv[3])

@@ -1,6 +1,6 @@
 """A judge is the part of a subject that lives in a worker: it judges cases, and draws those of a range.
 
-It is made once, from the text of an assignment, and may then load whatever it needs.
+It is made once, from the text of an assignment, and may then load what it needs.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from harness.worker.messages import At, CaseResult, Drawn, JudgeRange, send
 
 
 class Channel:
-    """What a judge says while it works. `index` is the case that it is at, -1 if it has no number."""
+    """Sends the messages of a judge while it works. `index` is its current case, -1 if that has no number."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.index = -1
 
     def at(self, stage: str) -> None:
-        """Say what comes next, before it happens."""
+        """Report the next stage before it begins."""
         send(self._connection, At(self.index, stage))
 
     def drawn(self, case: bytes) -> None:
@@ -29,7 +29,7 @@ class Channel:
         send(self._connection, Drawn(case))
 
     def result(self, result: bytes, failed: bytes | None, drawn: float) -> None:
-        """Send what a case of a range gave, and the case if it failed."""
+        """Send the result of a case of a range, and the case if it failed."""
         send(self._connection, CaseResult(self.index, result, failed, drawn))
 
 
@@ -41,14 +41,14 @@ class Judge(abc.ABC):
 
     @abc.abstractmethod
     def judge(self, case: bytes, how: bytes) -> bytes:
-        """The result of one case. Raises InvalidCase, and Refusal if it cannot be judged here at all."""
+        """The result of one case. Raises InvalidCase, and Refusal if it cannot be judged here."""
 
     @abc.abstractmethod
     def judge_drawn(self, recipe: bytes, index: int) -> tuple[bytes, bytes | None, float]:
         """Draw and judge a case: its result, the case itself if it failed, and the seconds that drawing took."""
 
     def range(self, request: JudgeRange) -> int:
-        """Judge a range, sending each result; the index of the first case that was not judged."""
+        """Judge a range and send each result. Returns the index of the first case that was not judged."""
         for index in range(request.start, request.stop):
             if time.monotonic() >= request.deadline:
                 return index
@@ -57,9 +57,9 @@ class Judge(abc.ABC):
         return request.stop
 
     def ask(self, question: str, content: bytes) -> bytes:
-        """Answer a question of the subject's."""
+        """Answer a question of the subject."""
         raise NotImplementedError(f"no judge answers {question!r}")
 
 
 MakeJudge = Callable[[str, Channel], Judge]
-"""Makes a judge of the text of an assignment. Raises Refusal if what it names cannot be had."""
+"""Makes a judge from the text of an assignment. Raises Refusal if something that it names is not available."""

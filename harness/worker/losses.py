@@ -1,4 +1,4 @@
-"""A loss is a worker that died or hung while it judged: how it ended, at what, and whether that says something."""
+"""A loss is a worker that died or hung while it judged: how it ended, at what, and whether that concerns a case."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ OUTSIDE_ANY_CASE = ("start", "draw")
 
 
 class WorkerRefused(Refusal):
-    """The target or the executor cannot be had; the message is one line a user can act on (exit status 2)."""
+    """The target or the executor is not available; the message is one line a user can act on (exit status 2)."""
 
 
 class WorkerError(Exception):
     """The harness failed inside a worker; the message is its traceback (exit status 4).
 
-    `index` is the case of a campaign that it was at, if any.
+    `index` is the case of a campaign that it was judging, if any.
     """
 
     def __init__(self, message: str, index: int | None = None) -> None:
@@ -28,8 +28,8 @@ class WorkerError(Exception):
 class WorkerLost(Exception):
     """The worker died or was killed while judging.
 
-    `violation` says how: `crash-SIGSEGV`, `exit-3` or `hang`; `index` and `stage` say what it was at, and `answered`
-    whether it had given the result of that case already. `detail` is what it said at its end.
+    `violation` says how: `crash-SIGSEGV`, `exit-3` or `hang`; `index` and `stage` say what it was doing, and `answered`
+    whether it had sent the result of that case already. `detail` is the end of its output.
     """
 
     def __init__(self, violation: str, index: int, stage: str, detail: str, answered: bool = False) -> None:
@@ -39,14 +39,14 @@ class WorkerLost(Exception):
 
     @property
     def outside_any_case(self) -> bool:
-        """Whether it says nothing about any case."""
+        """Whether the loss says nothing about any case."""
         return self.stage in OUTSIDE_ANY_CASE
 
     @property
     def from_outside(self) -> bool:
-        """Whether somebody else may have ended the process: a person, a supervisor, or Linux where memory runs out.
+        """Whether the process may have been ended by a person, a supervisor, or Linux when memory ran out.
 
-        No fault of a kernel sends these signals. So what was lost is asked once more, in a new process, before it
+        No fault of a kernel sends these signals. So the lost request is repeated once, in a new process, before it
         counts.
         """
         return self.violation in ("crash-SIGKILL", "crash-SIGTERM", "crash-SIGHUP")
@@ -55,11 +55,11 @@ class WorkerLost(Exception):
     def notice(self) -> str:
         """A line for the user about a worker that was replaced."""
         ending = self.violation.removeprefix("crash-")
-        return f"a worker was ended from outside ({ending}; is memory short?): what it was at is asked again"
+        return f"a worker was ended from outside ({ending}; is memory short?): its work is repeated"
 
     @property
     def last_words(self) -> tuple[str, ...]:
-        """The lines that tell how it ended."""
+        """The lines that say how it ended."""
         return last_words(self.detail)
 
 
@@ -69,12 +69,12 @@ def how_it_ended(status: int) -> str:
 
 
 def last_words(text: str) -> tuple[str, ...]:
-    """The lines that tell how a process ended: the trace of a fatal error from its head on, else the last lines."""
+    """The lines that say how a process ended: the trace of a fatal error from its head on, else the last lines."""
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("Extension modules:")]
     fatal = [i for i, line in enumerate(lines) if line.startswith("Fatal Python error")]
     if not fatal:
         return tuple(lines[-3:])
     trace = lines[fatal[-1] :]
-    # Other threads come first, and have nothing to do with it.
+    # Other threads come first, and are not involved.
     current = next((i for i, line in enumerate(trace) if line.startswith("Current thread")), 1)
     return (trace[0], *trace[current : current + 7])

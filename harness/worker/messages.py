@@ -1,6 +1,6 @@
-"""Messages are what a worker process and its parent say to each other: typed, encoded, one at a time.
+"""Messages are what a worker process and its parent send each other: typed, encoded, one at a time.
 
-What a case, a recipe or a result looks like inside is a matter of the subject: here they are bytes.
+The inner format of cases, recipes and results belongs to the subject: here they are bytes.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ class JudgeCase(msgspec.Struct, frozen=True, tag="judge"):
 
 
 class JudgeRange(msgspec.Struct, frozen=True, tag="range"):
-    """Draw and judge cases `start .. stop - 1` of a recipe until the deadline (`time.monotonic`), or the first failure
-    if `fail_fast` and the cases follow from each other. Answered by a `CaseResult` each, then `RangeDone`."""
+    """Draw and judge cases `start .. stop - 1` of a recipe until the deadline (`time.monotonic`), or until the first
+    failure if `fail_fast` and the cases depend on each other. Answered by one `CaseResult` each, then `RangeDone`."""
 
     recipe: bytes
     start: int
@@ -30,7 +30,7 @@ class JudgeRange(msgspec.Struct, frozen=True, tag="range"):
 
 
 class Ask(msgspec.Struct, frozen=True, tag="ask"):
-    """A question of the subject's. Answered by `WorkerAnswer`."""
+    """A question of the subject. Answered by `WorkerAnswer`."""
 
     question: str
     content: bytes = b""
@@ -44,7 +44,7 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
 
 
 class At(msgspec.Struct, frozen=True, tag="at"):
-    """What the worker does next: of case `index`, the `stage`. It names the culprit if the worker is lost."""
+    """What the worker does next: `stage` of case `index`. It names the culprit if the worker is lost."""
 
     index: int
     stage: str
@@ -63,7 +63,7 @@ class WorkerNotice(msgspec.Struct, frozen=True, tag="notice"):
 
 
 class CaseResult(msgspec.Struct, frozen=True, tag="result"):
-    """What a case gave; `case` is there if it failed in a range. `drawn` is the seconds that drawing it took."""
+    """The result of a case; `case` is there if it failed in a range. `drawn` is the seconds that drawing it took."""
 
     index: int
     result: bytes
@@ -90,7 +90,7 @@ class Invalid(msgspec.Struct, frozen=True, tag="invalid"):
 
 
 class Refused(msgspec.Struct, frozen=True, tag="refused"):
-    """What was asked for cannot be had, in one line."""
+    """Something asked for is not available, in one line."""
 
     text: str
 
@@ -102,7 +102,7 @@ class DeviceLost(msgspec.Struct, frozen=True, tag="fault"):
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    """The harness itself failed; `index` is the case that it was at, or -1."""
+    """The harness itself failed; `index` is its current case, or -1."""
 
     traceback: str
     index: int

@@ -1,4 +1,4 @@
-"""The parent of a worker is the campaign that started it: when it is gone, nobody listens, and the worker ends."""
+"""The parent of a worker is the campaign that started it: when it is gone, the worker ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def end_with_parent() -> None:
-    """Have Linux kill this process when its parent is gone: a hung one would never notice that nobody listens."""
+    """Let Linux kill this process when its parent is gone: a hung one would never notice."""
     if sys.platform == "linux":
         parent = os.getppid()
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -49,18 +49,18 @@ STARTUP_SECONDS = 600.0
 """Loading a target may download a release."""
 
 LOADING_SECONDS = 10.0
-"""After so many a user is told that it still loads, then after twice as many, and so on."""
+"""A message says that it still loads after this many seconds, then after twice as many, and so on."""
 
 OWN_VARIABLES: dict[str, str | None] = {"PYTHONFAULTHANDLER": "1", "TRITON_INTERPRET": None}
-"""What every worker's environment has, and has not: a judge that wants Triton's interpreter says so itself."""
+"""Variables that every worker has or must not have (None): a judge that wants Triton's interpreter sets it itself."""
 
-Heard = CaseResult | RangeDone | WorkerAnswer | Ready
-"""Replies that a caller waits for; others are taken in here."""
+AwaitedReply = CaseResult | RangeDone | WorkerAnswer | Ready
+"""Replies that a caller waits for; others are handled here."""
 
 
 class Assignment(msgspec.Struct, frozen=True):
-    """What a worker is started with: the place of the function that makes its judge (`module:function`), the text that
-    it makes it of, and variables of its environment (None: absent). Equal ones can share a worker."""
+    """What a worker is started with: the place of the function that makes its judge (`module:function`), the text from
+    which it makes it, and variables of its environment (None: absent). Equal assignments can share a worker."""
 
     judge: str
     text: str
@@ -70,20 +70,20 @@ class Assignment(msgspec.Struct, frozen=True):
 class WorkerProcess:
     """One child process.
 
-    `limit` is the most seconds between two messages of a worker that was asked something: for one operation of a case,
-    or one sequence. A worker that was lost is replaced once something else is asked. `on_notice` takes lines for the
+    `limit` is the maximum number of seconds between two messages of a worker that has a request: the time for one
+    operation of a case, or one sequence. A lost worker is replaced at the next request. `on_notice` takes lines for the
     user.
     """
 
     SERVES: ClassVar[tuple[str, ...]] = ("-m", "harness.worker.child")
-    """What Python is to run in a child."""
+    """The module that Python runs in a child."""
 
     def __init__(
         self, assignment: Assignment, limit: float, on_notice: Callable[[str], None] = lambda text: None
     ) -> None:
         self.assignment, self._limit, self._on_notice = assignment, limit, on_notice
         self.drawn = b""
-        """The last case that cannot be drawn again, as JSON: also of a process that was lost with it."""
+        """The last case that cannot be drawn again, as JSON; kept also if the process is lost with it."""
         self._abandoned = False
         self._start()
 
@@ -91,13 +91,13 @@ class WorkerProcess:
         self._at = At(-1, "start")
         self._answered = False
         self._lost = False
-        self._said = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
+        self._output = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the process
         mine, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
                 [
                     sys.executable,
-                    "-P",  # the folder we start in is not a place to import from
+                    "-P",  # do not import from the current folder
                     *self.SERVES,
                     str(theirs.fileno()),
                     self.assignment.judge,
@@ -105,31 +105,31 @@ class WorkerProcess:
                 ],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
-                stdout=self._said,
-                stderr=self._said,
+                stdout=self._output,
+                stderr=self._output,
                 env=_environment(dict(self.assignment.environment)),
             )
         self.connection = Connection(mine.detach())
         self._silence = Silence(self._process.pid)
 
     def wait_ready(self, *, again: bool = True) -> None:
-        """Wait for the target to be loaded, and say nothing meanwhile. `again`, and what is raised, as in `loading`."""
+        """Wait silently for the target to be loaded. `again`, and what is raised, as in `loading`."""
         for _ in self.loading(again=again):
             pass
 
     def loading(self, *, again: bool = True) -> Iterator[str]:
-        """Wait for the target to be loaded; where that takes long, now and then a line for the user that says so.
+        """Wait for the target to be loaded; if that takes long, yield lines for the user that say so.
 
-        With `again`, one that was ended from outside is replaced once: memory is shortest while workers start. Raises
-        WorkerRefused, or WorkerError also for a process that died of it.
+        With `again`, a worker that was ended from outside is replaced once: memory is shortest while workers start.
+        Raises WorkerRefused, or WorkerError also for a process that died meanwhile.
         """
         start, patience = time.monotonic(), LOADING_SECONDS
         try:
-            heard = None
+            reply = None
             self._silence.end()
-            while heard is None:
-                heard = self._answer_within(STARTUP_SECONDS, start + patience - time.monotonic())
-                if heard is None and time.monotonic() - start >= patience:
+            while reply is None:
+                reply = self._answer_within(STARTUP_SECONDS, start + patience - time.monotonic())
+                if reply is None and time.monotonic() - start >= patience:
                     waited, ran = time.monotonic() - start, seconds_run(self._process.pid)
                     yield f"still loading after {waited:.0f} s, {ran:.0f} s of them on a processor"
                     patience *= 2
@@ -141,39 +141,40 @@ class WorkerProcess:
             raise WorkerError(
                 f"{lost.detail}\na worker was lost while it loaded the target ({lost.violation})".lstrip()
             ) from lost
-        if not isinstance(heard, Ready):
-            raise WorkerError(f"unexpected {heard!r} from a new worker")
+        if not isinstance(reply, Ready):
+            raise WorkerError(f"unexpected {reply!r} from a new worker")
 
     def judge(self, case: bytes, how: bytes = b"", *, index: int = -1, again: bool = True) -> bytes:
         """The result of one case. `index` is its number in a campaign, if it has one.
 
-        With `again`, a worker that was ended from outside is replaced, and asked once more. Raises WorkerLost,
-        InvalidCase, WorkerRefused, or WorkerError with that index.
+        With `again`, a worker that was ended from outside is replaced, and the request is repeated once. Raises
+        WorkerLost, InvalidCase, WorkerRefused, or WorkerError with that index.
         """
         try:
             self._send(JudgeCase(case, how, index), index)
-            heard = self.receive()
+            reply = self.receive()
         except WorkerLost as lost:
             if not (again and lost.from_outside) or self._abandoned:
                 raise
             self._on_notice(lost.notice)
             return self.judge(case, how, index=index, again=False)
-        if not isinstance(heard, CaseResult):
-            raise WorkerError(f"unexpected {heard!r} instead of a result")
-        return heard.result
+        if not isinstance(reply, CaseResult):
+            raise WorkerError(f"unexpected {reply!r} instead of a result")
+        return reply.result
 
     def ask(self, question: str, content: bytes = b"") -> bytes:
-        """The answer to a question of the subject's. Raises WorkerLost, WorkerRefused or WorkerError."""
+        """The answer to a question of the subject. Raises WorkerLost, WorkerRefused or WorkerError."""
         self._send(Ask(question, content), -1)
-        heard = self.receive()
-        if not isinstance(heard, WorkerAnswer):
-            raise WorkerError(f"unexpected {heard!r} when asked for {question}")
-        return heard.content
+        reply = self.receive()
+        if not isinstance(reply, WorkerAnswer):
+            raise WorkerError(f"unexpected {reply!r} when asked for {question}")
+        return reply.content
 
     def send_range(
         self, recipe: bytes, start: int, stop: int, deadline: float = float("inf"), *, fail_fast: bool = False
     ) -> None:
-        """Have cases of a recipe judged; their results are to be received, or heard. Raises WorkerLost."""
+        """Request that cases of a recipe are judged; `receive` or `poll_message` give the results. Raises
+        WorkerLost."""
         self._send(JudgeRange(recipe, start, stop, deadline, fail_fast), start)
 
     def _send(self, request: Request, start: int) -> None:
@@ -190,15 +191,15 @@ class WorkerProcess:
     def alive(self) -> bool:
         return self._process.poll() is None
 
-    def receive(self) -> Heard:
+    def receive(self) -> AwaitedReply:
         """The next answer. Raises InvalidCase, WorkerRefused, WorkerError, NotSaved, or WorkerLost.
 
         WorkerLost also after the time limit, WorkerRefused if a kernel of the target does not compile.
         """
         return self._receive(self._limit)
 
-    def hear(self) -> Heard | None:
-        """The message that is there, or None if it was no answer. Raises as `receive` does, but does not wait."""
+    def poll_message(self) -> AwaitedReply | None:
+        """The next message, or None if it is not an answer. Raises as `receive` does; to be called if there is one."""
         try:
             reply = receive_reply(self.connection)
         except (EOFError, OSError):  # also in the middle of a message
@@ -229,34 +230,34 @@ class WorkerProcess:
         return None
 
     def overdue(self) -> bool:
-        """Whether the worker could have answered for longer than the limit, and said nothing (see Silence); a message
-        that waits to be read was said. May be asked as often or as seldom as one likes."""
+        """Whether the worker could have answered for longer than the limit, and did not (see Silence); a message that
+        waits to be read counts as an answer. It may be called at any rate."""
         return self._silence.seconds() > self._limit and not self.connection.poll()
 
     def kill_hung(self) -> WorkerLost:
-        """End a worker that is overdue; the last thing it is asked is where it was."""
+        """End a worker that is overdue, after asking it for its stack location."""
         tail = self._tail()
-        where = stack_location.ask(self._process, self._said) if self._at.stage != "start" else []
+        where = stack_location.ask(self._process, self._output) if self._at.stage != "start" else []
         self._process.kill()
         self._process.wait()
         self._lost = True
-        lines = [tail, f"nothing heard for {self._limit:g} seconds", *where]
+        lines = [tail, f"no message for {self._limit:g} seconds", *where]
         return WorkerLost("hang", self._at.index, self._at.stage, "\n".join(lines))
 
-    def _receive(self, limit: float) -> Heard:
+    def _receive(self, limit: float) -> AwaitedReply:
         self._silence.end()
         while True:
             answer = self._answer_within(limit, LOOK_SECONDS)
             if answer is not None:
                 return answer
 
-    def _answer_within(self, limit: float, seconds: float) -> Heard | None:
-        """The next answer; None if there was none in so many seconds, or something else was heard. Raises as
-        `receive` does after `limit` seconds of silence, which the caller has begun."""
+    def _answer_within(self, limit: float, seconds: float) -> AwaitedReply | None:
+        """The next answer; None if none came within `seconds`, or if another message came. Raises as `receive` does
+        after `limit` seconds of silence, whose start the caller has set."""
         left = limit - self._silence.seconds()
         longest = min(max(left, SHORTEST_LOOK_SECONDS), max(seconds, 0.0), LOOK_SECONDS)
         if self.connection.poll(longest if left > 0 else 0):
-            return self.hear()
+            return self.poll_message()
         if left <= 0:
             raise self.kill_hung()
         return None
@@ -267,9 +268,9 @@ class WorkerProcess:
         return WorkerLost(ending, self._at.index, self._at.stage, self._tail(), self._answered)
 
     def _tail(self) -> str:
-        self._said.seek(0, os.SEEK_END)
-        self._said.seek(max(0, self._said.tell() - 16384))
-        return self._said.read().decode(errors="replace")
+        self._output.seek(0, os.SEEK_END)
+        self._output.seek(max(0, self._output.tell() - 16384))
+        return self._output.read().decode(errors="replace")
 
     def restart(self, *, again: bool = True) -> None:
         """Replace the process with a new one of the same assignment, and wait for it; `again` as in `wait_ready`."""
@@ -278,7 +279,7 @@ class WorkerProcess:
         self.wait_ready(again=again)
 
     def abandon(self) -> None:
-        """End the process from another thread than the one that waits for it: that one loses it, and gets no other."""
+        """End the process from another thread than the one that waits for it, which gets no new process."""
         self._abandoned = True
         self._process.kill()
 
@@ -292,7 +293,7 @@ class WorkerProcess:
             if self._process.poll() is None:
                 self._process.kill()
                 self._process.wait()
-        self._said.close()
+        self._output.close()
 
     def __enter__(self) -> Self:
         return self

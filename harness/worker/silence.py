@@ -1,6 +1,6 @@
-"""Silence is time in which a process could have answered and did not: what counts towards a hang, and nothing else.
+"""Silence is time in which a process could have answered and did not. Only silence counts towards a hang.
 
-A process that waits for a processor, or was stopped with Ctrl-Z, is no hang, however long it takes by the clock.
+A process that waits for a processor, or was stopped with Ctrl-Z, does not hang, however long it takes by the clock.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import NamedTuple
 
 LOOK_SECONDS = 1.0
-"""How often one looks at a worker that says nothing, unless something else takes longer."""
+"""The interval at which a silent worker is looked at, unless something else takes longer."""
 
 SHORTEST_LOOK_SECONDS = 0.1
-"""Looking more often would cost and tell nothing."""
+"""Looking more often would cost time and show nothing new."""
 
 
 def seconds_run(process: int) -> float:
-    """How long a process had a processor. Of its main thread alone, which judges and launches; 0 where the system does
+    """How long a process had a processor. Only its main thread counts, which judges and launches. 0 if the system does
     not say."""
     return _scheduled(process, 0)
 
 
 def seconds_in_line(process: int) -> float:
-    """How long a process has been ready to run while others had the processors. Of its main thread alone, which judges
-    and launches: what that one waits for may stand in line uncounted. 0 where the system does not say."""
+    """How long a process has been ready to run while others had the processors. Only its main thread counts, which
+    judges and launches; waiting of threads that it waits for is not included. 0 if the system does not say."""
     return _scheduled(process, 1)
 
 
@@ -36,7 +36,8 @@ def _scheduled(process: int, column: int) -> float:
 
 
 def is_stopped(process: int) -> bool:
-    """Whether a process is stopped, by a signal (as Ctrl-Z sends) or a debugger; no where the system does not say."""
+    """Whether a process is stopped, by a signal (such as that of Ctrl-Z) or a debugger. False if the system does not
+    say."""
     try:
         status = Path(f"/proc/{process}/stat").read_bytes()
     except OSError:
@@ -54,12 +55,12 @@ class _Look(NamedTuple):
 
 
 class Silence:
-    """For how long a process could have answered, and did not: what counts towards a hang.
+    """Measures how long a process could have answered, and did not: the time that counts towards a hang.
 
-    Not counted is time in which it stood in line for a processor or was stopped. Nor is time in which nobody looked,
-    because the campaign was stopped too or waited for another worker: nobody knows what happened then. So of the time
-    between two looks no more counts than LOOK_SECONDS, or what the process ran if that is more. That errs by a second
-    for each stop, and may find a hang later; it finds it however seldom one looks.
+    Time in which it waited for a processor or was stopped does not count. Neither does time in which the parent did not
+    look, because the campaign was stopped too or waited for another worker: what happened then is unknown. So the time
+    between two looks counts up to LOOK_SECONDS, or up to the time that the process ran if that is more. That errs by a
+    second for each stop, and may find a hang later; but it finds a hang at any rate of looking.
     """
 
     def __init__(self, process: int) -> None:
@@ -67,13 +68,13 @@ class Silence:
         self.end()
 
     def end(self) -> None:
-        """The process was heard, or asked something. Cheap: it happens thousands of times a second."""
+        """End the silence: the process sent a message, or got one. Cheap: it happens thousands of times a second."""
         self._seconds = 0.0
         self._touched = time.monotonic()
         self._last: _Look | None = None
 
     def seconds(self) -> float:
-        """Look, and tell how much counts; from the first look after an end on."""
+        """Look, and return the silence in seconds, counted from the first look after an end on."""
         now = time.monotonic()
         if now - self._touched < SHORTEST_LOOK_SECONDS:
             return self._seconds

@@ -1,8 +1,8 @@
-"""Whereabouts are the lines at which a worker is that says nothing any more: of its kernel, and of the host's code.
+"""The stack location of a silent worker is where it hangs: the lines of its kernel, and of the host's code.
 
-A hang is ended by force, and what the process knew is lost with it. So it is asked first: a thread of the worker waits
-for a signal and writes the answer to standard error, whatever the main thread does. Kernels run without Python's lock;
-where none runs, the main thread gives it away every few milliseconds.
+A hang is ended by force, and what the process knew is lost. So it is asked first: a thread of the worker waits for a
+signal and writes the answer to standard error, independent of the main thread. Kernels run without Python's lock; where
+none runs, the main thread releases it every few milliseconds.
 """
 
 from __future__ import annotations
@@ -26,32 +26,32 @@ Owns = Callable[[str], bool]
 
 QUESTION = signal.SIGUSR1
 SAMPLED_SECONDS = 0.2
-"""For how long a kernel is watched: what it runs meanwhile is what it does not get out of."""
+"""How long a kernel is watched: the lines that it runs meanwhile are those that it does not leave."""
 PATIENCE_SECONDS = 3.0
 _END = "stack: that is all"
 
 
 def hold_question() -> None:
-    """Keep the question for the thread that answers it. To be called before any other thread is started."""
+    """Block the signal, so that only the answering thread gets it. To be called before any other thread starts."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {QUESTION})
 
 
 def answer(executor: Executor | None, owns: Owns) -> None:
-    """Have a thread answer from here on; `owns` says which files are the target's. No executor: no kernel runs."""
+    """Start a thread that answers; `owns` says which files are the target's. No executor: no kernel runs."""
     main = threading.main_thread().ident
     assert main is not None
 
     def places() -> list[str]:
         kernel = None if executor is None else executor.under_way(SAMPLED_SECONDS)
-        lines = [] if kernel is None else [_of_kernel(*kernel)]
-        trail = _of_host(sys._current_frames().get(main), owns)
+        lines = [] if kernel is None else [_kernel_line(*kernel)]
+        trail = _host_line(sys._current_frames().get(main), owns)
         return [*lines, f"the host's code is at {trail}"] if trail else lines
 
     def wait() -> None:
         while True:
             signal.sigwait({QUESTION})
-            # What fails here leaves a hang without its place, and is not told: a hang is a finding all the same, and a
-            # traceback would stand among what the target said. The thread goes on, or it could not be asked again.
+            # A failure here leaves a hang without its place, and is not reported: the hang is a finding anyway, and a
+            # traceback would mix with the target's output. The thread continues, so that it can be asked again.
             lines: list[str] = []
             with contextlib.suppress(Exception):
                 lines = places()
@@ -61,7 +61,7 @@ def answer(executor: Executor | None, owns: Owns) -> None:
     threading.Thread(target=wait, name="stack-location", daemon=True).start()
 
 
-def _of_kernel(name: str, lines: Sequence[tuple[str, str, int]]) -> str:
+def _kernel_line(name: str, lines: Sequence[tuple[str, str, int]]) -> str:
     files: dict[str, set[int]] = {}
     for file, _, line in lines:
         files.setdefault(Path(file).name, set()).add(line)
@@ -80,8 +80,8 @@ def _ranges(numbers: list[int]) -> str:
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 
-def _of_host(frame: FrameType | None, owns: Owns) -> str:
-    """The target's innermost line, as tracebacks count them; empty if none of its code is under way."""
+def _host_line(frame: FrameType | None, owns: Owns) -> str:
+    """The target's innermost line, as tracebacks count them; empty if none of its code is running."""
     while frame is not None:
         if owns(frame.f_code.co_filename):
             return f"{Path(frame.f_code.co_filename).name} line {frame.f_lineno}, in {frame.f_code.co_name}"
@@ -89,18 +89,18 @@ def _of_host(frame: FrameType | None, owns: Owns) -> str:
     return ""
 
 
-def ask(process: subprocess.Popen[bytes], said: BinaryIO) -> list[str]:
-    """Where a process is, whose standard error is the file `said`: a line for its kernel and one for the host's code,
-    as far as they are known."""
-    start = said.seek(0, 2)
+def ask(process: subprocess.Popen[bytes], output: BinaryIO) -> list[str]:
+    """Where a process is: a line for its kernel and one for the host's code, as far as they are known. `output` is the
+    file that its standard error goes to."""
+    start = output.seek(0, 2)
     process.send_signal(QUESTION)
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
-        said.seek(start)
-        lines = said.read().decode(errors="replace").splitlines()
+        output.seek(start)
+        lines = output.read().decode(errors="replace").splitlines()
         if _END in lines:
-            said.seek(start)
-            said.truncate()
+            output.seek(start)
+            output.truncate()
             return lines[: lines.index(_END)]
         time.sleep(0.02)
     return []

@@ -15,7 +15,7 @@ BROKEN = Path(__file__).with_name("broken_targets")
 
 @pytest.fixture
 def broken_targets(monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Workers started from now on know the targets `broken:HOW`: an installed package brings them."""
+    """Let workers know the targets `broken:HOW` from now on: an installed package provides them."""
     path = os.pathsep.join(filter(None, [str(BROKEN), os.environ.get("PYTHONPATH")]))
     monkeypatch.setenv("PYTHONPATH", path)
     return BROKEN
@@ -38,7 +38,7 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         capsys.readouterr()
         with pytest.raises(SystemExit) as caught:
             main()
-        said = capsys.readouterr()
-        return int(caught.value.code or 0), said.out, said.err
+        captured = capsys.readouterr()
+        return int(caught.value.code or 0), captured.out, captured.err
 
     return run

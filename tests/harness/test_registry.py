@@ -1,4 +1,4 @@
-"""A registry has ours and what other packages add, and says in one line what is wrong with that."""
+"""A registry has our objects and those of other packages, and reports in one line what is wrong with the latter."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Make = Callable[..., Registry[Shape]]
 
 @pytest.fixture
 def make(monkeypatch: pytest.MonkeyPatch) -> Make:
-    """A registry of two shapes of ours, and of what an installed package adds."""
+    """A registry of two shapes of ours, and of those that an installed package adds."""
 
     def make(*added: Any) -> Registry[Shape]:
         there = {"some.shapes": [EntryPoint(f"place-{i}", one) for i, one in enumerate(added)], "other": [None]}
@@ -65,12 +65,12 @@ def test_an_unknown_name_lists_the_known_ones(make: Make) -> None:
         (Shape, "entry point place-0 of some.shapes is not a shape"),
     ],
 )
-def test_what_is_added_must_be_of_the_kind_and_have_a_name_of_its_own(make: Make, added: Any, message: str) -> None:
+def test_an_added_object_must_be_of_the_kind_and_have_its_own_name(make: Make, added: Any, message: str) -> None:
     with pytest.raises(UnknownShape, match=rf"^{message}$"):
         make(added).named("circle")
 
 
-def test_a_place_is_imported_when_it_is_asked_for() -> None:
+def test_a_place_is_imported_when_it_is_needed() -> None:
     assert found_at("harness.registry:Registry") is Registry
     with pytest.raises(AttributeError):
         found_at("harness.registry:Nothing")

@@ -1,12 +1,12 @@
 """An operation is one call of the system under test, with the numbers of each request in the batch.
 
 One file per kind of operation. Each kind is a tagged struct with `runner`, `rows` (one per request, in batch order) and
-`arrays`, the integer arguments it hands over. Its tag is its name, and it says of itself
+`arrays`, the integer arguments it passes. Its tag is its name, and it declares
 
 - `summary`: what it is, in a line (docs/domain.md, sections 3 to 7);
 - `depends_on_block_ids`: whether other ids for the same blocks change the bytes that it leaves;
-- `splits_by_request`: whether a batch does what its requests do one after the other, in any order, and all that it
-  leaves lies in state memory, in arrays by slot and in accepted counts.
+- `splits_by_request`: whether a batch does the same as its requests one after the other, in any order, and all its
+  results lie in state memory, in arrays by slot and in accepted counts.
 
 `Operation` is the one list of them.
 """
@@ -50,7 +50,7 @@ OPERATIONS: tuple[type[Operation], ...] = get_args(Operation)
 
 
 def rows_of(operation: Operation) -> tuple[Row, ...]:
-    """The batch rows of an operation, whichever it is."""
+    """The batch rows of any operation."""
     return operation.rows
 
 

@@ -23,9 +23,9 @@ class AdvanceRow(Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Advance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="advance"):
-    """Emit where the state is and how far into it, then go to the new column (docs/domain.md, section 4).
+    """Emit where the state is and how far into it, then move on to the new column (docs/domain.md, section 4).
 
-    `query_start` is the number of the batch's first token: V2 counts queries from 0, the kernel need not.
+    `query_start` is the number of the batch's first token: V2 counts queries from 0, but kernels do not rely on that.
     """
 
     summary: ClassVar[str] = "where each request's state is and how far into it, then on to the new column (V2)"

@@ -25,7 +25,7 @@ class AlignedIndicesRow(Row, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class AlignedIndices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="aligned-indices"):
     """For each group and batch row, the ids of `1 + num_spec` columns (docs/domain.md, section 7).
 
-    The target reads tables in batch order, which a runner gathers from its rows by slot before each step.
+    The target reads tables in batch order; a runner gathers them from its rows by slot before each step.
     """
 
     summary: ClassVar[str] = "the blocks of each request's running and speculative columns, for all groups"
@@ -42,7 +42,7 @@ class AlignedIndices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
         return "V2"
 
     def arrays(self, layout: Layout) -> tuple[Array, ...]:
-        """int32 lengths by batch row; the mapping is for whoever gathers the table rows."""
+        """int32 lengths by batch row; the mapping is used to gather the table rows."""
         return (
             by_batch_row(layout, "length", [row.length for row in self.rows]),
             mapping([row.slot for row in self.rows]),

@@ -1,7 +1,7 @@
 """All mode: the host's bookkeeping around a step when states are kept for every block, not only for aligned ones.
 
-States do not move there. The host remembers in which column the last token of a speculative decode lay, and tells the
-next step, which writes in place from there on.
+States do not move in this mode. The host remembers in which column the last token of a speculative decode lay, and
+passes it to the next step, which writes in place from there on.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class AllModeRow(Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class AllMode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="all-mode"):
-    """Before a step: forget, and stage what is remembered. After it: remember anew (docs/domain.md, section 7)."""
+    """Before a step: forget, and stage what is remembered. After it: remember again (docs/domain.md, section 7)."""
 
     summary: ClassVar[str] = "the V1 runner's bookkeeping where states are kept for every block"
     depends_on_block_ids: ClassVar[bool] = False
@@ -48,5 +48,5 @@ class AllMode(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return "V1"
 
     def arrays(self, layout: Layout) -> tuple[Array, ...]:
-        """None: everything lies on the host, and the view belongs to the target."""
+        """None: all data lies on the host, and the view belongs to the target."""
         return ()

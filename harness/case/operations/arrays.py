@@ -1,7 +1,7 @@
-"""An array is an argument of an operation: which integers stand where, by request slot or by batch row.
+"""An array is an argument of an operation: integers by request slot or by batch row.
 
-Entries that the operation does not name hold stale but plausible numbers of requests that are not in the batch: a
-kernel that used them would move something, and that shows.
+Entries that the operation does not name hold stale but plausible numbers of requests that are not in the batch. A
+kernel that used them would move something, and the oracle would see it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from harness.case.operations.rows import SKIP_ROW
 
 
 class Array(NamedTuple):
-    """`values[i]` stands at `entries[i]`; the other entries hold numbers of the range `stale`, both ends included.
+    """`values[i]` is the entry `entries[i]`; the other entries hold numbers of the range `stale`, both ends included.
 
-    A `mapping` has the target's own integer type, and says "skip" where nothing is given; all others are int32.
+    A `mapping` has the target's own integer type, and its entries that are not given say "skip"; all others are int32.
     `kept_as` is the name under which a V2 runner keeps the array from step to step; None for one made for each step.
-    `written`: whether the operation may write to it; all others are for reading.
+    `written`: whether the operation may write to it; all others are read-only.
     """
 
     name: str
@@ -47,7 +47,7 @@ def by_slot(
 
 
 def by_batch_row(layout: Layout, name: str, values: Sequence[int]) -> Array:
-    """An array as long as the batch and no longer: a read past it is a read of the guard."""
+    """An array exactly as long as the batch: a read past its end reads the guard."""
     return Array(name, "batch", max(len(values), 1), range(len(values)), values, stale_range(layout, name))
 
 

@@ -1,4 +1,4 @@
-"""Forward and table edits: what happens between two kernels under test. The harness does it itself, on both sides."""
+"""Forward and table edits happen between two kernels under test. The harness does them itself, on both sides."""
 
 from __future__ import annotations
 

@@ -37,11 +37,11 @@ class PostprocessRow(Row, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     @property
     def new_computed(self) -> int:
-        """Tokens in the state after this step; what the V2 runner hands over instead of the parts."""
+        """Tokens in the state after this step; the V2 runner passes this number instead of the parts."""
         return self.running + self.accepted - 1
 
     def table_reach(self, layout: Layout) -> int:
-        """The running column with its speculative ones, and the one that ends at the last block boundary."""
+        """The running column, its speculative columns, and the column that ends at the last block boundary."""
         end = self.state_column + max(self.draft, self.accepted - 1, 0) + 1
         return max(end, self.new_computed // layout.block_size)
 
@@ -75,7 +75,7 @@ class Postprocess(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
                 raise InvalidCase(f"postprocess row {i}: computed + scheduled - draft must be at least 1")
 
     def arrays(self, layout: Layout) -> tuple[Array, ...]:
-        """int32 by slot: V1 hands over the parts of the new count, V2 the count and a mapping."""
+        """int32 by slot: V1 passes the parts of the new count, V2 the count and a mapping."""
         rows = [row for row in self.rows if row.slot != SKIP_ROW]
         slots = [row.slot for row in rows]
         counts, in_place = [row.accepted for row in rows], self.runner == "V2"

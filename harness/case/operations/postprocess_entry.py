@@ -16,10 +16,10 @@ from harness.case.problem import InvalidCase
 class PostprocessEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="postprocess-entry"):
     """Stage the numbers, run the kernel, copy the accepted counts back to the host (docs/domain.md, section 7).
 
-    `first_use`: the target is bound to no memory yet, and has to do that itself.
+    `first_use`: the target is not bound to any memory yet, and has to bind itself.
     """
 
-    summary: ClassVar[str] = "the V1 runner's call: bind, postprocess, bring the counts back"
+    summary: ClassVar[str] = "the V1 runner's call: bind, postprocess, copy the counts back"
     depends_on_block_ids: ClassVar[bool] = False
     splits_by_request: ClassVar[bool] = True
 

@@ -1,4 +1,4 @@
-"""Preprocess: what the V1 runner does before a step, on the host: keep the columns, move what has to move."""
+"""Preprocess: the V1 runner's host code before a step, which keeps track of columns and moves states between them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Absence = Literal["finished", "preempted", "idle"]
 class PreprocessRow(Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One request of the batch. `state_column` is the column the runner remembers, None if there is none.
 
-    A request that is `resumed` starts again from what is computed, whatever is remembered.
+    A request that is `resumed` starts again from what is computed, regardless of what is remembered.
     """
 
     slot: UsedSlot
@@ -37,7 +37,7 @@ class PreprocessRow(Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.state_column
 
     def destination_column(self, block_size: int) -> int:
-        """Where it is from now on."""
+        """Where the state is from now on."""
         return (self.computed + self.scheduled - 1) // block_size
 
     def table_reach(self, layout: Layout) -> int:
@@ -47,7 +47,7 @@ class PreprocessRow(Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class AbsentRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A request that is not in the batch: it has finished, was preempted, or merely waits for its next turn."""
+    """A request that is not in the batch: it has finished, was preempted, or just waits for its next turn."""
 
     state_column: Column | None
     absence: Absence
@@ -75,5 +75,5 @@ class Preprocess(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return "V1"
 
     def arrays(self, layout: Layout) -> tuple[Array, ...]:
-        """None: everything lies on the host, and the views belong to the target."""
+        """None: all data lies on the host, and the views belong to the target."""
         return ()

@@ -1,6 +1,6 @@
 """Results are what the host sees of an operation in addition to the case's memory.
 
-Here are their names, which the call of an operation and what is expected of it have in common.
+This file has their names, which the call of an operation and the expectation share.
 """
 
 from __future__ import annotations

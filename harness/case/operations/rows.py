@@ -29,7 +29,7 @@ ColumnOrFresh = Annotated[int, Meta(ge=FRESH, le=2**20)]
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the rows of all operations have in common.
+    """The part that the rows of all operations share.
 
     `slot` is the index of the request's entries in the per-request arrays and of its row in the block tables: the batch
     row itself for the V1 runner, a free choice for V2, whose `idx_mapping` is made of the slots. A row whose slot is

@@ -1,4 +1,4 @@
-"""Scalar copy: the V1 runner works out every copy on the host and hands a list of them to one kernel."""
+"""Scalar copy: the V1 runner works out every copy on the host and passes a list of them to one kernel."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class StageRow(Row, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Stage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="stage"):
     """Fill four views and copy them (docs/domain.md, section 7).
 
-    `waiting` requests stand in the runner's list after those of the batch: nobody may look at their numbers.
+    `waiting` requests come in the runner's list after those of the batch: their numbers must not be read.
     """
 
     summary: ClassVar[str] = "the inputs of a postprocess go from the host to the device"
@@ -40,7 +40,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         check_slots(self.runner, [row.slot for row in self.rows])
         for i, row in enumerate(self.rows):
             if row.draft > 2**14:
-                raise InvalidCase(f"stage row {i}: drafts are handed over as a list, and {row.draft} are too many")
+                raise InvalidCase(f"stage row {i}: drafts are passed as a list, and {row.draft} are too many")
 
     @property
     def runner(self) -> Runner:

@@ -1,4 +1,4 @@
-"""How aligned indices are asked for."""
+"""How aligned indices are called."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.oracles.before import Before
 
 class AlignedIndicesCall(DeviceCall[AlignedIndices]):
     def prepare(self, bound: Bound, operation: AlignedIndices, before: Before) -> None:
-        """The buffer holds numbers that no block has, so that each one written shows."""
+        """Fill the buffer with numbers that no block has, so that each one written is visible."""
         import torch
 
         out = bound.aligned_out

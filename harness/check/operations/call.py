@@ -1,8 +1,8 @@
-"""A call is how one kind of operation is asked of a target, and what of its outcome the host can see.
+"""A call runs one kind of operation on a target, and reads those of its results that the host can see.
 
-What happens in the case's memory is compared for every operation alike. Beyond that a target may keep results in
-buffers of its own, or hand them to the host: a call reads those before and after, as int64 arrays by name. The oracle
-says which of their entries change (`harness.oracles.expected`); all others must stay.
+The case's memory is compared in the same way for every operation. In addition, a target may keep results in its own
+buffers or return them to the host: a call reads those before and after, as int64 arrays by name. The oracle says which
+of their entries change (`harness.oracles.expected`); all others must not.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ class Call(abc.ABC, Generic[Op, Host]):
     """One kind of operation. Raises what the target raises."""
 
     by_harness: ClassVar[bool] = False
-    """Whether no target has a part in it: memory simply becomes what is expected."""
+    """Whether no target is involved: memory simply becomes what is expected."""
 
     def unbound(self, operation: Op) -> bool:
-        """Whether the target must be bound to no memory yet."""
+        """Whether the target must not be bound to memory yet."""
         return False
 
     @abc.abstractmethod
     def prepare(self, bound: Bound, operation: Op, before: Before) -> Host:
         """What the runner owns, for `run` and `results`.
 
-        What the target keeps for the host is brought into a state that the case alone decides.
+        It also puts what the target keeps for the host into a state that depends only on the case.
         """
 
     @abc.abstractmethod
@@ -50,7 +50,7 @@ class Call(abc.ABC, Generic[Op, Host]):
         """Call the target's entry point."""
 
     def results(self, bound: Bound, operation: Op, host: Host) -> Results:
-        """What the host can see of the operation, beside the case's memory."""
+        """What the host can see of the operation, in addition to the case's memory."""
         return {}
 
 

@@ -1,4 +1,4 @@
-"""How the forward pass and table edits happen: nobody is called."""
+"""How the forward pass and table edits happen: no target is called."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.kernels.targets.base import Bound
 
 
 class HarnessCall(DeviceCall[Op]):
-    """Memory becomes what the oracle says; the comparison then finds what the target did to it in between."""
+    """Memory becomes what the oracle expects; the comparison then finds what the target did to it in between."""
 
     by_harness: ClassVar[bool] = True
 

@@ -1,4 +1,4 @@
-"""The host of the V1 runner: what it keeps about requests, made anew for every operation from the case alone."""
+"""The host of the V1 runner: what it keeps about requests, built for every operation from the case alone."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def remembered_columns(batch: HostBatch, requests: int) -> NDArray[np.int64]:
 
 
 def fill_staged(bound: Bound, before: Before) -> None:
-    """Give views and mirrors different numbers, so that an entry copied too much shows."""
+    """Give views and mirrors different numbers, so that any entry copied in excess is visible."""
     import torch
 
     seed, index = before.payload_seed, before.index

@@ -1,7 +1,6 @@
-"""The registry of operations: what each kind must leave behind, and how it is asked of a target.
+"""The registry of operations: what each kind must leave behind, and how it is run on a target.
 
-`handling` is the one table. An operation that it lacks is an error of types, and so is an expectation or a call that is
-of another kind.
+`handling` is the only table. A missing operation is a type error, and so is an expectation or a call of another kind.
 """
 
 from __future__ import annotations
@@ -55,31 +54,31 @@ from harness.oracles.operations.stage import expect_stage
 
 
 class Prepared(Protocol):
-    """An operation that is ready to be asked of a target."""
+    """An operation that is ready to run on a target."""
 
     def run(self, tensors: Tensors) -> None:
         """Call the target's entry point. Raises what the target raises."""
 
     def results(self) -> Results:
-        """What the host can see now, beside the case's memory."""
+        """What the host can see now, in addition to the case's memory."""
 
 
 class Handling(Protocol):
-    """What can be done with an operation, whichever kind it is of."""
+    """What can be done with an operation of any kind."""
 
     @property
     def by_harness(self) -> bool:
-        """Whether no target has a part in it: memory simply becomes what is expected."""
+        """Whether no target is involved: memory simply becomes what is expected."""
 
     @property
     def unbound(self) -> bool:
-        """Whether the target must be bound to no memory yet."""
+        """Whether the target must not be bound to memory yet."""
 
     def expect(self, before: Before) -> Expected:
         """What it must leave behind. Raises InvalidCase if it is outside the preconditions."""
 
     def prepare(self, bound: Bound, before: Before) -> Prepared:
-        """Make ready what the runner and the target keep on the host."""
+        """Prepare what the runner and the target keep on the host."""
 
 
 def handling(operation: Operation) -> Handling:

@@ -1,4 +1,4 @@
-"""How states move by the scalar path."""
+"""How the scalar path, which moves states, is called."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Moves = tuple[HostBatch, list[StateMove]]
 
 class ScalarCopyCall(Call[ScalarCopy, Moves]):
     def prepare(self, bound: Bound, operation: ScalarCopy, before: Before) -> Moves:
-        _ = bound.staged  # made before the executor is told what kernels may touch
+        _ = bound.staged  # allocated before the executor gets the list of what kernels may touch
         requests, moves = [], []
         for i, row in enumerate(operation.rows):
             move = decide_precopy(row).move

@@ -11,7 +11,7 @@ from harness.kernels.targets.base import Bound
 from harness.oracles.before import Before
 
 WAITING = 2**23
-"""Numbers of requests that wait: nothing like any in the batch."""
+"""Numbers of requests that wait: unlike any in the batch."""
 
 
 class StageCall(Call[Stage, HostBatch]):

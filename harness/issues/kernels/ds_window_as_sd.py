@@ -1,7 +1,7 @@
 """ds-window-as-sd: the fused postprocess takes the dimensions of a conv window in DS layout for those of one in SD.
 
-These releases refuse DS layouts in their scalar path alone. The harness takes that refusal for all of them, and skips
-such cases.
+These releases refuse DS layouts only in their scalar path. The harness treats that as a refusal for all paths, and
+skips such cases.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""shift-within-block-ds: the same of a window in DS layout, row by row of its dimensions."""
+"""shift-within-block-ds: shift-within-block for a window in DS layout, row by row of its dimensions."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from harness.issues.sequence_issue import SequenceIssue, has_checkpoints
 
 
 def _realign_chunks(engine: Any) -> None:
-    """Only a chunk that may export a checkpoint, the last of a prefill: whatever else passes a boundary is another
+    """Only for a chunk that may export a checkpoint, the last of a prefill: any other that passes a boundary is another
     issue."""
     size = engine.config.block_size
 

@@ -12,9 +12,9 @@ from harness.issues.sequence_issue import SequenceIssue, has_partial_hits
 
 
 def _defer_fresh_sources(engine: Any) -> None:
-    """Requests wait whose partial hit lies in an attention block that gets its content in this very step.
+    """Let a request wait if its partial hit lies in an attention block that gets its content in this very step.
 
-    Mamba managers of a release do the same, and in the same way: they ask for more blocks than there are.
+    Mamba managers of a release do the same in the same way: they ask for more blocks than there are.
     """
     for manager in managers_of(engine, engine.attention_groups):
         names = _parameters(type(manager).get_num_blocks_to_allocate)
@@ -56,7 +56,7 @@ def _defer_in(manager: Any, hit_blocks: int, hit_tokens: int) -> None:
 
 
 def _argument(arguments: tuple[Any, ...], named: dict[str, Any], position: int, name: str) -> Any:
-    """An argument that may be given either way. (Binding a signature at every call would be a tenth of a run.)"""
+    """An argument given by position or by name. (Binding a signature at every call would cost a tenth of a run.)"""
     return arguments[position] if position < len(arguments) else named[name]
 
 

@@ -10,7 +10,8 @@ from harness.issues.sequence_issue import SequenceIssue, speculates
 
 
 def _unpadded(last_argument: str, indent: int) -> tuple[str, str]:
-    """The end of the call that cuts a new request's tokens, in the words of a release; with 0.29's rule behind it."""
+    """The end of the call that cuts a new request's tokens, as a release has it, and the same followed by 0.29's
+    rule."""
     space = " " * indent
     cut = f"{last_argument},\n{space})\n{space}if num_new_tokens == 0:\n{space}    break\n"
     rule = f"{space}if pad_spec_decode and num_new_tokens != 1 + self.num_spec_tokens:\n"

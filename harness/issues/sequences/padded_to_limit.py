@@ -14,7 +14,7 @@ _PAST_LIMIT = (
     f"{_PADS} and num_computed_tokens + 1 + self.num_spec_tokens "
     "+ getattr(self, 'num_sampled_tokens_per_step', 1) <= self.max_model_len\n",
 )
-"""The last condition for padding; with 0.29's behind it."""
+"""The last condition for padding, and the same followed by 0.29's condition."""
 
 
 def _pad_below_limit(engine: Any) -> None:

@@ -18,7 +18,7 @@ def _tails_of_prompts(engine: Any) -> None:
 
 
 def _of_prompts(register: Callable[..., Any], checkpoints: dict[str, Any]) -> Callable[..., Any]:
-    """`register`, except in a step past the prompt; checkpoints of the step, which it gives their keys too, stay."""
+    """`register`, except in a step past the prompt. Checkpoints of the step, which also get their keys there, stay."""
 
     def wrapped(request: Any, *arguments: Any, **named: Any) -> Any:
         if request.num_computed_tokens >= request.num_prompt_tokens and request.request_id not in checkpoints:

@@ -1,5 +1,5 @@
-"""split-block-size: prefill chunks are aligned to the smallest block size of all groups, where a drafter has smaller
-blocks than the Mamba groups."""
+"""split-block-size: prefill chunks are aligned to the smallest block size of all groups, which is wrong if a drafter
+has smaller blocks than the Mamba groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""tail-behind-extend: such a padded last token is a prefill where a short chunk stands before it in the batch."""
+"""tail-behind-extend: a padded last token (padded-prompt-tail) runs as a prefill if a short chunk is before it in the
+batch."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from harness.kernels.targets.vllm.scheduling.loading import module
 
 
 def _discard_frames(engine: Any) -> None:
-    """What a release drops after a forced reset are outputs, so it is outputs that are counted."""
+    """After a forced reset a release drops outputs, so outputs have to be counted."""
     if "async_tokens_to_discard" not in inspect.getsource(module("vllm.v1.request").Request):
         return
     reset = engine.reset

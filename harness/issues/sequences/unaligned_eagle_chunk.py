@@ -15,7 +15,7 @@ def _align_eagle_chunks(engine: Any) -> None:
     """A chunk that starts inside a block ends at the block's end, where a release up to 0.26 cuts the chunks.
 
     There the last two blocks of a prompt are not cut on the grid if the drafter drops a block. Later releases know
-    where the prefill ends, and have not this issue.
+    where the prefill ends, and do not have this issue.
     """
     scheduler = engine.scheduler
     size: int = engine.config.block_size

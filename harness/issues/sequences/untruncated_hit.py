@@ -14,7 +14,7 @@ _FIRST_GROUP_ALONE = "first_group = self.attention_groups[0]"
 
 
 def _truncate_every_hit(engine: Any) -> None:
-    """Since 0.29 the blocks of every attention group end where the hit ends, not those of the first group alone."""
+    """Since 0.29 the blocks of every attention group end where the hit ends, not only those of the first group."""
     groups = engine.attention_groups
     if len(groups) < 2:
         return

@@ -1,7 +1,7 @@
-"""An edit is one small change of a case that leaves it well-formed: what the shrinking passes are made of.
+"""An edit is one small change of a case that leaves it well-formed. Shrinking passes are made of edits.
 
-Edits know what hangs together (removing a group renumbers the owners of blocks, shifting a row shifts its table
-cells), and nothing about failures. An edit that turns out impossible raises InvalidCase.
+Edits know which parts depend on each other (removing a group renumbers the owners of blocks, shifting a row shifts its
+table cells), and nothing about failures. An edit that turns out to be impossible raises InvalidCase.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def with_row(case: Case, index: int, at: int, row: Row) -> Case:
 
 
 def with_rows(operation: Operation, rows: tuple[Any, ...]) -> Operation:
-    """Other rows for an operation; table edits have none."""
+    """An operation with other rows; table edits have none."""
     if isinstance(operation, EditTables):
         return operation
     return replace(operation, rows=rows)
@@ -75,7 +75,7 @@ def _with_cells(case: Case, change: Callable[[TableCell], TableCell | None]) -> 
 
 
 def keep_rows(case: Case, index: int, kept: Iterable[int]) -> Case:
-    """Keep some batch rows of one operation. V1 rows are their slots, so that table rows move along."""
+    """Keep some batch rows of one operation. In V1 a row is its slot, so table rows move along."""
     operation = case.program[index]
     kept = sorted(kept)
     rows: list[Row] = [operation.rows[i] for i in kept]
@@ -107,7 +107,7 @@ def remove_group(case: Case, group: int) -> Case:
 
 
 def keep_states(case: Case, kept: set[Where]) -> Case:
-    """Keep some states; layers without any go too. Raises InvalidCase if a group would be empty."""
+    """Keep some states; layers that lose all of theirs are removed. Raises InvalidCase if a group would be empty."""
     groups = []
     for g, group in enumerate(case.layout.groups):
         layers = []
@@ -127,10 +127,10 @@ def map_states(case: Case, change: Callable[[Where, State], State], **layout: An
 
 
 def repack(case: Case, gap: Callable[[Where, State], int], **layout: Any) -> Case:
-    """Give each state a buffer of its own, from its first byte, `gap` bytes between blocks.
+    """Give each state its own buffer, from the first byte, with `gap` bytes between blocks.
 
-    Rounded up to elements, and in the reachable domain to the alignment that every real page has. There the states of
-    one layer stay in one page, one after the other.
+    Sizes are rounded up to elements, and in the reachable domain to the alignment that every real page has. There the
+    states of one layer stay in one page, one after the other.
     """
     reachable = case.domain == "reachable"
     blocks = layout.get("num_blocks", case.layout.num_blocks)
@@ -154,7 +154,7 @@ def repack(case: Case, gap: Callable[[Where, State], int], **layout: Any) -> Cas
 
 
 def pack_pages(case: Case, change: Callable[[State], State]) -> Case:
-    """Change states; those that share a buffer go on sharing it, and the pages in it are as small as they can be.
+    """Change states; those that share a buffer keep sharing it, and the pages in it are as small as possible.
 
     In a page each group's states lie one after the other from its first byte, so that groups overlap.
     """
@@ -181,7 +181,7 @@ def pack_pages(case: Case, change: Callable[[State], State]) -> Case:
 
 
 def _place_extras(groups: tuple[Group, ...], buffers: list[Buffer], blocks: int) -> tuple[Group, ...]:
-    """Give each extra tensor a buffer of its own, behind those of the states."""
+    """Give each extra tensor its own buffer, behind those of the states."""
 
     def place(state: State) -> State:
         stride = max(state.block_stride, state_extent(state))
@@ -228,8 +228,8 @@ def map_groups(layout: Layout, change: Callable[[Where, State], State]) -> tuple
 
 
 def fill_tables(case: Case, columns: int, slot: int) -> Case:
-    """One table row in each group, of `columns` blocks of its own: 1, 2, ... through all groups. Null blocks in the
-    rows in front of it. Gaps stay."""
+    """Fill one table row in each group with `columns` blocks that no other row has: 1, 2, ... through all groups. The
+    rows in front of it get null blocks. Gaps stay."""
     tables = tuple(
         ((0,) * columns,) * slot + (tuple(range(1 + group * columns, 1 + (group + 1) * columns)),)
         for group in range(len(case.layout.groups))
@@ -247,7 +247,7 @@ def fill_tables(case: Case, columns: int, slot: int) -> Case:
 
 
 def natural_gap(_: Where, state: State) -> int:
-    """The gap a state has now between two of its blocks."""
+    """The current gap between two blocks of a state."""
     return state.block_stride - state_extent(state)
 
 
@@ -292,7 +292,7 @@ def shift_row(case: Case, index: int, at: int, columns: int) -> Case:
 
 
 def remove_columns(case: Case, index: int, at: int, columns: Collection[int]) -> Case:
-    """Take columns out of a precopy row's table row; what was behind them moves up.
+    """Remove columns from a precopy row's table row; the columns behind them move up.
 
     Only for a case of one operation, whose tables no other operation reads.
     """
@@ -326,8 +326,8 @@ def used_columns(case: Case) -> dict[int, int]:
 
 
 def renumber_slots(case: Case, first: int = 0) -> Case:
-    """Number slots from `first` on, in the order in which the program first names them, and drop the table rows of all
-    others; those in front hold null blocks."""
+    """Number slots from `first` on, in the order in which the program first names them. The table rows of all other
+    slots are dropped; those in front hold null blocks."""
     order: dict[int, int] = {}
     for operation in case.program:
         for row in operation.rows:
@@ -353,7 +353,8 @@ def renumber_slots(case: Case, first: int = 0) -> Case:
 
 
 def blank_row(case: Case) -> tuple[int, ...]:
-    """Null blocks as far as any row is given: numbers of requests that do not move can name columns far outside."""
+    """A row of null blocks as long as the longest given row: numbers of requests that do not move can name columns far
+    outside."""
     return (0,) * max((len(cells) for table in case.contents.tables for cells in table), default=0)
 
 

@@ -1,6 +1,7 @@
-"""The passes, in the order in which the shrinker runs them; it keeps the first proposal that still fails alike.
+"""The passes, in the order in which the shrinker runs them. It keeps the first proposal that still fails with the same
+signature.
 
-Structure before numbers, numbers before layout, contents last: a case with one request and one state makes every
+Structure comes before numbers, numbers before layout, contents last: a case with one request and one state makes every
 later proposal cheaper.
 """
 
@@ -44,4 +45,4 @@ PASSES: tuple[Pass[Case], ...] = (
 )
 
 REPLACING: tuple[Pass[Case], ...] = (simpler_settings, smaller_pages, smaller_states)
-"""Those that put a state of another kind in the place of one, where its kind does not matter."""
+"""Passes that replace a state by one of another kind, where the kind does not matter."""

@@ -1,7 +1,7 @@
-"""A plain request has the least numbers with which an operation does one of the things it can do.
+"""A plain request is a canonical one: the smallest numbers with which an operation shows one of its behaviours.
 
-Many small cases cannot be made smaller number by number, yet show the same fault: proposing plain requests, with fresh
-tables, makes them the same case.
+Many small cases show the same fault but cannot be made smaller number by number. Proposing plain requests, with fresh
+tables, turns them into the same case.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from harness.shrink.proposals import Proposal
 
 
 def plain_requests(case: Case) -> Iterator[Proposal[Case]]:
-    """The plain requests of a case's one operation, in place of its one request: those that are plainer than it."""
+    """The case with its one request replaced by each plain request of its one operation that is simpler."""
     if len(case.program) != 1 or len(case.program[0].rows) != 1:
         return
     (operation,) = case.program
@@ -27,7 +27,7 @@ def plain_requests(case: Case) -> Iterator[Proposal[Case]]:
     slots = (0,) if operation.runner == "V1" or row.slot < 1 else (0, 1)
     for block_size, num_spec, plain, columns in kind_of(operation).plain:
         if (block_size, *_plainness(plain)) >= (case.layout.block_size, *_plainness(row)):
-            continue  # fresh tables and a larger pool are worth it for plainer numbers alone
+            continue  # fresh tables and a larger pool are only worth it for simpler numbers
         settings = replace(case.layout, block_size=block_size, num_spec=num_spec)
         for slot in slots:
             asked = edits.with_rows(operation, (replace(plain, slot=slot),))
@@ -37,6 +37,6 @@ def plain_requests(case: Case) -> Iterator[Proposal[Case]]:
 
 
 def _plainness(row: Row) -> tuple[int, ...]:
-    """The sum of all numbers, then each; what is not there is as plain as 0."""
+    """The sum of all numbers, then each of them; an absent number counts as 0."""
     numbers = [abs(value or 0) for name, value in msgspec.structs.asdict(row).items() if name != "slot"]
     return sum(numbers), *numbers

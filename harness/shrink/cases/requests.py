@@ -1,4 +1,4 @@
-"""Passes over the numbers of requests: each toward its least, keeping what hangs together."""
+"""Passes over the numbers of requests: each toward its minimum, with dependent numbers kept consistent."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _with_block_size(case: Case, size: int) -> Case:
 
 
 def smaller_numbers(case: Case) -> Iterator[Proposal[Case]]:
-    """Each number of each row toward its least, keeping what hangs together."""
+    """Each number of each row toward its minimum, with dependent numbers kept consistent."""
     for index, operation in enumerate(case.program):
         for at, row in enumerate(rows_of(operation)):
             if row.slot == SKIP_ROW:
@@ -96,7 +96,7 @@ def _precopy_rows(row: PrecopyRow) -> Iterator[PrecopyRow]:
 
 
 def _other_rows(row: Row) -> Iterator[Row]:
-    """Each number by itself, and what may be left out."""
+    """Each number separately, and without what may be left out."""
     for name, value in msgspec.structs.asdict(row).items():
         if value is True:
             yield replace(row, **{name: False})

@@ -1,4 +1,4 @@
-"""Passes over what a case is run with: conv layout, drafts, payload, poison, order."""
+"""Passes over the settings of a case: conv layout, drafts, payload, poison, order."""
 
 from __future__ import annotations
 

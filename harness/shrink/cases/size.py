@@ -1,7 +1,7 @@
-"""The size of a kernel case: what the shrinker makes smaller. Of two cases, the one with the lower key is simpler.
+"""The size of a kernel case is what the shrinker reduces. Of two cases, the one with the lower key is simpler.
 
-What a reader has to understand first counts first: operations, requests, groups and states, then what kinds of states,
-then numbers, tables, and how memory is laid out. So fewer requests are worth a wider table.
+What a reader has to understand first counts first: operations, requests, groups and states, then the kinds of states,
+then numbers, tables, and how memory is laid out. So fewer requests outweigh a wider table.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def size(case: Case) -> Size:
 
 
 def _operation(operation: Operation) -> tuple[int, ...]:
-    """The numbers of an operation beside its rows, the V2 form after the V1 form."""
+    """The numbers of an operation apart from its rows, the V2 form after the V1 form."""
     numbers = [operation.runner == "V2", sum(row.slot == SKIP_ROW for row in operation.rows)]
     for name, value in sorted(msgspec.structs.asdict(operation).items()):
         if name not in ("rows", "runner"):
@@ -83,7 +83,7 @@ def _weight(value: object) -> int:
 
 
 def _row(row: Row) -> tuple[int, ...]:
-    """Numbers that other numbers follow from last: a smaller bias may take more computed tokens."""
+    """The numbers of a row. Those that depend on others come first: a smaller bias may take more computed tokens."""
     numbers = {name: _weight(value) for name, value in msgspec.structs.asdict(row).items() if name != "slot"}
     if isinstance(row, PrecopyRow):
         return numbers["bias"], numbers["source_column"] + numbers["destination_column"], numbers["source_column"]
@@ -106,7 +106,7 @@ def _numbers(state: State) -> tuple[int, ...]:
 
 
 def _gap(state: State) -> tuple[int, int]:
-    """What lies between two blocks: nothing, an element, a stride of a round number of gigabytes, any other."""
+    """The key of the gap between two blocks: none, an element, a stride of a round number of gigabytes, any other."""
     extent = state_extent(state)
     gap = state.block_stride - extent
     rank = 0 if gap == 0 else 1 if gap == state.item_size else 2 if state.block_stride % (1 << 29) == 0 else 3
@@ -114,6 +114,6 @@ def _gap(state: State) -> tuple[int, int]:
 
 
 def _blocks(case: Case) -> tuple[int, int]:
-    """The blocks of the pool, and the highest that a table names."""
+    """The number of blocks of the pool, and the highest block that a table names."""
     named = (cell for table in case.contents.tables for cells in table for cell in cells)
     return case.layout.num_blocks, max(named, default=0)

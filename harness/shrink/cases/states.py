@@ -1,4 +1,4 @@
-"""Passes over states and their memory: few elements, tight pages, buffers of their own."""
+"""Passes over states and their memory: few elements, tight pages, separate buffers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.shrink.proposals import Proposal, toward
 
 
 def tight_layout(case: Case) -> Iterator[Proposal[Case]]:
-    """Every state in a buffer of its own without gaps; then with its gap; then one state after the other."""
+    """Every state in its own buffer without gaps; then with its gap; then one state after the other."""
     yield lambda: edits.repack(_tight_rows(case), lambda where, state: 0)
     yield lambda: _tight_rows(case)
     yield lambda: edits.repack(case, edits.natural_gap)
@@ -52,12 +52,12 @@ def _tight_rows(case: Case) -> Case:
 
 
 def smaller_pages(case: Case) -> Iterator[Proposal[Case]]:
-    """Shared buffers stay shared: all states of one byte, of one element, one number of one state, tight pages."""
+    """With shared buffers kept shared: all states of one byte, of one element, one number of one state, tight pages."""
     states = [state for _, state in case.layout.states()]
     if len({state.buffer for state in states}) == len(states):
         return
     yield lambda: edits.pack_pages(case, lambda state: _plain(case, state))
-    # Not the smallest that may fail, but the same whatever states were there: two programs that shift one block.
+    # Not the smallest case that may fail, but the same for any states: two programs that shift one block.
     yield lambda: edits.pack_pages(case, lambda state: _shiftable(case, state))
     yield lambda: edits.pack_pages(_tight_rows(case), lambda state: _one_element(case, state))
     yield lambda: edits.pack_pages(_tight_rows(case), lambda state: state)
@@ -69,12 +69,12 @@ def smaller_pages(case: Case) -> Iterator[Proposal[Case]]:
 
 
 def _least(case: Case) -> tuple[ItemSize, int]:
-    """The least size of an element in the case's domain, and how many of them the least state has."""
+    """The smallest size of an element in the case's domain, and the number of elements of the smallest state."""
     return (1, 1) if case.domain == "total" else (2, PAGE_ALIGNMENT // 2)
 
 
 def _plain(case: Case, state: State) -> State:
-    """The plainest state there is, in the place of any: one byte, or eight in the reachable domain."""
+    """The simplest state that can replace any other: one byte, or eight in the reachable domain."""
     item, count = _least(case)
     return TemporalState(
         item_size=item, shape=(count,), buffer=state.buffer, offset=state.offset, block_stride=state.block_stride
@@ -82,7 +82,7 @@ def _plain(case: Case, state: State) -> State:
 
 
 def _shiftable(case: Case, state: State, times: int = 1) -> ConvState:
-    """The plainest state of which a shift by one token reads and writes a byte; its tokens so many times as long."""
+    """The simplest state in which a shift by one token reads and writes a byte; its tokens are `times` as long."""
     item, dim = _least(case)
     window = max(3, _least_window(case))
     return ConvState(
@@ -97,8 +97,8 @@ def _shiftable(case: Case, state: State, times: int = 1) -> ConvState:
 
 
 def _shared(case: Case, state: State) -> Iterator[ConvState]:
-    """The plainest window that two warps share: two tokens, 17 times the shortest, are more than a warp's 32 lanes,
-    each of which moves a word. Nothing for a state that is plainer."""
+    """The simplest window that two warps share: two tokens, each 17 times the shortest, are more than a warp's 32
+    lanes, each of which moves a word. Nothing for a state that is simpler."""
     if isinstance(state, ConvState):
         shared = _shiftable(case, state, times=17)
         size, least = ((one.item_size, one.window, one.dim) for one in (state, shared))
@@ -114,7 +114,7 @@ def _as_shared_windows(case: Case) -> Case:
 
 
 def _least_window(case: Case) -> int:
-    """Tokens of a window; a model's has room for all drafts."""
+    """The smallest number of tokens of a window; in a real model it has room for all drafts."""
     return 1 if case.domain == "total" else 1 + case.layout.num_spec
 
 
@@ -128,8 +128,8 @@ def _one_element(case: Case, state: State) -> State:
 def smaller_states(case: Case) -> Iterator[Proposal[Case]]:
     """Few elements: the whole state at once, then one number at a time; blocks keep the gaps between them.
 
-    First of all the plainest state in eight bytes, in place of any state, where it does not matter what state it is;
-    and SD windows that warps share in place of DS windows, which may be smaller where they do.
+    First comes the simplest state in eight bytes instead of any state, for cases where the state does not matter; and
+    SD windows that warps share instead of DS windows, which may be smaller where warps share them.
     """
     if case.layout.conv_layout == "DS" and any(isinstance(state, ConvState) for _, state in case.layout.states()):
         yield lambda: _as_shared_windows(edits.change_conv_layout(case, "SD"))
@@ -142,7 +142,7 @@ def smaller_states(case: Case) -> Iterator[Proposal[Case]]:
                 plain, lambda w, s: room if w == only else edits.natural_gap(w, s)
             )
             yield lambda plain=plain: edits.repack(plain, edits.natural_gap)  # type: ignore[misc]
-        # Not the smallest that may fail either, but the same.
+        # Again not the smallest case that may fail, but the same one.
         for small in (*_shared(case, state), *_smaller_state(case, state)):
             yield lambda only=where, small=small: edits.repack(  # type: ignore[misc]
                 edits.map_states(case, lambda w, s: small if w == only else s),

@@ -1,4 +1,4 @@
-"""Passes over a case's structure: fewer operations, requests, groups and states, plainer operations."""
+"""Passes over a case's structure: fewer operations, requests, groups and states, simpler operations."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def simpler_runner(case: Case) -> Iterator[Proposal[Case]]:
 
 
 def simpler_operations(case: Case) -> Iterator[Proposal[Case]]:
-    """No requests beside the batch, a context in use, arrays of each operation's own, fewer table edits."""
+    """No requests outside the batch, a context in use, separate arrays for each operation, fewer table edits."""
     if case.linked:
         yield lambda: replace(case, linked=False)
     for index, operation in enumerate(case.program):

@@ -9,7 +9,7 @@ from harness.shrink.cases import edits
 from harness.shrink.proposals import Proposal, down_to_one
 
 FAR = 1 << 20
-"""Bytes between two blocks that are there for the sake of large offsets."""
+"""From so many bytes between two blocks on, the gap is there for the sake of large offsets."""
 
 
 def smaller_tables(case: Case) -> Iterator[Proposal[Case]]:
@@ -19,7 +19,7 @@ def smaller_tables(case: Case) -> Iterator[Proposal[Case]]:
     blank = edits.blank_row(case)[: max(used.values(), default=0)]
 
     def needed(*others: int) -> tuple[tuple[tuple[int, ...], ...], ...]:
-        """Rows that nobody uses hold `others`: what is not given is stale, and no cell of it is like another."""
+        """Unused rows hold `others`: cells that are not given are stale and all different."""
         return tuple(
             tuple(
                 cells[: used[slot]] if slot in used else others
@@ -48,7 +48,7 @@ def smaller_tables(case: Case) -> Iterator[Proposal[Case]]:
 
 
 def _blank_columns(case: Case, first: int, size: int) -> Case:
-    """The null block in `size` columns of every row: for cells that only look used."""
+    """The null block in `size` columns of every row: for cells that only seem to be used."""
     blank = range(first, first + size)
     tables = tuple(
         tuple(tuple(0 if c in blank else cell for c, cell in enumerate(cells)) for cells in table)
@@ -61,12 +61,12 @@ def fewer_blocks(case: Case) -> Iterator[Proposal[Case]]:
     """Number the blocks in use from 1; where blocks lie far apart, widen the strides so that they still do."""
     yield lambda: edits.renumber_blocks(case)
     if any(edits.natural_gap(where, state) > FAR for where, state in case.layout.states()):
-        # Where an offset wraps onto another block, and where it wraps beside one.
-        for base, beside in ((1 << 31, 0), (1 << 31, 1), (1 << 32, 0), (1 << 32, 1)):
-            yield lambda base=base, beside=beside: edits.repack(  # type: ignore[misc]
+        # Where an offset wraps onto another block, and where it wraps next to one.
+        for base, side in ((1 << 31, 0), (1 << 31, 1), (1 << 32, 0), (1 << 32, 1)):
+            yield lambda base=base, side=side: edits.repack(  # type: ignore[misc]
                 edits.renumber_blocks(case),
                 lambda w, s: (
-                    base + (2 * beside - 1) * state_extent(s)
+                    base + (2 * side - 1) * state_extent(s)
                     if edits.natural_gap(w, s) > FAR
                     else edits.natural_gap(w, s)
                 ),
@@ -90,7 +90,7 @@ def lower_columns(case: Case) -> Iterator[Proposal[Case]]:
 
 
 def fewer_columns(case: Case) -> Iterator[Proposal[Case]]:
-    """Take out the columns that a precopy neither reads nor writes: all of a row at once, then one by one."""
+    """Remove the columns that a precopy neither reads nor writes: all of a row at once, then one by one."""
     for index, operation in enumerate(case.program):
         for at, row in enumerate(rows_of(operation)):
             if not isinstance(row, PrecopyRow) or row.slot == SKIP_ROW or row.source_column == FRESH:

@@ -1,4 +1,4 @@
-"""Reports of the kernel benchmark as files: what is compared, and what is refused in one line. No PyTorch is needed."""
+"""Reports of the kernel benchmark as files: how they are compared, and what is refused in one line, without PyTorch."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def saved(path: Path, one: Report) -> Path:
     return path
 
 
-def refused(said: tuple[int, str, str], *words: str) -> None:
-    status, out, errors = said
+def refused(printed: tuple[int, str, str], *words: str) -> None:
+    status, out, errors = printed
     assert (status, out, len(errors.splitlines())) == (2, "", 1)
     assert all(word in errors for word in words), errors
 
@@ -56,13 +56,13 @@ def refused(said: tuple[int, str, str], *words: str) -> None:
 def test_no_launch_takes_such_a_time(microseconds: float, good: Path, tmp_path: Path, command: Command) -> None:
     odd = saved(tmp_path / "odd.json", report(row(1, microseconds), row(2)))
     for files in ((good, odd), (odd, good)):
-        refused(command("bench", "compare", *files), "odd.json is no report", "microseconds")
+        refused(command("bench", "compare", *files), "odd.json is not a report", "microseconds")
 
 
 def test_a_negative_spread_is_refused(good: Path, tmp_path: Path, command: Command) -> None:
     odd = tmp_path / "odd.json"
     odd.write_bytes(good.read_bytes().replace(b'"spread":0.0', b'"spread":-0.1'))
-    refused(command("bench", "compare", good, odd), "odd.json is no report", "spread")
+    refused(command("bench", "compare", good, odd), "odd.json is not a report", "spread")
 
 
 def test_the_mean_of_the_most_unequal_times() -> None:
@@ -75,7 +75,7 @@ def test_the_mean_of_the_most_unequal_times() -> None:
 def test_no_report_at_all(text: bytes, good: Path, tmp_path: Path, command: Command) -> None:
     odd = tmp_path / "odd.json"
     odd.write_bytes(text)
-    refused(command("bench", "compare", good, odd), "odd.json is no report")
+    refused(command("bench", "compare", good, odd), "odd.json is not a report")
 
 
 def test_rows_that_measure_the_same_are_refused(good: Path, tmp_path: Path, command: Command) -> None:
@@ -108,11 +108,11 @@ def test_a_threshold_is_a_share(threshold: str, good: Path, command: Command) ->
     refused(command("bench", "compare", good, good, "--threshold", threshold), "threshold")
 
 
-def test_a_byte_order_mark_is_no_matter(good: Path, tmp_path: Path, command: Command) -> None:
+def test_a_byte_order_mark_is_ignored(good: Path, tmp_path: Path, command: Command) -> None:
     marked = tmp_path / "marked.json"
     marked.write_bytes(b"\xef\xbb\xbf" + good.read_bytes())
-    status, said, _ = command("bench", "compare", good, marked)
-    assert (status, said) == (
+    status, printed, _ = command("bench", "compare", good, marked)
+    assert (status, printed) == (
         0,
         "2 measurements, times 1.000 on average; 0 slower; 0 only in the first, 0 only in the second\n",
     )

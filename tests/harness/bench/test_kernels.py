@@ -1,6 +1,6 @@
-"""The benchmark of kernels without a GPU: what it launches is right, and what it says can be compared and drawn.
+"""The benchmark of kernels without a GPU: its launches are right, and its reports can be compared and drawn.
 
-Clocks are stand-ins that run each call once; no figure means anything.
+Clocks are stubs that run each call once; the figures mean nothing.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def test_a_step_moves_as_many_bytes_as_it_says(conv_layout: str, operation: str,
     before = pool.memory.clone()
     step.bind(target, "V2").call(operation)()
     changed = int((pool.memory != before).sum())
-    # One random byte in 256 is what it was.
+    # One random byte in 256 keeps its value by chance.
     assert 0.97 * step.bytes / 2 < changed <= step.bytes / 2
 
 
@@ -135,7 +135,7 @@ def test_what_became_slower(report: Report) -> None:
     slow = compare(report, changed(report, 3, {"builtin": Sample(1.2, 0.0)}), 0.05)
     assert [(change.ratio, change.slower) for change in slow.changes][:2] == [(1.2, True), (1.0, False)]
     assert slow.changes[0].row.key == report.rows[3].key
-    # Within the spread of both it may be chance.
+    # A difference within the spread of both may be chance.
     unsure = compare(report, changed(report, 3, {"builtin": Sample(1.2, 0.3)}), 0.05)
     assert not unsure.changes[0].slower
     fewer = compare(report, msgspec.structs.replace(report, rows=report.rows[:5]), 0.05)
@@ -148,12 +148,12 @@ def test_comparing_two_files(report: Report, tmp_path: Path, command: Callable[.
     new.write_bytes(msgspec.json.encode(changed(report, 0, {"builtin": Sample(2.0, 0.0)})))
     wrong.write_text("{}")
 
-    status, said, _ = command("bench", "compare", old, old)
+    status, printed, _ = command("bench", "compare", old, old)
     assert status == 0
-    assert "times 1.000 on average; 0 slower" in said
-    status, said, _ = command("bench", "compare", old, new)
+    assert "times 1.000 on average; 0 slower" in printed
+    status, printed, _ = command("bench", "compare", old, new)
     assert status == 1
-    assert "slower: builtin, small SD, postprocess V1, idle, 1/0: 1.00 -> 2.00 us, times 2.000" in said
+    assert "slower: builtin, small SD, postprocess V1, idle, 1/0: 1.00 -> 2.00 us, times 2.000" in printed
     for bad in (wrong, tmp_path / "missing.json"):
         status, _, errors = command("bench", "compare", old, bad)
         assert (status, len(errors.splitlines())) == (2, 1)
@@ -177,8 +177,8 @@ def test_what_is_measured_can_be_saved_and_read(monkeypatch: pytest.MonkeyPatch)
     assert msgspec.json.encode(msgspec.json.decode(text, type=Report)) == text
 
 
-def refused(said: tuple[int, str, str], *words: str) -> None:
-    status, out, errors = said
+def refused(printed: tuple[int, str, str], *words: str) -> None:
+    status, out, errors = printed
     assert (status, out, len(errors.splitlines())) == (2, "", 1)
     assert all(word in errors for word in words)
 
@@ -205,9 +205,9 @@ def test_a_saved_report_is_what_was_measured(
 ) -> None:
     monkeypatch.setattr(CudaExecutor, "unavailable", lambda: "this test wants none")
     file = tmp_path / "new folder" / "report.json"
-    status, said, _ = command("bench", "kernels", "--json", "--save", file)
+    status, printed, _ = command("bench", "kernels", "--json", "--save", file)
     assert status == 0
-    assert msgspec.json.decode(said) == msgspec.json.decode(file.read_bytes())
+    assert msgspec.json.decode(printed) == msgspec.json.decode(file.read_bytes())
     assert [path.name for path in file.parent.iterdir()] == ["report.json"]
 
 

@@ -2,7 +2,7 @@
 
 Written `broken:HOW`, where HOW is one of HARMS, or a way not to load; `broken:HOW@N` waits for the one batch whose
 source columns, stale ones included, add up to N. With BROKEN_TARGETS_MENDED in the environment none breaks. A test puts
-this folder on PYTHONPATH; the entry point beside this file does the rest, as for anybody else's targets.
+this folder on PYTHONPATH; the entry point next to this file does the rest, as for targets of other packages.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def hang(arrays: Any) -> None:
 
 
 def killed(arrays: Any) -> None:
-    """As Linux does it to a process where memory runs out."""
+    """Kill this process as Linux does when memory runs out."""
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def killed_once(arrays: Any) -> None:
-    """The file that BROKEN_TARGETS_MARK names is there from the first time on."""
+    """Kill this process the first time only; the file that BROKEN_TARGETS_MARK names exists from then on."""
     mark = os.environ["BROKEN_TARGETS_MARK"]
     if not os.path.exists(mark):
         open(mark, "w").close()
@@ -60,7 +60,7 @@ def killed_once(arrays: Any) -> None:
 
 
 def exhaust(arrays: Any) -> None:
-    """Code that wants more memory than there is, and breaks."""
+    """Ask for more memory than there is, and break."""
     _ = bytearray(1 << 62)
 
 
@@ -74,12 +74,12 @@ def write_before(arrays: Any) -> None:
 
 
 def incomplete(arrays: Any) -> None:
-    """What is no verdict on anything: the harness's stand-ins lack something."""
+    """Raise what is not a verdict on anything: the harness's stubs lack something."""
     raise TargetIncomplete("no stand-in for something")
 
 
 def fault(arrays: Any) -> None:
-    """As a kernel does it that takes the device down."""
+    """Raise what a kernel raises that takes the device down."""
     raise DeviceFault("the device is gone")
 
 
@@ -108,7 +108,7 @@ HARMS: dict[str, Callable[[Any], None]] = {
 
 
 def is_trigger(runner: str, num_requests: int) -> bool:
-    """The precopy batches that break: rare enough for a campaign to go on."""
+    """The precopy batches that break: rare enough for a campaign to continue."""
     return runner == "V2" and num_requests == 1
 
 
@@ -153,10 +153,10 @@ class BrokenFamily:
         return name.startswith("broken:")
 
     def check(self, name: str) -> None:
-        """Nothing: the worker finds out."""
+        """Do nothing: the worker finds out."""
 
     def prepare(self, name: str, announce: object) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     def known(self) -> Iterator[KnownTarget]:
         yield KnownTarget("broken:HOW", "breaks", None)

@@ -1,7 +1,7 @@
-"""One suite for campaigns of all subjects: what it needs of each of them is a kit.
+"""One suite for campaigns of all subjects: a kit provides what it needs of each of them.
 
-Kernel cases run on targets that break, step sequences on a stand-in for a release, and the third subject is one that
-nobody ships. All of them in real worker processes.
+Kernel cases run on targets that break, step sequences on a stub of a release, and the third subject exists only for
+tests. All of them run in real worker processes.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ COUNT = 40
 
 
 class Kit(abc.ABC):
-    """A subject, set up so that it is known what its cases give."""
+    """A subject, set up so that the results of its cases are known."""
 
     name: ClassVar[str]
     signature_of_loss: ClassVar[str]
-    """The signature of a worker that was lost as `{}` says."""
+    """The signature of a worker that was lost in the way `{}`."""
     harms: ClassVar[dict[str, str]]
     """By a harm's name in the suite, its name in the subject. What they do: `crash`, `exit` (with status 3) and `hang`
     are findings; `kill` and `kill-once` send SIGKILL, the latter only the first time; `break` is a mistake of the
@@ -54,15 +54,16 @@ class Kit(abc.ABC):
 
     @abc.abstractmethod
     def right(self) -> AnySubject:
-        """Nothing is wrong."""
+        """A subject in which nothing is wrong."""
 
     @abc.abstractmethod
     def wrong(self, seed: int | None = None) -> AnySubject:
-        """Some cases are; without a seed, several of COUNT with one signature."""
+        """A subject with some wrong cases; without a seed, several of COUNT with one signature."""
 
     @abc.abstractmethod
     def harmed(self, how: str, limit: float = 60.0) -> tuple[AnySubject, list[int]]:
-        """Nothing is wrong, but two of COUNT cases do harm: the subject and their numbers, neither first nor last."""
+        """A subject in which nothing is wrong but two of COUNT cases do harm, and their numbers, neither first nor
+        last."""
 
     @abc.abstractmethod
     def mend(self) -> None:
@@ -151,7 +152,7 @@ class NumberKit(Kit):
 
 
 def first_with_two(subject_of: Callable[[int], Any], harms: Callable[[Any, int], bool]) -> tuple[AnySubject, list[int]]:
-    """The first seed of which exactly two cases do harm, neither first nor last nor beside each other."""
+    """The first seed of which exactly two cases do harm: not the first, not the last, and not neighbours."""
     for seed in range(1000):
         subject = subject_of(seed)
         found = [index for index in range(COUNT) if harms(subject, index)]
@@ -162,7 +163,7 @@ def first_with_two(subject_of: Callable[[int], Any], harms: Callable[[Any, int],
 
 @pytest.fixture(autouse=True)
 def third_subject(monkeypatch: pytest.MonkeyPatch, broken_targets: Path) -> Iterator[None]:
-    """The registry knows numbers, and workers can import them."""
+    """Make the registry know numbers, and workers able to import them."""
     monkeypatch.syspath_prepend(str(HERE))
     monkeypatch.syspath_prepend(str(broken_targets))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(HERE), os.environ["PYTHONPATH"]]))
@@ -178,8 +179,8 @@ def third_subject(monkeypatch: pytest.MonkeyPatch, broken_targets: Path) -> Iter
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Each worker of kernel cases imports torch and triton, which takes seconds. What belongs to campaigns alone is
-    shown by the other subjects; kernel cases come in with the slow tests, but where a mark says otherwise."""
+    """Mark kernel cases as slow, unless a mark says otherwise: each of their workers imports torch and triton, which
+    takes seconds. The other subjects cover what belongs only to campaigns."""
     for item in items:
         chosen = (
             item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
@@ -192,7 +193,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(params=[CaseKit, SequenceKit, NumberKit], ids=lambda kit: kit.name)
 def kit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, executor_name: str, tmp_path: Path) -> Kit:
-    """Of each subject."""
+    """The kit of each subject."""
     for mark in ("BROKEN_TARGETS_MARK", "STAND_IN_MARK"):
         monkeypatch.setenv(mark, str(tmp_path / "mark"))
     found: Kit = request.param(monkeypatch, executor_name)
@@ -200,16 +201,16 @@ def kit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, executo
 
 
 class Ran:
-    """A campaign that has ended. `heed` is called with each event when it comes."""
+    """A campaign that has ended. `handle` is called with each event as it happens."""
 
     def __init__(
-        self, subject: AnySubject, settings: Settings, heed: Callable[[Event], None] = lambda event: None
+        self, subject: AnySubject, settings: Settings, handle: Callable[[Event], None] = lambda event: None
     ) -> None:
         self.out = settings.out
         self.events: list[Event] = []
         for event in Campaign(subject, settings).run():
             self.events.append(event)
-            heed(event)
+            handle(event)
         last = self.events[-1]
         assert isinstance(last, CampaignFinished)
         self.summary: Any = last.summary
@@ -225,23 +226,23 @@ class Ran:
 
     @property
     def found(self) -> list[tuple[str, int, int, AnyRepro]]:
-        """Of each finding: its signature, the case that represents it, how many there are, and its file."""
-        told = []
+        """For each finding its signature, the case that represents it, the number of cases, and its file."""
+        rows = []
         for finding in self.summary.compared():
             _, repro = read_any(Path(finding.repro))
-            told.append((finding.signature, repro.origin.index, finding.cases, repro))
-        return told
+            rows.append((finding.signature, repro.origin.index, finding.cases, repro))
+        return rows
 
 
 @pytest.fixture(scope="session")
 def undisturbed() -> dict[str, Ran]:
-    """By subject."""
+    """Campaigns by subject."""
     return {}
 
 
 @pytest.fixture
 def whole(kit: Kit, undisturbed: dict[str, Ran], tmp_path_factory: pytest.TempPathFactory) -> Ran:
-    """A campaign of COUNT cases of what is wrong, by one worker that nobody disturbed; nothing was shrunk."""
+    """A campaign of COUNT cases, some of them wrong, by one undisturbed worker; nothing was shrunk."""
     if kit.name not in undisturbed:
         settings = Settings(out=tmp_path_factory.mktemp(kit.name), cases=COUNT, shrink=False)
         undisturbed[kit.name] = Ran(kit.wrong(), settings)

@@ -1,7 +1,7 @@
-"""Numbers: a subject as small as one can be. A case is a list of numbers, and it is wrong if it holds a bad one.
+"""Numbers: a subject as small as possible. A case is a list of numbers, and it is wrong if it holds a bad one.
 
-NUMBERS is an environment variable: `segfault:97` is what lists that hold 97 do, one of the harms of broken targets.
-NUMBERS_LEAVES_AFTER is another one: the number of a list after whose result a worker ends.
+The environment variable NUMBERS says what lists with a number do: `segfault:97`, one of the harms of broken targets.
+NUMBERS_LEAVES_AFTER is the number of a list after whose result a worker ends.
 Releases before 0.30.0 have no numbers, and since 0.32.0 none is bad.
 """
 
@@ -102,7 +102,7 @@ class NumbersSummary(msgspec.Struct):
         return [Line("finding", found.signature) for found in self.findings]
 
     def answer(self) -> None:
-        """The lines say it."""
+        """None: the lines have it."""
 
 
 def drop(case: list[int]) -> Iterator[Any]:
@@ -111,7 +111,7 @@ def drop(case: list[int]) -> Iterator[Any]:
 
 @dataclass
 class Numbers(Subject[list[int], str]):
-    """A result is what is wrong with the numbers, if anything is."""
+    """The judge of numbers: a result says what is wrong with them, if anything is."""
 
     target: str
     seed: int = 0

@@ -1,5 +1,5 @@
-"""Campaigns of any subject: what they find depends on the seed alone, losses are findings, and every case is judged
-once, whatever becomes of the workers."""
+"""Campaigns of any subject: their findings depend only on the seed, losses are findings, and every case is judged
+once, even if workers are lost."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def failures(out: Path, subject: AnySubject, index: int) -> tuple[Path, Path]:
 
 
 def new_workers(subject: AnySubject, monkeypatch: pytest.MonkeyPatch) -> list[WorkerProcess]:
-    """Those that a subject makes from now on."""
+    """The workers that a subject makes from now on."""
     workers: list[WorkerProcess] = []
     make = subject.new_worker
 
@@ -56,18 +56,18 @@ def new_workers(subject: AnySubject, monkeypatch: pytest.MonkeyPatch) -> list[Wo
 
 @pytest.mark.kernel_cases_too
 def test_the_number_of_workers_changes_nothing(kit: Kit, run: Run, settings: Make, whole: Ran) -> None:
-    """One worker gets what the other leaves."""
+    """Each worker gets the cases that the other does not."""
     subject, given = kit.wrong(), settings(workers=2)
-    told = []
+    results = []
     for ran in (whole, run(subject, given)):
         assert ran.judged == list(range(COUNT))
         assert ran.summary.count == COUNT
         assert ran.summary.exit_status == 1
         found = files(ran.out)
         head, *entries = found.pop(subject.journal).splitlines()
-        told.append((ran.found, found, head, sorted(entry.partition(b",")[0] for entry in entries)))
-    assert told[0] == told[1]
-    assert told[0][0]
+        results.append((ran.found, found, head, sorted(entry.partition(b",")[0] for entry in entries)))
+    assert results[0] == results[1]
+    assert results[0][0]
 
 
 @pytest.mark.parametrize(("cases", "wanted"), [(0, 1), (1, 1), (16, 1), (17, 2), (10**6, 200), (None, 200)])
@@ -115,7 +115,7 @@ def test_what_is_right_gives_no_finding(kit: Kit, run: Run, settings: Make) -> N
 
 @pytest.mark.kernel_cases_too
 @pytest.mark.parametrize(("how", "ending"), [("crash", "crash-SIG*"), ("exit", "exit-3")])
-def test_a_lost_worker_is_a_finding_and_the_campaign_goes_on(
+def test_a_lost_worker_is_a_finding_and_the_campaign_continues(
     kit: Kit, run: Run, settings: Make, how: str, ending: str
 ) -> None:
     subject, (first, _) = kit.harmed(how)
@@ -136,15 +136,15 @@ def test_a_lost_worker_is_a_finding_and_the_campaign_goes_on(
     assert ran.summary.exit_status == 1
 
 
-def test_a_kill_from_outside_is_no_finding_unless_it_happens_again(
+def test_a_kill_from_outside_is_not_a_finding_unless_it_happens_again(
     kit: Kit, run: Run, settings: Make, tmp_path: Path
 ) -> None:
     subject, _ = kit.harmed("kill-once")
     ran = run(subject, settings())
     assert ran.judged == list(range(COUNT))
     assert (ran.found, ran.summary.harness_failures) == ([], 0)
-    outside = "a worker was ended from outside (SIGKILL; is memory short?): what it was at is asked again"
-    partial = [notice for notice in ran.notices if notice.startswith("line coverage leaves out")]  # kernel cases alone
+    outside = "a worker was ended from outside (SIGKILL; is memory short?): its work is repeated"
+    partial = [notice for notice in ran.notices if notice.startswith("line coverage leaves out")]  # only kernel cases
     assert ran.notices == [outside, *partial]
     subject, (first, _) = kit.harmed("kill")
     ran = run(subject, settings(out=tmp_path / "again"))
@@ -156,7 +156,8 @@ def test_a_kill_from_outside_is_no_finding_unless_it_happens_again(
 def test_wherever_a_worker_is_killed_every_case_has_one_result(
     kit: Kit, run: Run, settings: Make, whole: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between cases too: the case it had answered is not judged again, and the next one not blamed on anybody."""
+    """Also between cases: the case that it had answered is not judged again, and the loss is not blamed on the next
+    one."""
     subject = kit.wrong()
     workers = new_workers(subject, monkeypatch)
 
@@ -193,7 +194,7 @@ def test_a_worker_killed_while_a_finding_is_shrunk_is_replaced(
 
 @pytest.mark.kernel_cases_too
 def test_a_hang_costs_its_own_case_only(kit: Kit, run: Run, settings: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A worker is overdue here as soon as it says that it hangs: what counts as silence is tested with workers."""
+    """Here a worker is overdue as soon as it says that it hangs: what counts as silence is tested with workers."""
 
     def overdue(worker: WorkerProcess) -> bool:
         return "hanging" in worker._tail() and not worker.connection.poll()
@@ -219,7 +220,7 @@ def test_a_campaign_of_nothing_but_losses_ends(kit: Kit, run: Run, settings: Mak
 # Failures of the harness.
 
 
-def test_what_the_harness_cannot_judge_is_kept_and_the_campaign_goes_on(
+def test_a_case_that_the_harness_fails_in_is_kept_and_the_campaign_continues(
     kit: Kit, run: Run, settings: Make, tmp_path: Path
 ) -> None:
     subject, broken = kit.harmed("break")
@@ -236,7 +237,7 @@ def test_what_the_harness_cannot_judge_is_kept_and_the_campaign_goes_on(
         assert "a mistake of ours" in last or "no stand-in for something" in last
     kit.mend()
     mended = run(subject, settings(resume=True))
-    assert mended.judged == broken, "a mended harness judges what it could not before"
+    assert mended.judged == broken, "a fixed harness judges what it could not before"
     assert (mended.summary.count, mended.summary.harness_failures) == (COUNT, 0)
     assert mended.summary.exit_status != 4
 
@@ -245,17 +246,17 @@ def test_what_the_harness_cannot_judge_is_kept_and_the_campaign_goes_on(
 def test_a_harness_that_fails_again_and_again_ends_the_campaign(
     kit: Kit, run: Run, settings: Make, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
-    """For every worker: there would be cases without end."""
+    """With any number of workers, although the number of cases is unlimited."""
     monkeypatch.setattr("harness.campaign.harness_failures.LIMIT", 2)
     subject, broken = kit.harmed("break")
     ran = run(subject, settings(cases=None, seconds=3600.0, workers=workers))
-    assert 2 <= ran.summary.harness_failures < 2 + workers, "another one may be under way"
+    assert 2 <= ran.summary.harness_failures < 2 + workers, "another one may be in flight"
     assert ran.summary.exit_status == 4
     assert ran.notices.count("the campaign ends early: the harness failed 2 times") == 1
     assert not set(ran.judged) & set(broken)
 
 
-def test_a_harness_that_fails_when_a_lost_case_is_asked_again_goes_on_after_it(
+def test_a_harness_failure_in_a_repeated_lost_case_does_not_end_the_campaign(
     kit: Kit, run: Run, settings: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def broken(campaign: Campaign, worker: WorkerProcess, index: int, **_: Any) -> Any:
@@ -270,7 +271,7 @@ def test_a_harness_that_fails_when_a_lost_case_is_asked_again_goes_on_after_it(
     assert case.read_bytes().strip() == subject.encode(subject.draw(lost))
 
 
-@pytest.mark.parametrize("broken", [(2, 5, 8), range(2, 1000)], ids=["now and then", "from some time on"])
+@pytest.mark.parametrize("broken", [(2, 5, 8), range(2, 1000)], ids=["occasionally", "from some time on"])
 def test_a_harness_that_fails_while_shrinking_keeps_the_finding_and_the_candidates(
     kit: Kit, run: Run, settings: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, broken: tuple[int, ...]
 ) -> None:
@@ -284,14 +285,14 @@ def test_a_harness_that_fails_while_shrinking_keeps_the_finding_and_the_candidat
                 raise WorkerError("Traceback\nbroken")
         return judge(worker, case, *rest, **named)
 
-    def heed(event: Event) -> None:
+    def handle(event: Event) -> None:
         nonlocal asked
         if asked is None and isinstance(event, Notice) and event.text.startswith("shrinking "):
             asked = []
 
     monkeypatch.setattr(WorkerProcess, "judge", breaking)
     subject = kit.wrong()
-    ran = run(subject, settings(shrink=True, shrink_executions=60), heed)
+    ran = run(subject, settings(shrink=True, shrink_executions=60), handle)
     assert asked is not None
     drawn = [event for event in ran.events if isinstance(event, FindingFound) and event.index is not None]
     assert {one[1] for one in ran.found if one[2]} <= {event.index for event in drawn}
@@ -306,7 +307,7 @@ def test_a_harness_that_fails_while_shrinking_keeps_the_finding_and_the_candidat
 
 
 def test_a_time_budget_is_kept(kit: Kit, run: Run, settings: Make) -> None:
-    """It ends, though there would be cases without end, and not before its time."""
+    """It ends, although the number of cases is unlimited, and not before its time."""
     began: list[float] = []
     ran = run(kit.right(), settings(cases=None, seconds=1.0), lambda event: began.append(time.monotonic()))
     assert began[-1] - began[0] >= 1.0
@@ -316,7 +317,7 @@ def test_a_time_budget_is_kept(kit: Kit, run: Run, settings: Make) -> None:
 
 @pytest.mark.kernel_cases_too
 def test_fail_fast_stops_judging(kit: Kit, run: Run, settings: Make) -> None:
-    """What the worker has in hand is judged, and no more."""
+    """The cases that the worker has already are judged, and no more."""
     subject = kit.wrong()
     ran = run(subject, settings(cases=100_000, fail_fast=True))
     first = min(index for _, index, _, _ in ran.found)
@@ -336,8 +337,8 @@ def test_a_loss_is_the_first_finding_too(kit: Kit, run: Run, settings: Make) -> 
 def test_findings_are_saved_before_anything_else(
     kit: Kit, run: Run, settings: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """The campaign may be killed at any moment: what its journal and its events say of is in a file. Shrinking begins
-    after the last case."""
+    """The campaign may be killed at any moment: each finding in its journal and its events is already in a file.
+    Shrinking begins after the last case."""
     saved: dict[int, list[str]] = {}
     append = Journal.append
 
@@ -348,13 +349,13 @@ def test_findings_are_saved_before_anything_else(
             saved[entry.index] = signatures
         append(journal, entry)
 
-    def heed(event: Event) -> None:
+    def handle(event: Event) -> None:
         if isinstance(event, FindingFound | FindingKept):
             assert read_any(event.path)[1] == event.repro
 
     monkeypatch.setattr(Journal, "append", look)
     subject = kit.wrong()
-    ran = run(subject, settings(shrink=True, shrink_executions=100), heed)
+    ran = run(subject, settings(shrink=True, shrink_executions=100), handle)
     order = [type(event).__name__ for event in ran.events]
     judged, kept = len(order) - 1 - order[::-1].index("CaseJudged"), order.index("FindingKept")
     assert order.index("FindingFound") < judged < kept
@@ -371,17 +372,17 @@ def test_a_finding_that_cannot_be_written_ends_a_campaign_with_its_summary(
 
     def full(source: str, destination: Path) -> None:
         if (destination.parent.name == "as-drawn") == (when == "as-drawn"):
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # without a name, as of a write
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))  # without a name, as errors of writes are
         replace(source, destination)
 
     given = settings(shrink=True, shrink_executions=3)
     subject = kit.wrong()
     events: list[Event] = []
-    said = r"No space left on device; \S+(, seed \d+, case \d+)? is not saved, and the campaign ends"
+    message = r"No space left on device; \S+(, seed \d+, case \d+)? is not saved, and the campaign ends"
     with monkeypatch.context() as patch:
         patch.setattr("harness.files.os.replace", full)
-        with pytest.raises(OSError, match=said) as caught:
-            events.extend(Campaign(subject, given).run())  # what came before the error stays
+        with pytest.raises(OSError, match=message) as caught:
+            events.extend(Campaign(subject, given).run())  # the events before the error stay
     where = given.out / "as-drawn" if when == "as-drawn" else given.out
     assert Path(caught.value.filename).parent == where
     summary = events[-1].summary  # type: ignore[union-attr]

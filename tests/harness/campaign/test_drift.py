@@ -1,4 +1,4 @@
-"""What the campaigns of one subject once had and those of another lacked: all of them have it."""
+"""Properties that campaigns of one subject once had and those of another lacked: now all of them have them."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def listening(subject: AnySubject, monkeypatch: pytest.MonkeyPatch) -> list[Work
 
 @linux
 @pytest.mark.filterwarnings("ignore:.* cannot be written:UserWarning")
-def test_a_makeshift_cache_is_handed_down(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each worker would have made its own, and one that is ended by a signal would have left it behind."""
+def test_a_temporary_cache_is_passed_to_workers(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise each worker would make its own, and one that is ended by a signal would leave it behind."""
     monkeypatch.setenv("HARNESS_CACHE_DIR", os.devnull)
     with kit.right().new_worker() as worker:
         assert environment(worker._process.pid)["HARNESS_CACHE_DIR"] == str(cache_directory())
@@ -55,7 +55,7 @@ def test_a_makeshift_cache_is_handed_down(kit: Kit, monkeypatch: pytest.MonkeyPa
 
 
 @linux
-def test_the_interpreter_is_no_matter_of_the_users_shell(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_shell_does_not_choose_the_interpreter(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     with kit.right().new_worker() as worker:
         assert "TRITON_INTERPRET" not in environment(worker._process.pid)
@@ -97,30 +97,30 @@ def test_workers_that_would_get_no_case_are_not_started(
     subject = kit.right()
     subject.block = 16
     started = listening(subject, monkeypatch)
-    said: list[int] = []
+    announced: list[int] = []
 
-    def heed(event: Event) -> None:
+    def handle(event: Event) -> None:
         if isinstance(event, CampaignStarted):
-            said.append(event.workers)
+            announced.append(event.workers)
 
-    run(subject, settings(cases=cases, workers=16), heed)
-    assert (len(started), said) == (workers, [workers])
+    run(subject, settings(cases=cases, workers=16), handle)
+    assert (len(started), announced) == (workers, [workers])
 
 
 @linux
 def test_a_worker_whose_device_is_gone_is_ended_and_replaced(
     kit: Kit, run: Run, settings: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever it would judge after that would fail."""
+    """Otherwise everything that it judges after that would fail."""
     subject, (first, second) = kit.harmed("fault")
     workers = listening(subject, monkeypatch)
     numbers: dict[int, int] = {}
 
-    def heed(event: Event) -> None:
+    def handle(event: Event) -> None:
         if isinstance(event, CaseJudged):
             numbers[event.index] = workers[0]._process.pid
 
-    ran = run(subject, settings(), heed)
+    ran = run(subject, settings(), handle)
     assert ran.judged == list(range(COUNT))
     ((signature, index, cases, _),) = ran.found
     assert (signature, index, cases) == (kit.signature_of_loss.format("device-fault"), first, 2)
@@ -135,7 +135,7 @@ def test_a_worker_whose_device_is_gone_is_ended_and_replaced(
 def test_a_worker_that_is_gone_when_it_is_asked_is_replaced(
     kit: Kit, monkeypatch: pytest.MonkeyPatch, error: type[OSError]
 ) -> None:
-    """Which of the two errors it is depends on what the worker had left unread."""
+    """Which of the two errors is raised depends on whether the worker had unread data."""
     subject, notices = kit.right(), list[str]()
     send, sent = process.send, list[object]()
     with subject.new_worker(notices.append) as worker:
@@ -152,4 +152,4 @@ def test_a_worker_that_is_gone_when_it_is_asked_is_replaced(
         case = subject.draw(0)
         assert subject.key(case, subject.judge(worker, case)) is None
     assert [message == sent[0] for message in sent] == [True, True]
-    assert notices == ["a worker was ended from outside (SIGKILL; is memory short?): what it was at is asked again"]
+    assert notices == ["a worker was ended from outside (SIGKILL; is memory short?): its work is repeated"]

@@ -46,7 +46,7 @@ Ends = Mapping[Signature, tuple[Signature, list[tuple[Case, JudgedCase]]]]
 def shrunk(
     monkeypatch: pytest.MonkeyPatch, out: Path, drawn: list[tuple[Signature, Case]], ends: Ends
 ) -> list[Finding]:
-    """Findings of cases 0, 1, ..., each of which shrinks to the signature that `ends` gives, meeting others."""
+    """Findings of cases 0, 1, ..., each of which shrinks to the signature that `ends` gives, with others on the way."""
 
     def shrink(case: Case, result: JudgedCase, plan: object, executions: int) -> Shrunk[Case, JudgedCase]:
         signature = result.outcome.signature
@@ -81,7 +81,7 @@ def test_the_lowest_case_represents_a_finding_whichever_comes_first(tmp_path: Pa
     assert findings.cases == 3
 
 
-def test_findings_that_shrink_to_one_are_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_findings_that_shrink_to_one_are_merged(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Drawn in windows and in temporal states; the minimal form of all is in a temporal one."""
     drawn = [(SD, REACHABLE), (DS, REACHABLE), (TEMPORAL, REACHABLE), (DS, REACHABLE)]
     findings = shrunk(monkeypatch, tmp_path, drawn, {each: (TEMPORAL, []) for each in (SD, DS, TEMPORAL)})

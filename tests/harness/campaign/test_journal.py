@@ -1,4 +1,4 @@
-"""Journals that a kill tore, that somebody edited, or that another campaign is writing."""
+"""Journals that a kill tore, that were edited, or that another campaign is writing."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_two_campaigns_write_no_journal_together(tmp_path: Path, resume: bool) -
         (b"[1]", "its first line does not say which"),
     ],
 )
-def test_what_another_campaign_was_is_said(tmp_path: Path, there: bytes, difference: str) -> None:
+def test_a_refusal_says_how_the_other_campaign_differs(tmp_path: Path, there: bytes, difference: str) -> None:
     path = tmp_path / "journal"
     path.write_bytes(there + b"\n")
     with pytest.raises(CannotResume) as refused:
@@ -99,7 +99,7 @@ def test_what_another_campaign_was_is_said(tmp_path: Path, there: bytes, differe
         (list("pq"), list("rs"), "p, q, not r, s"),
     ],
 )
-def test_of_long_lists_only_what_differs_is_said(
+def test_of_long_lists_only_differences_are_shown(
     tmp_path: Path, there: list[str], here: list[str], difference: str
 ) -> None:
     path = tmp_path / "journal"
@@ -118,7 +118,7 @@ def test_a_case_that_was_answered_and_then_lost_has_two_lines(tmp_path: Path) ->
 
 @pytest.mark.parametrize("resume", [True, False])
 def test_a_journal_that_is_a_pipe_is_refused(tmp_path: Path, resume: bool) -> None:
-    """Opening it would wait for whoever reads it."""
+    """Opening it would wait for a reader."""
     (tmp_path / "link").symlink_to(tmp_path / "pipe")
     os.mkfifo(tmp_path / "pipe")
     for path in (tmp_path / "pipe", tmp_path / "link"):

@@ -1,4 +1,4 @@
-"""Whatever becomes of the processes of a `harness run`, it ends, or is resumed, with the findings it would have had."""
+"""A `harness run` whose processes are killed ends, or is resumed, with the findings of an undisturbed one."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 class Side:
     """A subject on the command line: 40 cases, some of them wrong. With `held`, one of them never ends, so that the
-    campaign does not end before it is killed, on whatever machine."""
+    campaign does not end before it is killed, on any machine."""
 
     name: str
     journal: str
     counted: tuple[str, ...]
-    """Of its summary, what a campaign that is resumed has to have as well."""
+    """The fields of its summary that must be the same in a resumed campaign."""
 
     def command(self, held: bool) -> tuple[list[object], dict[str, str]]:
-        """The command line, and what to set in the environment."""
+        """The command line, and variables for the environment."""
         raise NotImplementedError
 
 
@@ -85,7 +85,7 @@ class Sequences(Side):
     counted = ("sequences", "steps", "skipped", "counters")
 
     def __init__(self, executor: str, broken_targets: Path) -> None:
-        """Neither is asked for."""
+        """Not used."""
 
     def command(self, held: bool) -> tuple[list[object], dict[str, str]]:
         arguments = ("run", "--ops", "sequences", "-t", "vllm==0.33.0", "--seed", 5)
@@ -99,20 +99,20 @@ def side(request: pytest.FixtureRequest, executor_name: str, broken_targets: Pat
 
 
 def lines(side: Side, out: Path) -> int:
-    """Cases that the journal in a folder tells of; -1 where it has no first line."""
+    """The number of cases in the journal of a folder; -1 if it has no first line."""
     journal = out / side.journal
     return journal.read_bytes().count(b"\n") - 1 if journal.is_file() else -1
 
 
 def violations(side: Side, out: Path) -> int:
-    """Cases with a finding that the journal in a folder tells of."""
+    """The number of cases with a finding in the journal of a folder."""
     journal = out / side.journal
     whole = journal.read_bytes().split(b"\n")[1:-1] if journal.is_file() else []
     return sum(json.loads(line).get("signature") is not None for line in whole)
 
 
 def begin(side: Side, out: Path, *arguments: object, held: bool = False) -> subprocess.Popen[str]:
-    """Start `harness run` in a process group of its own."""
+    """Start `harness run` in its own process group."""
     command, environment = side.command(held)
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     plain = ("--cases", COUNT, "--case-limit", "10m", "--json", "--out", out)
@@ -131,7 +131,7 @@ def begin(side: Side, out: Path, *arguments: object, held: bool = False) -> subp
 
 @pytest.fixture
 def start(side: Side) -> Iterator[Start]:
-    """`begin`; what is left afterwards is killed."""
+    """The function `begin`; processes that are left afterwards are killed."""
     started: list[subprocess.Popen[str]] = []
 
     def start(*arguments: Any, **named: Any) -> subprocess.Popen[str]:
@@ -146,19 +146,19 @@ def start(side: Side) -> Iterator[Start]:
 
 
 def answer(side: Side, process: subprocess.Popen[str]) -> tuple[dict[str, Any], str]:
-    """What has to be the same for the same campaign, and what standard error says."""
+    """The part of the summary that must be the same for the same campaign, and standard error."""
     printed, errors = process.communicate(timeout=1800)
     assert process.returncode == 1, errors
-    told: dict[str, Any] = json.loads(printed)
-    for finding in told["findings"]:
+    result: dict[str, Any] = json.loads(printed)
+    for finding in result["findings"]:
         finding["repro"] = Path(finding["repro"]).name
         if finding.get("shrink"):
             del finding["shrink"]["seconds"]
-    return {name: told[name] for name in (*side.counted, "findings")}, errors
+    return {name: result[name] for name in (*side.counted, "findings")}, errors
 
 
 def files(folder: Path) -> dict[str, Any]:
-    """Whole files but the journal, without times; not those that a kill left half written, nor what was moved aside."""
+    """All files except for the journal, without times, half-written files and files that were moved aside."""
     found = {}
     for path in folder.rglob("*.json"):
         name = str(path.relative_to(folder))
@@ -169,18 +169,18 @@ def files(folder: Path) -> dict[str, Any]:
     return found
 
 
-Told = tuple[dict[str, Any], dict[str, Any]]
-"""What a campaign came to, and its files."""
+Outcome = tuple[dict[str, Any], dict[str, Any]]
+"""The result of a campaign, and its files."""
 
 
 @pytest.fixture(scope="module")
-def undisturbed_sides() -> dict[str, Told]:
+def undisturbed_sides() -> dict[str, Outcome]:
     return {}
 
 
 @pytest.fixture
-def undisturbed(side: Side, undisturbed_sides: dict[str, Told], tmp_path_factory: pytest.TempPathFactory) -> Told:
-    """What the campaign comes to that nobody disturbs."""
+def undisturbed(side: Side, undisturbed_sides: dict[str, Outcome], tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+    """The result of an undisturbed campaign."""
     if side.name not in undisturbed_sides:
         out = tmp_path_factory.mktemp("undisturbed") / "out"
         found, _ = answer(side, begin(side, out))
@@ -190,7 +190,8 @@ def undisturbed(side: Side, undisturbed_sides: dict[str, Told], tmp_path_factory
 
 
 def kill(process: subprocess.Popen[str]) -> bool:
-    """Kill a campaign alone, as a machine out of memory does; its workers have to go with it. Whether it still ran."""
+    """Kill only the parent of a campaign, as a machine out of memory does; its workers must end with it. Returns
+    whether it was still running."""
     with_it = children(process.pid) if process.poll() is None else []
     process.kill()
     process.communicate()
@@ -200,10 +201,10 @@ def kill(process: subprocess.Popen[str]) -> bool:
 
 @pytest.mark.kernel_cases_too
 def test_a_killed_campaign_is_resumed_and_ends_the_same(
-    side: Side, start: Start, tmp_path: Path, undisturbed: Told
+    side: Side, start: Start, tmp_path: Path, undisturbed: Outcome
 ) -> None:
     out = tmp_path / "killed"
-    for reached, torn, resume in ((3, 0, []), (14, 7, ["--resume"])):  # the second time a line is torn
+    for reached, torn, resume in ((3, 0, []), (14, 7, ["--resume"])):  # the second time a line is cut off
         running = start(out, *resume, "-j", 2, held=True)
         wait_for(lambda reached=reached: lines(side, out) >= reached)
         assert kill(running)
@@ -219,9 +220,9 @@ def test_a_killed_campaign_is_resumed_and_ends_the_same(
 @pytest.mark.kernel_cases_too
 @pytest.mark.parametrize("kills", [3, pytest.param(10, marks=pytest.mark.slow)])
 def test_a_campaign_killed_at_random_moments_ends_the_same(
-    side: Side, start: Start, tmp_path: Path, undisturbed: Told, kills: int
+    side: Side, start: Start, tmp_path: Path, undisturbed: Outcome, kills: int
 ) -> None:
-    """While it loads, judges, or shrinks what it found, as it happens."""
+    """While it loads, judges, or shrinks."""
     moments = random.Random(kills)
     out = tmp_path / "killed"
     killed = 0
@@ -237,7 +238,7 @@ def test_a_campaign_killed_at_random_moments_ends_the_same(
 
 
 def test_a_campaign_killed_while_it_keeps_findings_ends_the_same(
-    side: Side, start: Start, tmp_path: Path, undisturbed: Told
+    side: Side, start: Start, tmp_path: Path, undisturbed: Outcome
 ) -> None:
     out = tmp_path / "killed"
     running = start(out, "-j", 2)
@@ -249,7 +250,7 @@ def test_a_campaign_killed_while_it_keeps_findings_ends_the_same(
 
 
 def test_a_hanging_worker_ends_with_a_killed_campaign(side: Side, start: Start, tmp_path: Path) -> None:
-    """It would never notice that nobody listens."""
+    """It would never notice that the parent is gone."""
     running = start(tmp_path / "out", held=True)
     wait_for(lambda: any("hanging" in written_errors(child) for child in children(running.pid)))
     assert kill(running)
@@ -257,7 +258,7 @@ def test_a_hanging_worker_ends_with_a_killed_campaign(side: Side, start: Start, 
 
 @pytest.mark.kernel_cases_too
 @pytest.mark.parametrize(("times", "whole_group"), [(1, True), (3, False)], ids=["ctrl-c", "parent only, three times"])
-def test_an_interrupt_is_one_line_and_leaves_nobody(
+def test_an_interrupt_is_one_line_and_leaves_no_process(
     side: Side, start: Start, tmp_path: Path, times: int, whole_group: bool
 ) -> None:
     out = tmp_path / "out"
@@ -300,7 +301,7 @@ def test_what_cannot_be_resumed_is_one_line(side: Side, start: Start, tmp_path: 
 
 
 def test_the_option_has_the_name_that_it_had_for_sequences(
-    side: Side, start: Start, tmp_path: Path, undisturbed: Told
+    side: Side, start: Start, tmp_path: Path, undisturbed: Outcome
 ) -> None:
     out = tmp_path / "out"
     running = start(out, held=True)

@@ -32,7 +32,7 @@ Make = Callable[..., Settings]
 def test_a_journal_of_before_is_resumed(
     run: Run, settings: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Of fourteen sequences of the stand-in for a release, two of which are alike."""
+    """The journal of fourteen sequences of the stub of a release, two of which show the same."""
     monkeypatch.setattr(WorkerProcess, "SERVES", (str(SEQUENCES / "stand_in_release.py"), "serve"))
     monkeypatch.setenv("STAND_IN", "")
     controls = Controls(fixes=DEFAULT_FIXES)

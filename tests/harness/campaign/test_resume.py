@@ -1,4 +1,4 @@
-"""Resuming campaigns of any subject: an interrupted one ends as if nothing had happened, and mixes with no other."""
+"""Resuming campaigns of any subject: an interrupted one ends like an undisturbed one, and never mixes with another."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def files(folder: Path) -> dict[Path, bytes]:
 
 
 def entries(journal: Path) -> list[Entry]:
-    """The lines of a journal, but for the first."""
+    """The lines of a journal except for the first."""
     return [msgspec.json.decode(line, type=Entry) for line in journal.read_bytes().splitlines()[1:]]
 
 
@@ -52,11 +52,11 @@ def test_a_campaign_is_resumed_where_its_journal_has_holes_and_a_torn_end(
     journal.write_bytes(b"".join([*kept, lines[35][:-9]]))
     before = [msgspec.json.decode(line, type=Entry) for line in kept[1:]]
     known = {entry.index for entry in before}
-    alike: dict[str, list[int]] = {}
+    by_signature: dict[str, list[int]] = {}
     for entry in before:
         if entry.signature is not None:
-            alike.setdefault(entry.signature, []).append(entry.index)
-    assert max(map(len, alike.values())) > 1
+            by_signature.setdefault(entry.signature, []).append(entry.index)
+    assert max(map(len, by_signature.values())) > 1
     again: list[int] = []
     results_at = Campaign._results_at
 
@@ -67,7 +67,7 @@ def test_a_campaign_is_resumed_where_its_journal_has_holes_and_a_torn_end(
     monkeypatch.setattr(Campaign, "_results_at", asked)
     resumed = run(subject, given)
     assert resumed.judged == sorted(set(range(COUNT)) - known)
-    assert sorted(again) == sorted(map(min, alike.values())), "of those that look alike, the first is judged again"
+    assert sorted(again) == sorted(map(min, by_signature.values())), "the first case of each signature is judged again"
     assert resumed.found == whole.found
     assert resumed.summary.count == COUNT
     if kit.name != "number":
@@ -105,10 +105,10 @@ def test_a_damaged_line_of_a_journal_counts_for_nothing(
     assert (resumed.judged, resumed.found) == ([3], whole.found)
 
 
-def test_a_worker_ended_from_outside_while_a_finding_is_judged_again_is_asked_once_more(
+def test_a_worker_ended_from_outside_repeats_a_finding_that_is_judged_again(
     kit: Kit, run: Run, settings: Make, whole: Ran, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It would be a finding of its own, and the one of before would be gone."""
+    """Otherwise it would be a finding, and the previous one would be gone."""
     subject, given = kit.wrong(), settings(resume=True)
     shutil.copytree(whole.out, given.out)
     send_range, kills = WorkerProcess.send_range, [True]
@@ -142,7 +142,7 @@ def test_more_cases_can_be_asked_for(kit: Kit, run: Run, settings: Make, whole: 
     assert run(kit.wrong(), settings(resume=True)).found == whole.found
 
 
-def test_fewer_cases_than_were_judged_are_said_to_be_fewer(run: Run, settings: Make) -> None:
+def test_a_notice_says_that_more_cases_were_judged_than_asked_for(run: Run, settings: Make) -> None:
     numbers: Any = importlib.import_module("numbers_subject")
     run(numbers.Numbers("builtin"), settings())
     resumed = run(numbers.Numbers("builtin"), settings(resume=True, cases=8))
@@ -154,16 +154,16 @@ def test_fewer_cases_than_were_judged_are_said_to_be_fewer(run: Run, settings: M
     assert not [text for text in run(numbers.Numbers("builtin"), settings(resume=True)).notices if "more than" in text]
 
 
-def test_that_it_resumes_is_said_before_what_was_found_earlier(run: Run, settings: Make) -> None:
+def test_the_notice_of_resuming_comes_before_earlier_findings(run: Run, settings: Make) -> None:
     numbers: Any = importlib.import_module("numbers_subject")
     run(numbers.Numbers("builtin"), settings())
-    said = [
+    messages = [
         event.text if isinstance(event, Notice) else "found"
         for event in run(numbers.Numbers("builtin"), settings(resume=True)).events
         if isinstance(event, Notice | FindingFound)
     ]
     again = "judging again the numbers that show what the earlier part found"
-    assert said[:3] == ["resuming after number 39: 40 were run before", again, "found"]
+    assert messages[:3] == ["resuming after number 39: 40 were run before", again, "found"]
 
 
 def test_a_case_that_was_answered_and_then_lost_shows_both_again(
@@ -197,27 +197,29 @@ def test_an_interrupted_campaign_says_what_is_left(kit: Kit, settings: Make, who
 
 
 @pytest.mark.kernel_cases_too
-def test_a_loss_is_told_from_the_journal_or_shows_again(kit: Kit, run: Run, settings: Make) -> None:
-    """Whichever it is, it is what it was before."""
+def test_a_loss_is_taken_from_the_journal_or_shows_again(kit: Kit, run: Run, settings: Make) -> None:
+    """In either case the result is the same as before."""
     subject, _ = kit.harmed("exit")
     before = run(subject, settings())
     resumed = run(subject, settings(resume=True))
     assert (resumed.judged, resumed.found) == ([], before.found)
 
 
-def test_what_shows_something_else_than_before_is_said(kit: Kit, run: Run, settings: Make) -> None:
+def test_a_changed_result_is_reported(kit: Kit, run: Run, settings: Make) -> None:
     subject, (first, second) = kit.harmed("fault")
     signature = run(subject, settings()).found[0][0]
     kit.mend()
     resumed = run(subject, settings(resume=True))
-    if resumed.found:  # sequences tell a lost worker from the journal
+    if resumed.found:  # sequences take a lost worker from the journal
         assert [one[:3] for one in resumed.found] == [(signature, first, 2)]
     else:
-        said = [f"{subject.noun} {index} gave {signature} before, and no violation now" for index in (first, second)]
-        assert [text for text in resumed.notices if " before, and " in text] == said
+        expected = [
+            f"{subject.noun} {index} gave {signature} before, and no violation now" for index in (first, second)
+        ]
+        assert [text for text in resumed.notices if " before, and " in text] == expected
 
 
-# Of another campaign.
+# Journals of other campaigns.
 
 
 def test_nothing_resumes_from_the_journal_of_another_campaign(kit: Kit, run: Run, settings: Make, whole: Ran) -> None:
@@ -231,7 +233,7 @@ def test_nothing_resumes_from_the_journal_of_another_campaign(kit: Kit, run: Run
     assert files(given.out) == before
 
 
-def test_nor_from_none(kit: Kit, settings: Make) -> None:
+def test_nothing_resumes_without_a_journal(kit: Kit, settings: Make) -> None:
     given = settings(resume=True)
     with pytest.raises(CannotResume, match=r"^there is no \S+ to resume from$"):
         Campaign(kit.right(), given)
@@ -239,7 +241,7 @@ def test_nor_from_none(kit: Kit, settings: Make) -> None:
 
 
 def test_a_new_campaign_moves_what_is_there_aside(kit: Kit, run: Run, settings: Make, tmp_path: Path) -> None:
-    """Whole: the earlier one can be resumed where it is. What is no campaign's of this subject stays."""
+    """Completely: the earlier campaign can be resumed in its new place. Files of other subjects stay."""
     out = tmp_path / "out"
     others = [out / "wrong-group.json", out / "as-drawn" / "wrong-group.json", out / f"{kit.name}.txt"]
     (out / "as-drawn").mkdir(parents=True)
@@ -309,7 +311,7 @@ def test_a_journal_that_cannot_be_written_ends_a_campaign_with_its_summary(
 
 
 def padded(entry_of: Callable[..., Entry], size: int) -> Callable[..., Entry]:
-    """The same entries, each with a counter whose name is so long."""
+    """The same entries, each with a counter whose name is that long."""
 
     def longer(*arguments: Any) -> Entry:
         entry = entry_of(*arguments)

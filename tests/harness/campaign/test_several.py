@@ -1,4 +1,4 @@
-"""Several targets in one campaign: the same cases on each, and findings side by side."""
+"""Several targets in one campaign: the same cases on each, and a comparison of findings."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def test_targets_judge_the_same_cases(harness: Command, executor_name: str, tmp_
 
 @pytest.mark.long
 @pytest.mark.parametrize("judged", [0, 3])
-def test_of_a_time_the_first_target_decides_how_many_cases_there_are(
+def test_with_a_budget_the_first_target_decides_the_number_of_cases(
     kit: Kit, settings: Callable[..., Settings], monkeypatch: pytest.MonkeyPatch, judged: int
 ) -> None:
-    """Its share of the time is over here when so many are judged, on whatever machine."""
+    """Here its share of the time is over after a fixed number of cases, on any machine."""
     budgets: list[float | None] = []
 
     def deadline(campaign: Campaign) -> float:
@@ -72,7 +72,7 @@ def test_of_a_time_the_first_target_decides_how_many_cases_there_are(
 
 
 def test_releases_run_the_same_sequences(tmp_path: Path) -> None:
-    """On a stand-in, for which all releases are one."""
+    """On a stub for which all releases are the same."""
     targets = ["vllm==0.32.0", "vllm==0.33.0"]
     arguments = ("run", "--ops", "sequences", "--targets", ",".join(targets), "--cases", 12, "--seed", 5, "--json")
     done = subprocess.run(
@@ -112,8 +112,8 @@ def test_the_report_ends_with_all_targets(harness: Command, executor_name: str) 
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.release
-def test_what_an_old_release_lacks_is_told(harness: Command, executor_name: str) -> None:
-    """0.22.0 has no precopy: no failure of a run over several releases, unless precopy was asked for by name."""
+def test_what_an_old_release_lacks_is_reported(harness: Command, executor_name: str) -> None:
+    """0.22.0 has no precopy: that does not fail a run over several releases, unless precopy was asked for by name."""
     targets = ("run", "--targets", "vllm==0.22.0,builtin", "-e", executor_name)
     more = ("--cases", 160, "--scale", "small", "--relations", "none", "--addresses", "low", "--json")
     done = harness(*targets, *more)

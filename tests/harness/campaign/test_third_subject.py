@@ -1,4 +1,4 @@
-"""A subject from elsewhere is one like ours: campaigns, files and commands need no more than its registration."""
+"""A subject of another package works like ours: campaigns, files and commands only need its registration."""
 
 from __future__ import annotations
 
@@ -52,57 +52,57 @@ def test_its_files_are_its_own(out: Path) -> None:
 @pytest.mark.long
 def test_its_files_are_shown_replayed_and_shrunk(out: Path, command: Command) -> None:
     (drawn,) = (path for path in (out / "as-drawn").iterdir() if "unlucky-too" not in path.name)
-    status, said, _ = command("show", drawn)
+    status, output, _ = command("show", drawn)
     assert status == 0
-    assert "unlucky" in said
+    assert "unlucky" in output
     for target, expected in (("vllm==0.31.0", (1, "FAILED")), ("vllm==0.32.0", (0, "FIXED"))):
-        status, said, _ = command("replay", drawn, "-t", target)
-        assert (status, expected[1] in said) == (expected[0], True)
-        status, said, _ = command("replay", drawn, "-t", target, "--json")
-        told = json.loads(said)
-        assert (status, told["answer"], told["same"]) == (*expected, expected[1] == "FAILED")
-    status, said, _ = command("shrink", drawn)
+        status, output, _ = command("replay", drawn, "-t", target)
+        assert (status, expected[1] in output) == (expected[0], True)
+        status, output, _ = command("replay", drawn, "-t", target, "--json")
+        result = json.loads(output)
+        assert (status, result["answer"], result["same"]) == (*expected, expected[1] == "FAILED")
+    status, output, _ = command("shrink", drawn)
     assert status == 1
     smaller = drawn.with_suffix(".min.json")
-    assert said.startswith(f"{smaller}: unlucky, ")
+    assert output.startswith(f"{smaller}: unlucky, ")
     assert json.loads(smaller.read_bytes())["numbers"] == [13]
-    status, said, _ = command("shrink", drawn, "-t", "vllm==0.32.0")
+    status, output, _ = command("shrink", drawn, "-t", "vllm==0.32.0")
     assert status == 0
 
 
 def test_the_replay_of_a_folder_ends_with_totals(out: Path, command: Command) -> None:
-    status, said, _ = command("replay", out, "-t", "vllm==0.32.0")
-    assert (status, said.splitlines()[-1]) == (0, "2 repro files: 0 FAILED, 2 FIXED, 0 SKIPPED")
+    status, output, _ = command("replay", out, "-t", "vllm==0.32.0")
+    assert (status, output.splitlines()[-1]) == (0, "2 repro files: 0 FAILED, 2 FIXED, 0 SKIPPED")
 
 
 def test_of_a_folder_with_a_bad_file_nothing_is_replayed(out: Path, command: Command) -> None:
     (out / "zzz.json").write_text("{")
-    status, said, errors = command("replay", out, "-t", "vllm==0.32.0")
-    assert (status, said, len(errors.splitlines())) == (2, "", 1)
+    status, output, errors = command("replay", out, "-t", "vllm==0.32.0")
+    assert (status, output, len(errors.splitlines())) == (2, "", 1)
     assert "zzz.json" in errors
 
 
 def test_its_files_are_swept(out: Path, command: Command) -> None:
-    status, said, _ = command("sweep", out, "-t", "vllm==0.29.0,vllm==0.30.0,vllm==0.31.0,vllm==0.33.0", "--json")
+    status, output, _ = command("sweep", out, "-t", "vllm==0.29.0,vllm==0.30.0,vllm==0.31.0,vllm==0.33.0", "--json")
     assert status == 1
-    told = json.loads(said)["findings"]
+    result = json.loads(output)["findings"]
     words = ["NOT APPLICABLE", "FAILED", "FAILED", "FIXED"]
-    assert [[answer["answer"] for answer in row["answers"]] for row in told] == [words, words]
+    assert [[answer["answer"] for answer in row["answers"]] for row in result] == [words, words]
     affected = "Affects vllm 0.30.0 to 0.31.0, not 0.33.0 (not all in between were asked)"
     affected += "; not applicable to vllm 0.29.0."
-    assert {row["affected"] for row in told} == {affected}
+    assert {row["affected"] for row in result} == {affected}
 
 
 @pytest.mark.long
-def test_a_hang_of_its_ends_shrinking_in_time(out: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each candidate would take the whole time limit."""
+def test_shrinking_a_hang_ends_in_time(out: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Otherwise each candidate would take the whole time limit."""
     file = next(out.glob("*.json"))
     long = {**json.loads(file.read_bytes()), "numbers": [*range(20), 97]}
     file.write_text(json.dumps(long))
     monkeypatch.setenv("NUMBERS", "hang:97")
-    status, said, _ = command("shrink", file, "--case-limit", "0.2s", "--json")
+    status, output, _ = command("shrink", file, "--case-limit", "0.2s", "--json")
     assert status == 1
-    shrunk = json.loads(said)["shrink"]
+    shrunk = json.loads(output)["shrink"]
     assert (shrunk["executions"], shrunk["complete"]) == (6, False)
 
 
@@ -120,7 +120,7 @@ def test_several_targets_are_compared(run: Run, settings: Make) -> None:
 def test_targets_are_compared_by_the_names_that_were_asked_for(
     settings: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two of them may run one scheduler, and call themselves by it."""
+    """Two of them may run the same scheduler, and both name it as their target."""
     several: Any = importlib.import_module("harness.campaign.several")
     numbers: Any = importlib.import_module("numbers_subject")
     names = ["builtin", "vllm==0.31.0"]
@@ -147,7 +147,7 @@ def test_targets_that_would_share_a_folder_are_refused(settings: Make) -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "at", "said"),
+    ("number", "at", "message"),
     [
         (0, -1, ""),
         (0, 4, "on vllm==0.33.0 no finding, after 5 numbers; resume with the same command and --resume"),
@@ -155,8 +155,8 @@ def test_targets_that_would_share_a_folder_are_refused(settings: Make) -> None:
         (1, 0, "vllm==0.33.0 done, on builtin no finding, after 1 number; resume with the same command and --resume"),
     ],
 )
-def test_an_interrupt_says_what_is_left_of_several_targets(settings: Make, number: int, at: int, said: str) -> None:
-    """While the target with this number was at a case; -1: while it was loaded."""
+def test_an_interrupt_says_what_is_left_of_several_targets(settings: Make, number: int, at: int, message: str) -> None:
+    """`number` is the target that is interrupted, `at` the case that it judges; -1: while it loads."""
     several: Any = importlib.import_module("harness.campaign.several")
     numbers: Any = importlib.import_module("numbers_subject")
     targets = ["vllm==0.33.0", "builtin"]
@@ -175,10 +175,10 @@ def test_an_interrupt_says_what_is_left_of_several_targets(settings: Make, numbe
     started: list[Event] = []
     with pytest.raises(Interrupted) as left:
         several.run_several(subject_of, settings(), targets, interrupt)
-    assert str(left.value) == said
+    assert str(left.value) == message
 
 
-def test_a_time_begins_anew_when_a_campaign_is_resumed() -> None:
+def test_a_budget_starts_again_when_a_campaign_is_resumed() -> None:
     again = "for another 300 s, or with a new --budget, or --cases N in its place"
     timed = Settings(out=Path("out"), seconds=300.0)
     assert timed.how_to_resume == f"resume with the same command and --resume: {again}"

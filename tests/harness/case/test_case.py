@@ -1,4 +1,4 @@
-"""The language: cases survive the way to JSON and back, and whatever contradicts itself or a bound is refused."""
+"""The language: cases survive the way to JSON and back, and contradictions and values out of bounds are refused."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ PRE = ("program", 1, "rows", 0)
         ((*PRE, "destination_column"), 2**20 + 1),
         ((*PRE, "bias"), -1),
         ((*PRE, "bias"), 2**30 + 1),
-        # What is no integer of the machine is refused like any other number.
+        # A number that is not a machine integer is refused like any other.
         (("layout", "num_blocks"), 10**400),
         (("contents", "payload_seed"), -(10**400)),
         (("layout", "block_size"), 4.5),
@@ -186,12 +186,12 @@ def test_a_bound_is_kept_and_the_message_names_the_place(
     if path[-1] in ("surprise", "row_stride") or value is DELETE:
         assert str(path[-1]) in message
     if path[-1] == "surprise" or path == (*TEMPORAL, "row_stride") or value is DELETE:
-        place.pop()  # a field that is too many or missing is named, and the place is what it is missing from
+        place.pop()  # for an extra or missing field the message names the field, and the place is its parent
     assert "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place) in message + "$"
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "said"),
+    ("path", "value", "message"),
     [
         (("contents", "tables"), [[[1, 2]]], "2 groups but 1 block tables"),
         (("contents", "tables", 1), [[]] * 4, "table of group 1 has 4 rows, more than 3"),
@@ -220,9 +220,9 @@ def test_a_bound_is_kept_and_the_message_names_the_place(
     ids=str,
 )
 def test_a_contradiction_is_refused_and_named(
-    document: Document, path: tuple[str | int, ...], value: Any, said: str
+    document: Document, path: tuple[str | int, ...], value: Any, message: str
 ) -> None:
-    assert said in refusal(edited(document, path, value))
+    assert message in refusal(edited(document, path, value))
 
 
 def test_the_same_contradictions_are_refused_where_cases_are_built(make_layout: Callable[..., Any]) -> None:
@@ -255,7 +255,7 @@ def test_the_last_value_that_fits_is_accepted(document: Document, path: tuple[st
     ],
     ids=lambda text: repr(text[:12]),
 )
-def test_a_text_that_is_no_case_is_refused(text: bytes) -> None:
+def test_a_text_that_is_not_a_case_is_refused(text: bytes) -> None:
     refusal(text)
 
 

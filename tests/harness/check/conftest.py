@@ -1,4 +1,4 @@
-"""A pretended system under test: it does what the oracle expects, then whatever harm a test has thought of."""
+"""A fake system under test: it does what the oracle expects, then the harm that a test asks for."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Harm = Callable[["Workshop"], None]
 
 
 class PlainExecutor(Executor):
-    """Memory without kernels: launches are what the target claims."""
+    """Memory without kernels: the target says how many launches there were."""
 
     name = "plain"
     device = torch.device("cpu")
@@ -52,7 +52,7 @@ class PlainExecutor(Executor):
 
 
 class Workshop(Target):
-    """Target, context and everything a test wants to look at or damage."""
+    """Target, context and everything that a test may look at or damage."""
 
     name = "pretended"
     mapping_bits = 64
@@ -99,7 +99,7 @@ class Workshop(Target):
             self.harms.pop(0)(self)
 
     def flip(self, offset: int, size: int = 1) -> None:
-        """Turn every bit of some bytes of the arena."""
+        """Flip every bit of some bytes of the arena."""
         arena = self.executor.arena
         arena.write(offset, np.bitwise_not(arena.read(offset, size).copy()))
 

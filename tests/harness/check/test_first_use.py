@@ -1,4 +1,4 @@
-"""A context that an entry point bound by its first use serves that operation alone."""
+"""A context that an entry point bound by its first use is used only for that operation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.kernels.executors.registry import create_executor
 from harness.kernels.targets.builtin import BuiltinTarget
 
 
-def test_the_next_case_has_a_context_of_its_own(executor_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_case_has_its_own_context(executor_name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     recipe = Recipe(seed=0, domains=("total",), operations=("postprocess-entry", "postprocess"), scale="small")
     cases = [case_at(recipe, index) for index in range(256)]
     firsts = [

@@ -1,4 +1,4 @@
-"""Handling: every operation that is drawn has an expectation and a call, and of no other kind."""
+"""Handling: every operation that is drawn has an expectation and a call of the same kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an instrumented executor sees, found and named: planted faults on cases made for them."""
+"""Findings of an instrumented executor: planted faults on cases made for them are found and named."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def outcome(case: Case, *mutations: Mutation, checks: tuple[Check, ...] | None =
     )
 
 
-def told(result: Outcome) -> str:
+def text_of(result: Outcome) -> str:
     failure = result.failure
     assert failure is not None
     assert failure.evidence is not None
@@ -76,14 +76,14 @@ def test_a_count_written_in_place(make_case: Callable[..., Case]) -> None:
     case = make_case(Postprocess(runner="V2", rows=(SHIFT,)), tables=(((1, 2, 2),), ((3, 4, 4),)))
     found = outcome(case, mutation("stale-accept"))
     assert str(found.signature) == "postprocess/race/between-programs/accepted/-"
-    assert "operation 0, accepted[0] (slot 0)" in told(found)
+    assert "operation 0, accepted[0] (slot 0)" in text_of(found)
 
 
 @pytest.mark.parametrize(("conv_layout", "between"), [("SD", "programs"), ("DS", "warps")])
 def test_a_shift_without_order(
     conv_layout: str, between: str, make_case: Callable[..., Case], make_layout: Callable[..., Layout]
 ) -> None:
-    """An SD window is a run of several tiles if nobody sees that it is shifted inside its block."""
+    """An SD window is moved as several tiles if the kernel misses that it is shifted inside its block."""
     case = make_case(
         Postprocess(runner="V1", rows=(SHIFT,)),
         layout=wide(make_layout(conv_layout)),
@@ -103,7 +103,7 @@ def test_a_missing_barrier(make_case: Callable[..., Case], make_layout: Callable
     )
     found = outcome(case, mutation("missing-barrier"))
     assert str(found.signature) == "scalar-copy/race/between-warps/conv/SD"
-    assert re.search(r" at batch_copy\.py line \d+, in _copy_steps;", told(found))
+    assert re.search(r" at batch_copy\.py line \d+, in _copy_steps;", text_of(found))
     assert outcome(case).failure is None
 
 
@@ -115,15 +115,15 @@ def test_two_requests_with_one_destination(make_case: Callable[..., Case], make_
     case = make_case(TWO_MOVE, layout=layout, tables=tables, owners=(-1, 0, 0, 0, 0, 1, 1, 1, 1))
     found = outcome(case, mutation("shared-destination"))
     assert str(found.signature) == "precopy/race/between-programs/temporal/-"
-    assert "programs (0, 0, 0) and (1, 0, 0)" in told(found)
-    assert "(column 1 of slot 0)" in told(found)
+    assert "programs (0, 0, 0) and (1, 0, 0)" in text_of(found)
+    assert "(column 1 of slot 0)" in text_of(found)
     assert outcome(case).failure is None
 
 
 def test_a_stale_cell_that_steers_an_address(make_case: Callable[..., Case]) -> None:
     found = outcome(make_case(MOVE), mutation("stale-cell"))
     assert str(found.signature) == "precopy/undefined/address/table/-"
-    assert told(found).startswith(
+    assert text_of(found).startswith(
         "block table of group 0, slot 0, column 2 was never defined, and decides an address in precopy_kernel, "
     )
 
@@ -131,8 +131,8 @@ def test_a_stale_cell_that_steers_an_address(make_case: Callable[..., Case]) -> 
 def test_a_state_never_written_that_is_copied(make_case: Callable[..., Case]) -> None:
     found = outcome(make_case(MOVE), mutation("never-written"))
     assert str(found.signature) == "precopy/undefined/bytes/temporal/-"
-    assert "block 2 (column 1 of slot 0)" in told(found)
-    assert "copied from where nobody has written" in told(found)
+    assert "block 2 (column 1 of slot 0)" in text_of(found)
+    assert "copied from memory that was never written" in text_of(found)
 
 
 def test_an_address_kept_as_a_signed_number(make_case: Callable[..., Case]) -> None:
@@ -143,7 +143,7 @@ def test_an_address_kept_as_a_signed_number(make_case: Callable[..., Case]) -> N
 
 
 def test_host_code_sees_high_addresses(make_case: Callable[..., Case]) -> None:
-    """Kept as they are, they do not fit a signed tensor."""
+    """Unchanged, they do not fit a signed tensor."""
     planted = Mutation(
         "planted",
         "a fault of this test",
@@ -167,7 +167,7 @@ SNAPSHOTS = {
         "torch.index_select(accepted, 0, torch.arange(self._table_rows), out=self._snapshot[: self._table_rows])"
     ),
 }
-"""Ways of host code to copy the counts, all of them right."""
+"""Ways in which host code may copy the counts, all of them right."""
 
 READS_STALE = Rewrite(
     "postprocess_kernel",
@@ -200,7 +200,7 @@ def copying(how: str) -> list[Rewrite]:
 @pytest.mark.parametrize("how", SNAPSHOTS)
 @pytest.mark.parametrize("high", [False, True])
 def test_what_host_code_copies_stays_undefined(how: str, high: bool, make_case: Callable[..., Case]) -> None:
-    """A kernel reads a stale count from a copy of the counts: nothing but this check sees it."""
+    """A kernel reads a stale count from a copy of the counts: only this check sees it."""
     operation = Postprocess(runner="V2", rows=(SHIFT,))
     layout = msgspec.structs.replace(make_case(operation).layout, table_rows=2)
     case = make_case(operation, layout=layout, tables=(((1, 2, 2),), ((3, 4, 4),)))
@@ -248,7 +248,7 @@ OVERWRITTEN = {
         "        copied.untyped_storage()[4:] = 0\n        self._snapshot.copy_(copied)"
     ),
 }
-"""Ways of host code to give every row of its copy a count."""
+"""Ways in which host code may give every row of its copy a count."""
 
 
 @pytest.mark.parametrize("how", OVERWRITTEN)
@@ -298,7 +298,7 @@ HARMLESS: dict[str, tuple[Operation, str, list[Rewrite], str]] = {
 @pytest.mark.long
 @pytest.mark.parametrize("what", HARMLESS)
 def test_what_no_byte_shows(what: str, make_case: Callable[..., Case]) -> None:
-    """Only this check sees it: without, the faulty target passes."""
+    """Only this check sees it: without it, the faulty target passes."""
     operation, file, rewrites, signature = HARMLESS[what]
     planted = Mutation("planted", "a fault of this test", {"builtin": {f"fused/{file}.py": [rewrites]}})
     case = make_case(operation, tables=(((1, 2, 2),), ((3, 4, 4),)))

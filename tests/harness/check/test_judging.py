@@ -1,4 +1,4 @@
-"""Judging takes the record of a run and nothing else: what kernels did comes before the bytes, then the rest."""
+"""Judging uses only the record of a run: what kernels did comes before the bytes, then the rest."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Each check of one run sees a fault that nothing else does: without that check, the faulty target passes.
+"""Each check of one run sees a fault that no other check does: without that check, the faulty target passes.
 
-A check that has died in silence looks like a target without faults; here it fails a test. Relations between runs have
-the same in `tests/oracles/relations`.
+A check that silently stopped working looks like a target without faults; here it fails a test. For relations between
+runs there is the same in `tests/oracles/relations`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def test_a_fault_that_one_check_alone_sees(
     check: str, make_case: Callable[..., Case], monkeypatch: pytest.MonkeyPatch, executor_name: str
 ) -> None:
     _, operation, file, rewrites, signature = WITNESSES[check]
-    # An executor that watches accesses is the first to see a store behind a buffer: here the others are asked.
+    # An executor that watches accesses would be the first to see a store behind a buffer: here it does not watch them.
     watched = ("memory",) if check == "access_evidence" else ()
     if watched and executor_class("native").unavailable() is not None:
         pytest.skip("no executor here watches accesses")
@@ -100,7 +100,7 @@ def test_a_fault_that_one_check_alone_sees(
 # The target of the following tests does in Python what the oracle expects: every byte is right.
 
 
-def test_launches_alone_tell_a_target_that_runs_no_kernel(
+def test_only_launches_show_a_target_that_runs_no_kernel(
     shop: Any, make_case: Callable[..., Case], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = make_case(MOVE)
@@ -112,7 +112,7 @@ def test_launches_alone_tell_a_target_that_runs_no_kernel(
     assert [verdict.status for verdict in shop.check(case).verdicts] == ["pass"]
 
 
-def test_the_exception_alone_tells_a_target_that_fails_after_its_work(
+def test_only_the_exception_shows_a_target_that_fails_after_its_work(
     shop: Any, make_case: Callable[..., Case], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(_: Any) -> None:
@@ -132,7 +132,7 @@ def test_the_exception_alone_tells_a_target_that_fails_after_its_work(
 
 @pytest.mark.long
 @pytest.mark.parametrize(("how", "violation"), [("segfault", "crash-SIGSEGV"), ("exit", "exit-3"), ("hang", "hang")])
-def test_isolation_alone_tells_a_target_that_takes_its_process_down(
+def test_only_isolation_shows_a_target_that_takes_its_process_down(
     how: str, violation: str, make_case: Callable[..., Case], broken_targets: Path, executor_name: str
 ) -> None:
     spec = importlib.util.spec_from_file_location("broken_targets", broken_targets / "broken_targets.py")

@@ -1,4 +1,5 @@
-"""What production code raises: a finding where it had to work, a pass where it declined in time, else our own fault."""
+"""Exceptions of production code: a finding where it had to work, a pass where it refused in time, else our own
+fault."""
 
 from __future__ import annotations
 
@@ -55,12 +56,12 @@ def test_a_refusal_passes_in_the_total_domain_alone(shop: Any, case: Case, harm:
 
 
 def test_an_error_half_way_is_a_finding_everywhere(shop: Any, case: Case) -> None:
-    outcome = shop.check(case, decline)  # after the pretended kernel has run
+    outcome = shop.check(case, decline)  # after the fake kernel has run
     assert outcome.signature == Signature("precopy", "exception", "AssertionError", "half-way", "-")
     assert "memory had changed" in outcome.failure.evidence.summary
 
 
-def test_breaking_is_no_refusal(shop: Any, case: Case) -> None:
+def test_breaking_is_not_a_refusal(shop: Any, case: Case) -> None:
     shop.idle = True
     assert shop.check(case, break_down).signature.violation == "ZeroDivisionError"
 
@@ -71,7 +72,7 @@ def test_running_out_of_memory_is_breaking_too(shop: Any, case: Case) -> None:
 
 
 @pytest.mark.parametrize(("harm", "error"), [(0, "AssertionError"), (1, "MemoryError")])
-def test_an_exception_of_the_harness_is_no_verdict(shop: Any, case: Case, harm: int, error: str) -> None:
+def test_an_exception_of_the_harness_is_not_a_verdict(shop: Any, case: Case, harm: int, error: str) -> None:
     shop.owns = lambda file: False
     with pytest.raises(HarnessError, match=f"own code failed in precopy: {error}"):
         shop.check(case, (decline, exhaust)[harm])
@@ -96,7 +97,7 @@ def test_what_a_target_lacks_is_a_skip_everywhere(shop: Any, case: Case) -> None
 
 
 class CompilationError(Exception):
-    """Stands for Triton's: known by its name, because nothing here imports Triton."""
+    """Takes the place of Triton's class: recognised by its name, because nothing here imports Triton."""
 
     def __init__(self, src: str, line: int, error_message: str) -> None:
         super().__init__(f"at {line}:\n{src}\n{error_message}")
@@ -108,7 +109,7 @@ class CompileTimeAssertionFailure(CompilationError):
     pass
 
 
-def test_a_kernel_that_does_not_compile_is_no_verdict(shop: Any, case: Case) -> None:
+def test_a_kernel_that_does_not_compile_is_not_a_verdict(shop: Any, case: Case) -> None:
     def harm(s: Any) -> None:
         raise CompilationError("def copy(a):\n    b = oops(a)", 2, "oops is not\ndefined")
 
@@ -118,10 +119,10 @@ def test_a_kernel_that_does_not_compile_is_no_verdict(shop: Any, case: Case) -> 
 
 
 def test_a_kernel_that_does_not_compile_is_located_where_it_is_wrong(shop: Any, case: Case) -> None:
-    """Triton wraps what is wrong in a function once more at each call of it."""
+    """Triton wraps an error in a function once more at each call of it."""
 
     class Generator:
-        """Stands for Triton's code generator of one function."""
+        """Takes the place of Triton's code generator of one function."""
 
         def __init__(self, file_name: str, begin_line: int, src: str) -> None:
             self.file_name, self.begin_line = file_name, begin_line

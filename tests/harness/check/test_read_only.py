@@ -49,7 +49,7 @@ PLANTED: dict[str, tuple[Operation, Rewrite, str, str]] = {
 def test_a_store_into(what: str, make_case: Callable[..., Case]) -> None:
     if executor_class("native").unavailable() is not None:
         pytest.skip("no executor here watches accesses")
-    operation, rewrite, signature, said = PLANTED[what]
+    operation, rewrite, signature, message = PLANTED[what]
     file = "postprocess" if isinstance(operation, Postprocess) else "copy"
     planted = Mutation("planted", "a fault of this test", {"builtin": {f"fused/{file}.py": [[rewrite]]}})
     executor = create_executor("native", ("memory",))
@@ -58,7 +58,7 @@ def test_a_store_into(what: str, make_case: Callable[..., Case]) -> None:
     failure = outcome.failure
     assert failure is not None
     assert failure.evidence is not None
-    assert failure.evidence.summary.startswith(said)
+    assert failure.evidence.summary.startswith(message)
 
 
 def test_what_a_postprocess_of_the_other_runner_writes(make_case: Callable[..., Case]) -> None:

@@ -1,4 +1,5 @@
-"""A variant that takes the worker down is the relation's finding: its name is in the signature, and replay asks it."""
+"""A variant that takes the worker down is the relation's finding: its name is in the signature, and replay checks
+it."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ SIGNATURE = "precopy/relation:single-requests/crash-SIGSEGV/process/-"
 
 
 def seed_of_a_larger_batch() -> int:
-    """Its first case is one V2 precopy of two requests or more."""
+    """A seed whose first case is one V2 precopy of two requests or more."""
 
     def fits(seed: int) -> bool:
         recipe = Recipe(seed=seed, domains=("reachable",), operations=("precopy",), scale="small")

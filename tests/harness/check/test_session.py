@@ -1,4 +1,4 @@
-"""Judging a case: every kind of harm is seen, named and signed; what is right passes; skips are never passes."""
+"""Judging a case: every kind of harm is seen, named and signed; a right run passes; skips are never passes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from harness.case import Case, InvalidCase, Postprocess, PostprocessRow, Precopy, PrecopyRow
 from harness.check.judging import HarnessError
 from harness.check.outcome import Signature
-from harness.check.private_memory import ReserveUsedUp
+from harness.check.private_memory import ReserveExhausted
 from harness.kernels.executors.base import AccessFault, ExecutorCannot
 from harness.kernels.targets.base import OutsideContract, TargetLacks
 
@@ -35,7 +35,7 @@ def signature(outcome: Any) -> str:
 @pytest.mark.parametrize(
     ("operation", "moves"), [(MOVE, 3), (FRESH, 0), (RESET, 3), (IN_PLACE, 3), (Precopy(runner="V2", rows=()), 0)]
 )
-def test_right_is_a_pass(
+def test_a_right_run_is_a_pass(
     shop: Any, make_case: Callable[..., Case], conv_layout: str, operation: Any, moves: int
 ) -> None:
     outcome = shop.check(make_case(operation, conv_layout=conv_layout, **WIDE))
@@ -46,7 +46,7 @@ def test_right_is_a_pass(
     assert outcome.signature is None
 
 
-# Where one byte is damaged after a right MOVE (blocks 1 -> 2 of group 0, 3 -> 4 of group 1), and what that is.
+# Where one byte is damaged after a right MOVE (blocks 1 -> 2 of group 0, 3 -> 4 of group 1), and the violation.
 PRECOPY_HARM = {
     "conv-copied": (lambda s: s.plan.base.buffers[0] + 2 * PAGE, "wrong-bytes/conv/{}"),
     "conv-last": (lambda s: s.plan.base.buffers[0] + 2 * PAGE + 21, "wrong-bytes/conv/{}"),
@@ -99,7 +99,7 @@ def shop_before(shop: Any) -> Any:
 
 
 def test_a_gap_between_ds_rows_is_padding(shop: Any, make_case: Callable[..., Case]) -> None:
-    """Blocks 1 and 2 are group 0's, but group 1's tensor spans the gap: what it is belongs to the owner's view."""
+    """Blocks 1 and 2 are group 0's, but group 1's tensor spans the gap: its name comes from the owner's view."""
     case = make_case(MOVE, conv_layout="DS", owners=(-1, 0, 0, 0, 0), tables=(((1, 2),), ((3, 4),)))
     outcome = shop.check(case, lambda s: s.flip(s.plan.base.buffers[0] + 2 * PAGE + 6))
     assert outcome.failure.signature.violation == "stray-write"
@@ -123,20 +123,20 @@ def test_the_mapping_must_stay(shop: Any, make_case: Callable[..., Case]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("entry", "said"),
+    ("entry", "message"),
     [
         (0, "accepted count of batch row 0: expected 1, found 42"),
         (1, "accepted count of entry 1, past the 1 rows of the batch: expected -7, found 42"),
         (2, "accepted count of entry 2, past the 1 rows of the batch: expected -7, found 42"),
     ],
 )
-def test_counts_in_the_context(shop: Any, make_case: Callable[..., Case], entry: int, said: str) -> None:
+def test_counts_in_the_context(shop: Any, make_case: Callable[..., Case], entry: int, message: str) -> None:
     def harm(s: Any) -> None:
         s.accepted_out[entry] = 42
 
     outcome = shop.check(make_case(RESET, **WIDE), harm)
     assert signature(outcome) == "postprocess/memory/wrong-count/accepted/-"
-    assert outcome.failure.evidence.summary == said
+    assert outcome.failure.evidence.summary == message
     assert outcome.failure.evidence.total_bytes == 4
 
 
@@ -169,7 +169,7 @@ def test_a_target_that_does_nothing_copies_wrong_bytes(shop: Any, make_case: Cal
     assert len(outcome.failure.evidence.differences) <= 8
 
 
-def test_a_fault_has_one_signature_whatever_else_it_damaged(shop: Any, make_case: Callable[..., Case]) -> None:
+def test_a_fault_has_one_signature_independent_of_other_damage(shop: Any, make_case: Callable[..., Case]) -> None:
     """A write outside all states outweighs a wrong copy, and that outweighs a write over another state."""
     base = "precopy/memory/"
 
@@ -187,13 +187,13 @@ def test_a_fault_has_one_signature_whatever_else_it_damaged(shop: Any, make_case
     assert harm("after-buffer", "padding") == "stray-write/padding/-"
 
 
-def test_a_run_over_several_objects_is_told_apart(shop: Any, make_case: Callable[..., Case]) -> None:
+def test_a_run_over_several_objects_is_split(shop: Any, make_case: Callable[..., Case]) -> None:
     """From the last copied byte of a block over its padding into the next block."""
     start = PAGE * 2 + 55
     outcome = shop.check(make_case(MOVE), lambda s: s.flip(s.plan.base.buffers[0] + start, 12))
-    told = {(d.violation, d.object): d.size for d in outcome.failure.evidence.differences}
-    assert told[("wrong-bytes", "temporal")] == 1
-    assert ("stray-write", "padding") in told
+    sizes = {(d.violation, d.object): d.size for d in outcome.failure.evidence.differences}
+    assert sizes[("wrong-bytes", "temporal")] == 1
+    assert ("stray-write", "padding") in sizes
     assert outcome.failure.evidence.total_bytes == 12
 
 
@@ -280,8 +280,10 @@ def test_skips_have_a_reason(shop: Any, make_case: Callable[..., Case], error: E
     assert outcome.failure is None
 
 
-@pytest.mark.parametrize("error", [ReserveUsedUp, KeyboardInterrupt, HarnessError])
-def test_what_is_no_finding_goes_up(shop: Any, make_case: Callable[..., Case], error: type[BaseException]) -> None:
+@pytest.mark.parametrize("error", [ReserveExhausted, KeyboardInterrupt, HarnessError])
+def test_exceptions_that_are_not_findings_are_raised(
+    shop: Any, make_case: Callable[..., Case], error: type[BaseException]
+) -> None:
     def harm(s: Any) -> None:
         raise error
 
@@ -297,7 +299,7 @@ def test_nothing_launched_where_work_was_expected_is_our_own_fault(shop: Any, ma
 
 
 def test_a_right_move_of_equal_bytes_still_needs_a_launch(shop: Any, make_case: Callable[..., Case]) -> None:
-    """Doing nothing leaves the right bytes here: only the count of launches tells."""
+    """Doing nothing leaves the right bytes here: only the count of launches shows it."""
     onto_itself = make_case(MOVE, tables=(((1, 1),), ((3, 3),)))
     shop.launches = 0
     with pytest.raises(HarnessError):
@@ -363,6 +365,6 @@ def test_arguments_are_those_of_the_case(shop: Any, make_case: Callable[..., Cas
     assert (move.mapping, [int(move.source_column[0]), int(move.destination_column[0])]) == (None, [0, 1])
 
 
-def test_a_case_outside_the_preconditions_is_no_verdict(shop: Any, make_case: Callable[..., Case]) -> None:
+def test_a_case_outside_the_preconditions_is_not_a_verdict(shop: Any, make_case: Callable[..., Case]) -> None:
     with pytest.raises(InvalidCase):
         shop.check(make_case(MOVE, tables=(((1, 2),), ((2, 1),))))

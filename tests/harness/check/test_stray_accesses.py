@@ -1,4 +1,4 @@
-"""Accesses that leave their object, planted in our kernels: each is found and named in the words of the domain."""
+"""Accesses that leave their object, planted in our kernels: each is found and named in terms of the domain."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ def one_state(make_case: Callable[..., Case], make_layout: Callable[..., Any], s
 def test_an_access_that_leaves_its_object(
     what: str, make_case: Callable[..., Case], make_layout: Callable[..., Any]
 ) -> None:
-    function, pattern, replacement, stride, said = PLANTED[what]
+    function, pattern, replacement, stride, expected = PLANTED[what]
     failure = judged(one_state(make_case, make_layout, stride), function, pattern, replacement)
     signature = failure.signature
     assert (signature.oracle, signature.violation) == ("access", "out-of-bounds")
     summaries = failure.evidence.details
-    assert re.sub(r"\w+\.py line \d+", "FILE.py line LINE", summaries[0]) == said
+    assert re.sub(r"\w+\.py line \d+", "FILE.py line LINE", summaries[0]) == expected
     assert failure.evidence.summary == summaries[0]
 
 

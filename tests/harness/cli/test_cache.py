@@ -1,4 +1,4 @@
-"""`harness cache`, fed with a made-up wheel of vllm from a directory instead of a package index."""
+"""`harness cache`, with a synthetic wheel of vllm from a directory instead of a package index."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_fetch_list_clean(harness: Command, settings: dict[str, str], tmp_path: 
         ("path:wheels", "path:wheels is not a checkout of vLLM: it has no vllm/v1/worker/mamba_utils.py"),
     ],
 )
-def test_a_target_that_cannot_be_had_is_one_line(
+def test_an_unavailable_target_is_one_line(
     harness: Command, settings: dict[str, str], target: str, message: str
 ) -> None:
     done = harness("run", "--target", target, "--cases", 1, **settings)

@@ -1,4 +1,5 @@
-"""The command line: quick to start, one line and status 2 for whatever a user can mend, one object for machines."""
+"""The command line: quick to start, one line and status 2 for any mistake that a user can fix, one object for
+machines."""
 
 from __future__ import annotations
 
@@ -73,7 +74,7 @@ def test_the_help_names_every_command_and_status(command: Command) -> None:
         assert f"\n  {name} " in out
     for status_line in (
         "0 nothing found or FIXED; 1 findings or FAILED; 2 bad usage",
-        "; 130 interrupted; 141 nobody read the output; 143 ended by SIGTERM.",
+        "; 130 interrupted; 141 the output was not read; 143 ended by SIGTERM.",
     ):
         assert status_line in " ".join(out.split())
     assert "..." not in out.partition("Commands:")[2], "no command is described by half a sentence"
@@ -93,7 +94,7 @@ def test_the_version(command: Command) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["run", "-t", "nonsense"], "unknown target 'nonsense'"),
         (["run", "-t", "builtin+nonsense"], "unknown fault 'nonsense'"),
@@ -103,10 +104,10 @@ def test_the_version(command: Command) -> None:
         (["run", "-t", "builtin", "-e", "nonsense"], "unknown executor 'nonsense'"),
         (["run", "--nonsense"], "--nonsense"),
         (["run", "surplus"], "surplus"),
-        (["run", "--budget", "5x"], "'5x' is no time"),
-        (["run", "--budget", "0s"], "is no time"),
-        (["run", "--budget", "9" * 400], "is no time"),
-        (["run", "--budget", "-3"], "is no time"),
+        (["run", "--budget", "5x"], "'5x' is not a duration"),
+        (["run", "--budget", "0s"], "is not a duration"),
+        (["run", "--budget", "9" * 400], "is not a duration"),
+        (["run", "--budget", "-3"], "is not a duration"),
         (["run", "--cases", "0"], "--cases"),
         (["run", "--cases", "x"], "--cases"),
         (["run", "--cases", "3", "--budget", "3s"], "exclude each other"),
@@ -119,7 +120,7 @@ def test_the_version(command: Command) -> None:
         (["run", "--relations", "repetitions"], "did you mean 'repetition'?"),
         (["run", "--relations", "smaple"], "did you mean 'sample'?"),
         (["run", "--ops", "sequences", "--fixes", "padded-fresh-rows"], "did you mean 'padded-fresh-row'?"),
-        (["run", "--ops", "sequences", "--fixes", "all,padded-fresh-row"], "'all' stands alone"),
+        (["run", "--ops", "sequences", "--fixes", "all,padded-fresh-row"], "'all' must be alone"),
         (["run", "--ops", "sequences", "--fixes", "none", "--include-known"], "--include-known and --fixes exclude"),
         (["run", "--fixes", "none"], "only with --ops sequences"),
         (["run", "-t", "builtin+wrong-groups"], "did you mean 'wrong-group'?"),
@@ -159,8 +160,8 @@ def test_the_version(command: Command) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_what_a_user_can_mend_is_one_line(
-    command: Command, arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_what_a_user_can_fix_is_one_line(
+    command: Command, arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HARNESS_OFFLINE", "1")
@@ -169,7 +170,7 @@ def test_what_a_user_can_mend_is_one_line(
     assert (status, out) == (2, "")
     assert err.startswith("harness: ")
     assert err.count("\n") == 1
-    assert said in err
+    assert message in err
     assert not list(tmp_path.glob("findings*"))
 
 
@@ -184,7 +185,7 @@ def test_an_executor_that_cannot_run_here(harness: Run, tmp_path: Path) -> None:
 def test_an_output_folder_that_cannot_be_written(
     command: Command, tmp_path: Path, executor_name: str, target: str
 ) -> None:
-    """Told at once, whether or not there will be something to write."""
+    """Reported at once, whether or not there will be something to write."""
     (tmp_path / "file").write_text("mine")
     status, out, err = command("run", "-t", target, "-e", executor_name, "--out", tmp_path / "file" / "findings")
     assert (status, err.count("\n")) == (2, 1)
@@ -209,7 +210,7 @@ def test_an_output_folder_that_cannot_be_written(
 def test_where_not_even_a_superuser_can_write(
     command: Command, frozen: Path, arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Told before any case: what permissions say is not enough."""
+    """Reported before any case: checking permissions is not enough."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HARNESS_OFFLINE", "1")
     file = str(frozen / "wrong-group-minimal.json")
@@ -231,8 +232,8 @@ def test_no_probe_is_left_where_nothing_is_found(
 
 
 @pytest.mark.parametrize("name", ["show", "replay", "shrink", "sweep"])
-def test_a_byte_order_mark_is_no_matter(command: Command, frozen: Path, tmp_path: Path, name: str) -> None:
-    """Some editors put one in front of what they save: the file is read, and here its case is refused."""
+def test_a_byte_order_mark_is_ignored(command: Command, frozen: Path, tmp_path: Path, name: str) -> None:
+    """Some editors put one at the start of a file: the file is read, and here its case is refused."""
     text = (frozen / "wrong-group-minimal.json").read_bytes().replace(b'"version": 1', b'"version": 99')
     (tmp_path / "bug.json").write_bytes(b"\xef\xbb\xbf" + text)
     status, out, err = command(name, tmp_path / "bug.json")
@@ -329,7 +330,7 @@ def test_shrinking_what_is_fixed_writes_nothing(harness: Run, executor_name: str
 
 
 @pytest.mark.parametrize(
-    ("out", "said"),
+    ("out", "message"),
     [
         ("folder", "folder: Is a directory"),
         ("file/small.json", "file: Not a directory"),
@@ -337,7 +338,7 @@ def test_shrinking_what_is_fixed_writes_nothing(harness: Run, executor_name: str
     ],
 )
 def test_shrinking_refuses_a_place_for_the_result_before_it_works(
-    command: Command, frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str, said: str
+    command: Command, frozen: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str, message: str
 ) -> None:
     def work(*_: object, **__: object) -> None:
         raise AssertionError("a worker was started")
@@ -347,7 +348,7 @@ def test_shrinking_refuses_a_place_for_the_result_before_it_works(
     (tmp_path / "file").write_text("mine")
     os.mkfifo(tmp_path / "pipe")
     status, printed, err = command("shrink", frozen / "wrong-group-as-drawn.json", "--out", tmp_path / out)
-    assert (status, printed, err) == (2, "", f"harness: {tmp_path / said}\n")
+    assert (status, printed, err) == (2, "", f"harness: {tmp_path / message}\n")
     assert (tmp_path / "file").read_text() == "mine"
     assert list((tmp_path / "folder").iterdir()) == []
     assert (tmp_path / "pipe").is_fifo()
@@ -413,7 +414,7 @@ def test_a_demo_that_misses_its_planted_fault_is_a_failure_of_the_harness(
     assert err.startswith("the planted fault of builtin+wrong-group was not found\n")
 
 
-def test_show_tells_the_story(command: Command, frozen: Path) -> None:
+def test_show_describes_a_case(command: Command, frozen: Path) -> None:
     file = frozen / "wrong-group-minimal.json"
     status, out, err = command("show", file)
     assert (status, err) == (0, "")
@@ -484,8 +485,8 @@ def test_processes_draw_the_same_cases_byte_for_byte() -> None:
         ("--relations", "poison-patterns,all", "all"),
     ],
 )
-def test_a_word_for_a_whole_list_stands_alone(harness: Run, option: str, text: str, word: str) -> None:
+def test_a_word_for_a_whole_list_must_be_alone(harness: Run, option: str, text: str, word: str) -> None:
     done = harness("run", "--target", "builtin", option, text, "--cases", 1)
     assert done.returncode == 2
-    assert f"'{word}' stands alone" in done.stderr
+    assert f"'{word}' must be alone" in done.stderr
     assert "unknown" not in done.stderr

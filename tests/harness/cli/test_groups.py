@@ -1,4 +1,4 @@
-"""Groups of options can be made without a command line, and are then as one without options would have them."""
+"""Groups of options can be made without a command line, and then have its default values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Standard output that cannot take what is printed: never the status of findings."""
+"""Standard output that cannot be written never results in the status of findings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COMMAND = [sys.executable, "-P", "-c", "from harness.cli.main import main; main(
 
 
 @pytest.mark.parametrize("arguments", [["show", "FILE"], ["targets"]])
-def test_nobody_reads(arguments: list[str], frozen: Path) -> None:
+def test_a_closed_pipe(arguments: list[str], frozen: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)
     file = str(frozen / "wrong-group-minimal.json")
@@ -52,7 +52,7 @@ def test_no_space_left(unbuffered: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["summary", "issue", "target"])
-def test_a_sequence_file_cannot_tell_the_terminal_anything(command: Command, tmp_path: Path, name: str) -> None:
+def test_a_sequence_file_cannot_control_the_terminal(command: Command, tmp_path: Path, name: str) -> None:
     document = json.loads((ROOT / "corpus/sequences/async-accepted-counts.json").read_text())
     place = {"summary": document["evidence"], "issue": document, "target": document["origin"]}[name]
     place[name] = "odd\x1b[2J\x07[red]"
@@ -63,7 +63,9 @@ def test_a_sequence_file_cannot_tell_the_terminal_anything(command: Command, tmp
 
 
 @pytest.mark.parametrize("sequence", [False, True])
-def test_nor_can_an_error_about_a_file(command: Command, frozen: Path, tmp_path: Path, sequence: bool) -> None:
+def test_an_error_about_a_file_cannot_control_the_terminal(
+    command: Command, frozen: Path, tmp_path: Path, sequence: bool
+) -> None:
     file = ROOT / "corpus/sequences/async-accepted-counts.json" if sequence else frozen / "wrong-group-minimal.json"
     document = json.loads(file.read_text())
     document["signature"]["\x1b[2J"] = 1
@@ -74,7 +76,7 @@ def test_nor_can_an_error_about_a_file(command: Command, frozen: Path, tmp_path:
         assert "unknown field `?[2J`" in err
 
 
-def test_a_cache_that_cannot_be_written_is_told(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cache_that_cannot_be_written_is_reported(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HARNESS_CACHE_DIR", f"{os.devnull}/cache")
     status, _, err = command("cache", "list")
     assert (status, err) == (

@@ -1,4 +1,4 @@
-"""However a campaign ends, no worker is left behind and no file is half-written."""
+"""A campaign that is ended in any way leaves no worker behind and no file half-written."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ ROOT = Path(__file__).parents[3]
 
 
 def handle_interrupts() -> None:
-    """In a new process: a shell has those that it starts in the background ignore Ctrl-C, and all that they start."""
+    """Restore Ctrl-C in a new process: processes that a shell starts in the background ignore it, and so do their
+    children."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
@@ -30,7 +31,7 @@ def handle_interrupts() -> None:
 def start(
     tmp_path: Path, broken_targets: Path, harness_command: Callable[..., list[str]]
 ) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts a `harness` command in a process group of its own; kills what is left of it afterwards."""
+    """Starts a `harness` command in its own process group; kills what is left of it afterwards."""
     started: list[subprocess.Popen[str]] = []
 
     def begin(*arguments: object, path: Path | None = None) -> subprocess.Popen[str]:
@@ -68,7 +69,7 @@ def check_ended(workers: list[int], folder: Path) -> None:
 def test_an_interrupt_ends_everything(
     start: Callable[..., subprocess.Popen[str]], tmp_path: Path, executor_name: str, whole_group: bool
 ) -> None:
-    """Ctrl-C reaches the whole process group; a supervisor's signal the parent alone."""
+    """Ctrl-C reaches the whole process group, a supervisor's signal only the parent."""
     arguments = ["run", "-t", "builtin+wrong-group", "-e", executor_name, "--budget", "5m", "--scale", "small"]
     process = start(*arguments, "-j", 2 if whole_group else 1)
     drawn = tmp_path / "findings" / "as-drawn"
@@ -92,7 +93,7 @@ def test_an_interrupt_ends_everything(
 
 @pytest.mark.parametrize("first", [signal.SIGINT, signal.SIGTERM])
 def test_two_signals_at_once_are_one_end(first: signal.Signals) -> None:
-    """Both are under way before either is handled."""
+    """Both are pending before either is handled."""
     program = f"""
 import os, signal, sys, time
 import harness.cli.application as application
@@ -126,7 +127,7 @@ def test_an_impatient_interrupt_changes_nothing(
     arguments = ["run", "-t", "builtin", "-e", executor_name, "--budget", "5m", "--scale", "small"]
     process = start(*arguments)
     assert process.stdout is not None
-    assert any(line.startswith("builtin on ") for line in process.stdout)  # the campaign is under way
+    assert any(line.startswith("builtin on ") for line in process.stdout)  # the campaign has started
     workers = children(process.pid)
     for _ in range(3):
         os.killpg(process.pid, signal.SIGINT)
@@ -142,7 +143,7 @@ def test_an_impatient_interrupt_changes_nothing(
 def test_an_interrupt_while_the_command_loads(
     start: Callable[..., subprocess.Popen[str]], tmp_path: Path, module: str
 ) -> None:
-    """A module that interrupts whoever imports it stands for one that is just being imported."""
+    """A module that interrupts its importer takes the place of one that is just being imported."""
     (tmp_path / "sitecustomize.py").write_text(f"""
 import os, signal, sys, time
 
@@ -164,14 +165,14 @@ sys.meta_path.insert(0, Interrupting())
 def test_killing_the_parent_ends_a_worker_that_hangs(
     start: Callable[..., subprocess.Popen[str]], tmp_path: Path, executor_name: str
 ) -> None:
-    """A hung worker never gets round to noticing that nobody listens any more."""
+    """A hung worker never notices that its parent is gone."""
     process = start(
         *("run", "-t", "broken:hang", "-e", executor_name, "--ops", "precopy", "--scale", "small"),
         *("--cases", 2000, "--case-limit", "10m"),
     )
 
     def hanging() -> bool:
-        """Whether the worker has said so: what it says goes into a file of the parent's."""
+        """Whether the worker has reported it: its output goes into a file of the parent."""
         return any("hanging" in written_errors(worker) for worker in children(process.pid))
 
     wait_for(hanging)

@@ -47,9 +47,9 @@ def test_domain_and_operations_are_those_asked_for(case: Case) -> None:
 
 
 def drawn(count: int, decide: Callable[[Draw], int]) -> Iterator[Counter[int]]:
-    """What many decisions come to under either engine.
+    """The results of many decisions under either engine.
 
-    Hypothesis makes many of them for each example: it never tries the same example twice, which is a bias of its own.
+    Hypothesis makes many of them for each example: it never tries the same example twice, which is a bias as well.
     """
     yield Counter(decide(RandomDraw(str(i))) for i in range(count))
     found: Counter[int] = Counter()
@@ -108,7 +108,7 @@ def collect(count: int, stop_after: int = 10**9, start: int = 0) -> list[bytes]:
     return found
 
 
-def test_a_search_is_repeatable_numbered_and_ends_when_told() -> None:
+def test_a_search_is_repeatable_numbered_and_ends_on_request() -> None:
     first = collect(40)
     assert len(first) == 40
     assert len(set(first)) == 40
@@ -135,7 +135,7 @@ def test_what_a_judge_raises_is_not_taken_for_a_failing_example() -> None:
 
 @pytest.mark.long
 def test_both_engines_reach_the_same_regimes() -> None:
-    """Small cases, few of them: what one engine sees often, the other sees as well."""
+    """With few, small cases: what one engine reaches often, the other reaches as well."""
     searched: Counter[str] = Counter()
 
     def judge(index: int, case: Case, seconds: float) -> bool:
@@ -144,7 +144,7 @@ def test_both_engines_reach_the_same_regimes() -> None:
 
     explore(RECIPE, 0, 250, float("inf"), judge)
     random: Counter[str] = Counter()
-    for index in range(0, 250 * 16, 16):  # a layout each, as the search has
+    for index in range(0, 250 * 16, 16):  # a layout for each case, as in the search
         random.update(regimes_of(case_at(RECIPE, index)))
     assert len(searched) > 40
     assert [name for name, count in random.items() if count >= 25 and not searched[name]] == []
@@ -159,7 +159,7 @@ def mutated(executor_name: str) -> Session:
 @pytest.mark.slow
 @pytest.mark.long
 def test_a_property_finds_a_planted_fault_and_hypothesis_shrinks_it(mutated: Session) -> None:
-    """As a test with `@given` would: what Hypothesis ends with is small in its own order."""
+    """As a test with `@given` would: the final example is small in Hypothesis's own order."""
     found = find(
         cases("total", ("postprocess",)),
         lambda case: mutated.check(case).failure is not None,
@@ -181,10 +181,10 @@ def test_a_campaign_finds_shrinks_and_replays(harness: Command, tmp_path: Path) 
         *("--cases", 60, "--scale", "small", "--domain", "total", "--json"),
     )
     assert done.returncode == 1, done.stderr
-    told = json.loads(done.stdout)
-    assert (told["engine"], told["cases"]) == ("hypothesis", 60)
-    assert all(finding["shrink"]["complete"] for finding in told["findings"])
-    path = tmp_path / told["findings"][0]["repro"]
+    summary = json.loads(done.stdout)
+    assert (summary["engine"], summary["cases"]) == ("hypothesis", 60)
+    assert all(finding["shrink"]["complete"] for finding in summary["findings"])
+    path = tmp_path / summary["findings"][0]["repro"]
     repro = json.loads(path.read_text())
     assert repro["origin"]["engine"] == "hypothesis"
     assert len(repro["case"]["program"][0]["rows"]) == 1
@@ -206,7 +206,7 @@ def test_fail_fast_ends_a_search(harness: Command) -> None:
     ("arguments", "message"),
     [(("--engine", "hypothesis", "-j", 2), "one worker"), (("--engine", "magic"), "unknown engine 'magic'")],
 )
-def test_bad_usage_is_told(harness: Command, arguments: tuple[object, ...], message: str) -> None:
+def test_bad_usage_is_refused(harness: Command, arguments: tuple[object, ...], message: str) -> None:
     done = harness("run", "--cases", 1, *arguments)
     assert done.returncode == 2
     assert message in " ".join(done.stderr.replace("│", " ").split())

@@ -1,4 +1,4 @@
-"""A case that takes the worker down during a search is known all the same, and the search goes on."""
+"""A case that takes the worker down during a search is known nevertheless, and the search continues."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ import pytest
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.usefixtures("broken_targets")
-def test_a_crash_names_its_case_and_the_search_goes_on(harness: Callable[..., Any], tmp_path: Path) -> None:
+def test_a_crash_names_its_case_and_the_search_continues(harness: Callable[..., Any], tmp_path: Path) -> None:
     done = harness(
         *("run", "--engine", "hypothesis", "--target", "broken:segfault", "--ops", "precopy"),
         *("--cases", 40, "--scale", "small", "--no-shrink", "--relations", "none", "--json"),
     )
     assert done.returncode == 1, done.stderr
-    told = json.loads(done.stdout)
-    assert told["cases"] == 40
-    (finding,) = told["findings"]
+    summary = json.loads(done.stdout)
+    assert summary["cases"] == 40
+    (finding,) = summary["findings"]
     assert finding["signature"] == "precopy/isolation/crash-SIGSEGV/process/-"
     case = json.loads((tmp_path / finding["repro"]).read_text())["case"]
     (operation,) = [operation for operation in case["program"] if operation["runner"] == "V2"]

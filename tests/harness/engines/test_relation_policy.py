@@ -1,4 +1,4 @@
-"""Which relations are asked of which case: a pure function of seed and index."""
+"""Which relations are checked for which case: a pure function of seed and index."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from harness.engines.relations import SAMPLED_EVERY, RelationPolicy, sampled
 NAMES = ("one", "two", "three")
 
 
-def test_named_relations_are_asked_of_every_case_in_their_order() -> None:
+def test_named_relations_are_checked_for_every_case_in_their_order() -> None:
     policy = RelationPolicy(NAMES)
     assert all(policy.at(0, index) == NAMES for index in range(20))
     assert policy.most is None
 
 
-def test_nothing_is_asked_without_names() -> None:
+def test_nothing_is_checked_without_names() -> None:
     assert all(RelationPolicy().at(0, index) == () for index in range(20))
 
 
-def test_sampling_asks_one_of_all_on_every_eighth_case_in_an_order_of_its_own() -> None:
+def test_sampling_checks_one_of_all_on_every_eighth_case_in_its_own_order() -> None:
     policy = sampled(NAMES)
     asked = {index: policy.at(5, index) for index in range(SAMPLED_EVERY * 90)}
     assert policy.most == 1

@@ -1,4 +1,4 @@
-"""Fixes of known issues, on stubs of the parts of an engine that they change, in the words of releases."""
+"""Fixes of known issues, on stubs of the parts of an engine that they change, with the source text of releases."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def change(name: str, engine: Any) -> None:
 
 
 class Scheduler:
-    """The places of a scheduler's main function that fixes know, in the words of a release, on plain numbers."""
+    """The places of a scheduler's main function that fixes know, as in a release, on plain numbers."""
 
     num_spec_tokens, max_model_len, num_sampled_tokens_per_step = 2, 16, 1
 
@@ -37,7 +37,7 @@ class Scheduler:
                     and (scheduled_running_reqs and not prefill_scheduled)
                 ):
                     num_new_tokens, pad_spec_decode = 1 + self.num_spec_tokens, True
-            with nullcontext():  # as deep as in a release
+            with nullcontext():  # indented as deep as in a release
                 if room >= 0:
                     num_external_computed_tokens = room
                     num_new_tokens = self._cut(
@@ -113,9 +113,9 @@ def test_a_partial_hit_in_a_fresh_block_waits_for_the_next_step() -> None:
 
 
 def test_partial_tails_are_those_of_prompts() -> None:
-    told: list[str] = []
+    registered: list[str] = []
     manager = SimpleNamespace(
-        _cache_partial_tail_block=lambda request: told.append(request.request_id), _checkpoints={"c": 1}
+        _cache_partial_tail_block=lambda request: registered.append(request.request_id), _checkpoints={"c": 1}
     )
     coordinator = SimpleNamespace(single_type_managers=[manager])
     change("partial-entry-async", SimpleNamespace(manager=SimpleNamespace(coordinator=coordinator), mamba_groups=(0,)))
@@ -123,14 +123,14 @@ def test_partial_tails_are_those_of_prompts() -> None:
         manager._cache_partial_tail_block(
             SimpleNamespace(request_id=name, num_computed_tokens=computed, num_prompt_tokens=8)
         )
-    assert told == ["a", "c"], "b is past its prompt; c has a checkpoint in this step"
+    assert registered == ["a", "c"], "b is past its prompt; c has a checkpoint in this step"
 
 
 BLOCKS = [["a", "b"], ["c"], ["d", "e", "f"]]
 
 
 class OldCoordinator:
-    """Finds a hit of 6 tokens in groups of blocks of 8, 8 and 4 tokens, in the words of 0.28 where they matter."""
+    """Finds a hit of 6 tokens in groups of blocks of 8, 8 and 4 tokens, with the text of 0.28 where it matters."""
 
     def __init__(self) -> None:
         self.attention_groups = [None]
@@ -154,8 +154,8 @@ def test_hits_of_every_attention_group_end_together_in_the_release_that_truncate
 
 
 class StateManager:
-    """The places of a Mamba block manager that the fix of unrelocated-block knows, in the words of 0.31, on plain
-    numbers: one speculative block, and a checkpoint in the column before the running block."""
+    """The places of a Mamba block manager that the fix of unrelocated-block knows, as in 0.31, on plain numbers: one
+    speculative block, and a checkpoint in the column before the running block."""
 
     def allocate_new_blocks(self, columns: list[int], allocated: bool, checkpoint_block: int) -> tuple[list[int], int]:
         blocks_allocated, num_skipped_blocks, moved = allocated, 3, []
@@ -203,7 +203,7 @@ def test_speculative_blocks_move_on_at_checkpoints_with_its_fix() -> None:
 
 
 class LaterStateManager(StateManager):
-    """As in a release that has the rule: other words."""
+    """As in a release that has the rule: with another text."""
 
     def allocate_new_blocks(self, columns: list[int], allocated: bool, checkpoint_block: int) -> tuple[list[int], int]:
         return columns[: 2 - checkpoint_block] if allocated else [], 2

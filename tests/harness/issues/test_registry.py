@@ -32,7 +32,7 @@ from harness.sequences.faults import FAULTS
 ROOT = Path(__file__).resolve().parents[3]
 FILES = ROOT / "harness" / "issues"
 RULES = RunnerRules(zero_drafts=False, padded_tails=False, recomputed_as_decodes=True, column_unit=ColumnUnit.SMALLEST)
-"""Those of a release that has every issue of rules."""
+"""The rules of a release that has every issue of rules."""
 
 
 def file_names(folder: str) -> set[str]:
@@ -83,7 +83,7 @@ def test_rules_are_changed_by_the_fixes_asked_for_alone() -> None:
     assert Controls().rules(RULES) == RULES
 
 
-def test_a_planted_fault_stands_although_a_fix_changes_the_same_rule() -> None:
+def test_a_planted_fault_survives_a_fix_of_the_same_rule() -> None:
     rules = Controls(faults=("plain-decode-row",), fixes=DEFAULT_FIXES).rules(replace(RULES, zero_drafts=True))
     assert not rules.zero_drafts
     assert Controls(fixes=DEFAULT_FIXES).rules(RULES).zero_drafts

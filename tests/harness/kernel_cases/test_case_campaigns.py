@@ -1,5 +1,5 @@
-"""What campaigns of kernel cases have beside those of other subjects: regimes, operations, and races that go by the
-simplest kind of state. What holds for all subjects is in tests/harness/campaign."""
+"""Features that only campaigns of kernel cases have: regimes, operations, and races named after the simplest kind of
+state. Tests for all subjects are in tests/harness/campaign."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Run = Callable[..., CaseSummary]
 
 @pytest.fixture
 def run(executor_name: str, tmp_path: Path) -> Run:
-    """The summary of so many cases of RECIPE on a target; findings go to the test's folder."""
+    """The summary of that many cases of RECIPE on a target; findings go to the test's folder."""
 
     def run(target: str, cases: int, require: Sequence[str] = (), shrink_executions: int = 0) -> CaseSummary:
         subject = KernelCases(target=target, executor=executor_name, limit=60.0, recipe=RECIPE, require=tuple(require))
@@ -58,7 +58,8 @@ def test_what_is_judged_and_reached_is_counted(run: Run) -> None:
 
 @pytest.mark.long
 def test_regimes_and_operations_asked_for_must_be_reached(run: Run, broken_targets: Path) -> None:
-    """The target lacks precopy: asked for and never judged is no success, and neither is a regime without a case."""
+    """The target lacks precopy: an operation that was asked for and never judged is not a success, and neither is a
+    regime without a case."""
     summary = run("broken:lack", 16, ["several-groups", "misaligned-base-8"])
     programs = [case_at(RECIPE, index).program for index in range(16)]
     # A case ends with the first operation that is skipped.
@@ -76,7 +77,7 @@ def test_regimes_and_operations_asked_for_must_be_reached(run: Run, broken_targe
 
 @pytest.mark.long
 def test_minimal_findings_are_those_that_were_drawn(run: Run, tmp_path: Path) -> None:
-    """But a race may go by a simpler kind of state in its minimal form."""
+    """But a race may be named after a simpler kind of state in its minimal form."""
     summary = run("builtin+wrong-group", 24, shrink_executions=400)
     drawn = {read_repro(path).signature for path in (tmp_path / "as-drawn").iterdir()}
     minimal = {read_repro(path).signature for path in tmp_path.glob("*.json")}

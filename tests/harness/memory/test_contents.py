@@ -1,4 +1,5 @@
-"""What memory holds at first: payload in blocks, poison everywhere else, numbers of requests, stale ones in range."""
+"""The initial contents of memory: payload in blocks, poison everywhere else, numbers of requests, stale ones in
+range."""
 
 from __future__ import annotations
 
@@ -106,7 +107,7 @@ def test_patterns_change_nothing_but_poison(make_case: Callable[..., Case]) -> N
         assert np.array_equal(one.view(table, 48), other.view(table, 48))
 
 
-def test_no_two_blocks_are_alike(make_case: Callable[..., Case]) -> None:
+def test_no_two_blocks_are_equal(make_case: Callable[..., Case]) -> None:
     case = make_case()
     plan = plan_memory(case, 32)
     image = initial_image(case, plan)
@@ -139,9 +140,9 @@ def test_stale_cells_name_blocks_of_the_pool_but_never_the_null_block(case: Case
         cells = np.array(numbers(image, start, layout.table_rows * layout.table_columns))
         cells = cells.reshape(layout.table_rows, layout.table_columns)
         for row in range(layout.table_rows):
-            told = given_rows[row] if row < len(given_rows) else ()
-            assert cells[row, : len(told)].tolist() == list(told)
-            stale = cells[row, len(told) :]
+            given = given_rows[row] if row < len(given_rows) else ()
+            assert cells[row, : len(given)].tolist() == list(given)
+            stale = cells[row, len(given) :]
             assert stale.size == 0 or (stale.min() >= 1 and stale.max() < layout.num_blocks)
 
 
@@ -162,7 +163,7 @@ def test_arguments_by_slot_and_by_batch_row(make_case: Callable[..., Case]) -> N
         assert [values["accepted"][slot] for slot in (2, 0)] == [2, 1]
         assert [values["state_column"][slot] for slot in (2, 0)] == [1, 2]
         assert [values["new_computed"][slot] for slot in (2, 0)] == [6 + 3 - 2 + 2 - 1, 9 + 1 + 1 - 1]
-        # Slot 1 is in no batch row: its numbers are those of some request, and would move something.
+        # Slot 1 is in no batch row: its numbers are plausible, and would move something.
         assert 1 <= values["accepted"][1] <= 3
         assert 0 <= values["state_column"][1] <= 3
         assert values["new_computed"][1] >= 1
@@ -194,7 +195,7 @@ def test_stale_numbers_stay_small(case: Case) -> None:
 
 
 def test_the_same_case_gives_the_same_bytes_everywhere(make_case: Callable[..., Case]) -> None:
-    """Frozen: repro files hold a seed of these bytes, so that a change here changes what every old file means."""
+    """Frozen: repro files hold a seed of these bytes, so a change here would change the meaning of every old file."""
     rows = (PostprocessRow(slot=1, scheduled=3, computed=6, draft=2, accepted=2, state_column=1),)
     case = make_case(Postprocess(runner="V2", rows=rows), conv_layout="DS", payload_seed=123456789, poison="B")
     image = image_of(case, 64)

@@ -1,4 +1,4 @@
-"""The way back from a byte: every offset of the arena is named, and named right."""
+"""From a byte back to its place: every offset of the arena has a name, and the right one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.engines.hypothesis import cases
 from harness.memory import MemoryPlan, describe, plan_memory
 from harness.memory.plan import OUTER_GUARD
 
-# Owners of `make_case`: the null block is nobody's, blocks 1 and 2 are group 0's, 3 and 4 group 1's.
+# Owners in `make_case`: the null block has none, blocks 1 and 2 are group 0's, 3 and 4 group 1's.
 BLOCK_NAMES = {
     (0, 0): "null block 0",
     (0, 1): "block 1 (column 0 of slot 0)",
@@ -40,7 +40,7 @@ def page_bytes(conv_layout: str, block: int) -> Iterator[tuple[str, str]]:
                 yield "conv", f"{name}, token {byte // 8}, row {byte % 8 // 2}, byte {byte % 2}"
             elif conv_layout == "DS" and byte % 8 < 6:  # four rows of three tokens, 8 bytes apart
                 yield "conv", f"{name}, token {byte % 8 // 2}, row {byte // 8}, byte {byte % 2}"
-            else:  # no byte of group 0's conv state, but one of group 1's tensor
+            else:  # not a byte of group 0's conv state, but one of group 1's tensor
                 yield "temporal", f"{other}, element {byte // 8}, byte {byte % 8}"
     name = f"group 0, layer 0, temporal state 1, {BLOCK_NAMES[0, block]}"
     for byte in range(24):

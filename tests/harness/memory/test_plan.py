@@ -1,4 +1,4 @@
-"""Plans: objects never overlap, guards stand on both sides of each, and covered bytes are what a case really holds."""
+"""Plans: objects never overlap, guards are on both sides of each, and covered bytes are what a case really holds."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CASES = cases(("reachable", "total"))
 
 
 def objects(plan: MemoryPlan) -> list[tuple[int, int, str]]:
-    """First byte, one past the last byte, and name of everything that is no guard."""
+    """First byte, one past the last byte, and name of everything that is not a guard."""
     base = plan.base
     found = [
         (start, start + buffer.size, f"buffer {i}")
@@ -81,7 +81,7 @@ def test_every_guard_byte_is_covered(case: Case, bits: int) -> None:
 
 
 @given(CASES)
-def test_covered_spans_are_apart_and_ascending(case: Case) -> None:
+def test_covered_spans_are_disjoint_and_ascending(case: Case) -> None:
     plan = plan_memory(case, 32)
     spans = [(start, start + size) for start, size in plan.covered]
     assert all(start < end for start, end in spans)
@@ -214,7 +214,7 @@ def test_arguments_count_as_memory(make_case: Callable[..., Case], make_layout: 
 
 
 def test_many_states_of_many_blocks_are_refused(make_layout: Callable[..., Layout]) -> None:
-    """Each block of each state is an object of its own: a small file must not ask for billions."""
+    """Each block of each state is a separate object: a small file must not ask for billions."""
     states = tuple(TemporalState(item_size=1, shape=(1,), buffer=0, offset=i, block_stride=8) for i in range(8))
     layout = make_layout(
         num_blocks=2**20,

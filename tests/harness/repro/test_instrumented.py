@@ -1,4 +1,5 @@
-"""A race is found, shrunk to one launch of one request or two, recorded with what it takes to see it, and replayed."""
+"""A race is found, shrunk to one launch of one request or two, recorded with the checks that it needs, and
+replayed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frozen files replay whatever becomes of the generators: FAILED where the fault is planted, FIXED where it is not."""
+"""Frozen files replay independent of the generators: FAILED where the fault is planted, FIXED where it is not."""
 
 from __future__ import annotations
 

@@ -84,12 +84,12 @@ def test_exit_status(given: dict[str, str], status: int) -> None:
         ({"v25": "ERROR", "v26": "NOT APPLICABLE", "v27": "FIXED"}, ["ERROR", "NOT APPLICABLE", "NOT AFFECTED"]),
     ],
 )
-def test_what_never_failed_was_not_fixed(given: dict[str, str], wanted: list[str]) -> None:
+def test_what_never_failed_is_not_affected(given: dict[str, str], wanted: list[str]) -> None:
     found = answers(**given)
     assert [in_words(answer, found) for answer in found] == wanted
 
 
-def test_many_downloads_are_told_before_the_first(
+def test_many_downloads_are_announced_before_the_first(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path))
@@ -98,8 +98,8 @@ def test_many_downloads_are_told_before_the_first(
     announce_downloads(["builtin", "vllm==0.25.0", "vllm==0.25.0+lost-reset"], options.announce)
     assert capsys.readouterr().err == "", "one download speaks for itself"
     announce_downloads(["vllm==0.25.0", "builtin", "vllm==0.26.0", "vllm==0.27.0"], options.announce)
-    said = "harness: 3 releases are not in the cache: wheels of about 1.2 GB in all are downloaded once\n"
-    assert capsys.readouterr().err == said
+    line = "harness: 3 releases are not in the cache: wheels of about 1.2 GB in all are downloaded once\n"
+    assert capsys.readouterr().err == line
     monkeypatch.setenv("HARNESS_OFFLINE", "1")
     announce_downloads(["vllm==0.25.0", "vllm==0.26.0"], options.announce)
     assert capsys.readouterr().err == ""
@@ -117,7 +117,7 @@ def test_markdown_has_a_column_for_each_target() -> None:
 
 @pytest.fixture
 def repro(tmp_path: Path, make_case: Callable[..., Case]) -> Path:
-    """One move by the V2 runner, recorded as a stray write on a target that nobody can name."""
+    """One move by the V2 runner, recorded as an out-of-bounds write on a target that does not exist."""
     move = Precopy(runner="V2", rows=(PrecopyRow(slot=0, source_column=0, destination_column=1, bias=0),))
     path = tmp_path / "bug.json"
     write_repro(

@@ -1,4 +1,4 @@
-"""Repro files are untrusted: whatever is wrong with one is a single line and status 2, and nothing is written."""
+"""Repro files are untrusted: any mistake in one results in a single line and status 2, and nothing is written."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def write(path: Path, content: Any) -> Path:
 
 
 def check_refusal(
-    command: Command, path: Path, said: str = "", names: tuple[str, ...] = ("replay", "show", "shrink")
+    command: Command, path: Path, message: str = "", names: tuple[str, ...] = ("replay", "show", "shrink")
 ) -> None:
     folder = path.parent
     before = sorted(folder.rglob("*"))
@@ -38,13 +38,13 @@ def check_refusal(
         assert out == ""
         assert err.count("\n") == 1
         assert err.startswith(f"harness: {path}: ")
-        assert said in err
+        assert message in err
         assert len(err) < 600 + len(str(path))
     assert sorted(folder.rglob("*")) == before
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", "not a repro file"),
         (b"\x7fELF\x00\x01\x02\xff" * 100, "not a repro file"),
@@ -63,8 +63,8 @@ def check_refusal(
     ],
     ids=lambda value: repr(value[:14]),
 )
-def test_texts_that_are_no_repro(command: Command, tmp_path: Path, content: bytes, said: str) -> None:
-    check_refusal(command, write(tmp_path / "bug.json", content), said)
+def test_texts_that_are_not_a_repro(command: Command, tmp_path: Path, content: bytes, message: str) -> None:
+    check_refusal(command, write(tmp_path / "bug.json", content), message)
 
 
 def test_what_is_not_there_or_not_a_file(command: Command, tmp_path: Path) -> None:
@@ -100,8 +100,8 @@ def test_truncated(command: Command, frozen: Path, tmp_path: Path, share: float)
 
 
 def spoilt(document: Document) -> Iterator[tuple[str, Document]]:
-    """Documents with one thing wrong each, and what must be said about it."""
-    for path, value, said in (
+    """Documents with one mistake each, and the message about it."""
+    for path, value, message in (
         (("surprise",), 1, "surprise"),
         (("case", "surprise"), 1, "surprise"),
         (("origin", "surprise"), 1, "surprise"),
@@ -127,11 +127,11 @@ def spoilt(document: Document) -> Iterator[tuple[str, Document]]:
         for step in path[:-1]:
             place = place[step]
         place[path[-1]] = value
-        yield said, changed
+        yield message, changed
 
 
 @pytest.mark.parametrize(
-    ("kind", "said"),
+    ("kind", "message"),
     [
         ("sequenz", "unknown kind 'sequenz'; did you mean 'sequence'?; known: case, sequence"),
         ("x" * 10_000, f"unknown kind '{'x' * 40}'; known: case, sequence"),
@@ -140,14 +140,16 @@ def spoilt(document: Document) -> Iterator[tuple[str, Document]]:
         (3, "not a repro file: Expected `str`, got `int` - at `$.kind`"),
     ],
 )
-def test_kinds_that_are_not_known(command: Command, document: Document, tmp_path: Path, kind: Any, said: str) -> None:
+def test_kinds_that_are_not_known(
+    command: Command, document: Document, tmp_path: Path, kind: Any, message: str
+) -> None:
     path = write(tmp_path / "bug.json", {**document, "kind": kind})
-    check_refusal(command, path, f"{path}: {said}\n", ("show", "replay"))
+    check_refusal(command, path, f"{path}: {message}\n", ("show", "replay"))
 
 
 def test_a_kernel_case_may_say_that_it_is_one(document: Document, tmp_path: Path) -> None:
-    plain, told = write(tmp_path / "a.json", document), write(tmp_path / "b.json", {"kind": "case", **document})
-    assert read_repro(told) == read_repro(plain)
+    plain, tagged = write(tmp_path / "a.json", document), write(tmp_path / "b.json", {"kind": "case", **document})
+    assert read_repro(tagged) == read_repro(plain)
 
 
 @pytest.mark.parametrize("name", ["replay", "show", "shrink", "sweep"])
@@ -157,8 +159,8 @@ def test_a_pipe_is_refused_and_not_waited_for(command: Command, tmp_path: Path, 
 
 
 def test_files_that_contradict_a_bound_or_themselves(command: Command, document: Document, tmp_path: Path) -> None:
-    for said, changed in spoilt(document):
-        check_refusal(command, write(tmp_path / "bug.json", changed), said)
+    for message, changed in spoilt(document):
+        check_refusal(command, write(tmp_path / "bug.json", changed), message)
 
 
 @pytest.mark.parametrize("name", ["path:/etc", "path:.", "vllm", "broken:segfault", "", "builtinx", "vllm=0.33.0"])

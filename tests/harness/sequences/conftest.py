@@ -1,4 +1,4 @@
-"""Fixtures of tests that drive a release's own scheduler: one child process of it serves them all.
+"""Fixtures of tests that drive a release's own scheduler, all in one child process.
 
 They need the optional packages and the release's sources (tests/releases.py).
 """
@@ -35,7 +35,7 @@ def newest() -> str:
 
 @pytest.fixture(scope="session")
 def older() -> str:
-    """One with issues that the newest has not."""
+    """A release with issues that the newest does not have."""
     return with_scheduler(OLDER)
 
 
@@ -47,25 +47,25 @@ def case_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def scheduler(newest: str, case_folder: Path) -> Iterator[SequenceWorker]:
-    """A process that drives the newest release, the builtin kernels beside it on bytes."""
-    beside = KernelSide(KernelChoice("builtin", "native"), str(case_folder))
-    with SequenceWorker(newest, beside) as child:
+    """A process that drives the newest release, and the builtin kernels on bytes."""
+    kernel_side = KernelSide(KernelChoice("builtin", "native"), str(case_folder))
+    with SequenceWorker(newest, kernel_side) as child:
         child.wait_ready()
         yield child
 
 
 @pytest.fixture(scope="session")
 def stream(scheduler: SequenceWorker) -> list[RunResult]:
-    """Results of some sequences with all known issues kept clear of."""
+    """Results of some sequences with all known issues avoided."""
     scheduler.send_range(recipe_text(STREAM, Controls(fixes=DEFAULT_FIXES)), 0, STREAM_SEQUENCES)
     results = []
-    while isinstance(heard := scheduler.receive(), CaseResult):
-        results.append(RESULTS.decode(heard.result))
+    while isinstance(reply := scheduler.receive(), CaseResult):
+        results.append(RESULTS.decode(reply.result))
     return results
 
 
 @pytest.fixture(scope="session")
 def stream_cases(stream: list[RunResult], case_folder: Path) -> list[Case]:
-    """What their kernels were asked for, as kernel cases."""
+    """The calls of their kernels, as kernel cases."""
     assert stream
     return [decode_case(file.read_bytes()) for file in sorted(case_folder.glob("*.json"))]

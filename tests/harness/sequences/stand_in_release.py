@@ -1,13 +1,13 @@
-"""A stand-in for a release: step sequences in which running takes no time and gives what their events say.
+"""A stub of a release: step sequences that run in no time and give the results that their events ask for.
 
-Run as a script it is a `harness` command, whose workers are stand-ins too; run with `serve`, such a worker. The real
-one takes ten seconds to load, and what is done to processes here does not depend on it. HOW is an environment variable
-with words, comma-separated. A word and a number say what sequence NUMBER of SEED does: `hang:3`, `crash:3`, `exit:3`,
-`kill:3` (as Linux does it where memory runs out), `kill-once:3` (the file that MARK names is there from then on),
-`fault:3` (the device is gone), `warn:3`, `skip:3`, `break:3` and `quit:3` (mistakes of ours). Others are for all of
-them: `right` (no violations), `load:N` (loading takes N milliseconds), `patience:N` (after so many milliseconds a user
-is told that it still loads; else nobody is, however busy the machine), `refuse:0.31.0` (that release cannot be driven),
-`lacks` (packages are missing).
+Run as a script it is a `harness` command whose workers are stubs too; run with `serve`, it is such a worker. A real
+release takes ten seconds to load, and what is done to processes here does not depend on it. HOW is an environment
+variable with words, comma-separated. A word and a number say what sequence NUMBER of SEED does: `hang:3`, `crash:3`,
+`exit:3`, `kill:3` (as Linux does when memory runs out), `kill-once:3` (the file that MARK names exists from then on),
+`fault:3` (the device is gone), `warn:3`, `skip:3`, `break:3` and `quit:3` (mistakes of ours). Others are for all
+sequences: `right` (no violations), `load:N` (loading takes N milliseconds), `patience:N` (after N milliseconds a line
+says that it still loads; without this word there is no such line, even on a busy machine), `refuse:0.31.0` (that
+release cannot be driven), `lacks` (packages are missing).
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def main() -> None:
 
 
 def gives(case: SequenceCase, how: str, right: bool) -> RunResult:
-    """What a sequence gives."""
+    """The result of a sequence."""
     harm(how)
     if how == "skip":
         return RunResult(None, "no such feature", -1, 0, 0.0, {})
@@ -101,7 +101,7 @@ def gives(case: SequenceCase, how: str, right: bool) -> RunResult:
 
 
 def harm(how: str) -> None:
-    """What becomes of the process."""
+    """Do to the process what the words say."""
     if how == "hang":
         print("hanging", file=sys.stderr, flush=True)
         stay()

@@ -1,4 +1,4 @@
-"""The sequence benchmark runs every arm and counts what it ran. No figure of it is asserted."""
+"""The sequence benchmark runs every arm and counts what it ran. Its figures are not asserted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def test_every_symbolic_arm_is_measured(newest: str) -> None:
     speeds = measure(newest, (), "native", HOST_EVERY["V2"], 1)
 
     by_name = {speed.name: speed for speed in speeds}
-    host = [f"{runner}, the release's host code beside all" for runner in ("V1", "V2")]
+    host = [f"{runner}, with host code in every sequence" for runner in ("V1", "V2")]
     alone = [f"{runner}, our model of the host code alone" for runner in ("V1", "V2")]
     assert list(by_name) == ["V1", "V2", *host, *alone]
     for runner, beside_all, without in zip(("V1", "V2"), host, alone, strict=True):

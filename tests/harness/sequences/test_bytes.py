@@ -38,7 +38,7 @@ def config(runner: str, **changes: object) -> SequenceConfig:
     return SequenceConfig(**{**fields, **changes})  # type: ignore[arg-type]
 
 
-class Story:
+class Scenario:
     """One request: two chunks of a prompt of 8 tokens, then decodes with 2 drafts, of which `right` are right."""
 
     def __init__(self, kernels: Kernels, config: SequenceConfig, *, dim_first: bool = True) -> None:
@@ -53,7 +53,7 @@ class Story:
         self.column, self.accepted = -1, 1
 
     def step(self, computed: int, scheduled: int, *, drafts: int = 0, right: int = 0, wrong_source: int = 0) -> None:
-        """A step; `wrong_source` columns are added to the source that the kernel, and nobody else, is told."""
+        """Run a step; `wrong_source` columns are added to the source that only the kernel gets."""
         column = -(-(computed + scheduled) // 4) - 1
         bias = self.accepted - 1
         moves = self.column not in (-1, column)
@@ -76,7 +76,7 @@ class Story:
         self.kept.add(plan, inputs, sampled)
         self.column, self.accepted = column, counts[NAME]
 
-    def tell(self) -> None:
+    def run(self) -> None:
         self.step(0, 4)
         self.step(4, 4)
         self.step(8, 3, drafts=2, right=1)
@@ -95,9 +95,9 @@ def builtin() -> Kernels:
 @pytest.mark.parametrize("limit", [16, 15], ids=["SD", "DS"])
 @pytest.mark.parametrize("blocks", [23, 24], ids=["blocks outermost", "layers outermost"])
 def test_real_kernels_agree_with_the_symbolic_device(builtin: Kernels, runner: str, limit: int, blocks: int) -> None:
-    story = Story(builtin, config(runner, length_limit=limit, num_blocks=blocks))
-    story.tell()
-    counters = Counter(story.meaning.counters)
+    scenario = Scenario(builtin, config(runner, length_limit=limit, num_blocks=blocks))
+    scenario.run()
+    counters = Counter(scenario.meaning.counters)
     assert counters["byte comparisons"] == 10
     assert counters["kernel launches"] == 5 * (2 if runner == "V1" else 4)
     assert counters["postprocess moves"] >= 2
@@ -114,32 +114,32 @@ def test_real_kernels_agree_with_the_symbolic_device(builtin: Kernels, runner: s
     ],
 )
 def test_faults_of_kernels_show_in_the_bytes(runner: str, mutation: str, kinds: set[str]) -> None:
-    story = Story(Kernels(KernelChoice(f"builtin+{mutation}", "native")), config(runner))
+    scenario = Scenario(Kernels(KernelChoice(f"builtin+{mutation}", "native")), config(runner))
     with pytest.raises(ViolationFound) as found:
-        story.tell()
+        scenario.run()
     assert found.value.violation.kind in kinds
 
 
-def test_a_kernel_that_is_told_another_column_is_found(builtin: Kernels) -> None:
-    story = Story(builtin, config("V1"))
-    story.step(0, 4)
+def test_a_kernel_that_gets_another_column_is_found(builtin: Kernels) -> None:
+    scenario = Scenario(builtin, config("V1"))
+    scenario.step(0, 4)
     with pytest.raises(ViolationFound) as found:
-        story.step(4, 4, wrong_source=2)
+        scenario.step(4, 4, wrong_source=2)
     violation = found.value.violation
     assert (violation.kind, violation.request, violation.column, violation.block) == ("bytes-differ", NAME, 1, 2)
 
 
 @pytest.mark.parametrize("runner", ["V1", "V2"])
-def test_a_story_becomes_reachable_kernel_cases(builtin: Kernels, runner: str) -> None:
-    story = Story(builtin, config(runner))
-    story.tell()
-    assert len(story.cases) == 2
+def test_a_scenario_becomes_reachable_kernel_cases(builtin: Kernels, runner: str) -> None:
+    scenario = Scenario(builtin, config(runner))
+    scenario.run()
+    assert len(scenario.cases) == 2
     session = Session(builtin.target, builtin.executor)
     moves = 0
-    for case in story.cases:
+    for case in scenario.cases:
         assert decode_case(encode_case(case)) == case
         require_reachable(case)
         outcome = session.check(case)
         assert {verdict.status for verdict in outcome.verdicts} == {"pass"}
         moves += sum(verdict.moves for verdict in outcome.verdicts)
-    assert moves == 4 * (story.meaning.counters["precopy moves"] + story.meaning.counters["postprocess moves"])
+    assert moves == 4 * (scenario.meaning.counters["precopy moves"] + scenario.meaning.counters["postprocess moves"])

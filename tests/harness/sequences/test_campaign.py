@@ -1,4 +1,4 @@
-"""What campaigns of sequences have beside those of other subjects: identities, kernel cases, and journals of before."""
+"""Features that only campaigns of sequences have: identities, kernel cases, and journals of earlier versions."""
 
 from __future__ import annotations
 
@@ -51,8 +51,10 @@ def test_a_kernel_case_is_written_whole_or_not_at_all(
     assert decode_case((tmp_path / "sequence-5-7-000.json").read_bytes()) == make_case()
 
 
-@pytest.mark.parametrize("events", [(), (Abort(request=5), Finish(request=9), Step())], ids=["none", "for nobody"])
-def test_events_that_leave_nothing_to_do_are_no_pass(scheduler: SequenceWorker, events: tuple[Event, ...]) -> None:
+@pytest.mark.parametrize(
+    "events", [(), (Abort(request=5), Finish(request=9), Step())], ids=["none", "without a request"]
+)
+def test_events_that_leave_nothing_to_do_are_not_a_pass(scheduler: SequenceWorker, events: tuple[Event, ...]) -> None:
     case = msgspec.structs.replace(sequence_at(SequenceRecipe(0), 0), events=events)
     assert scheduler.check(case, Controls()).skipped == "the engine had nothing to do: no step was run"
 
@@ -71,7 +73,9 @@ def test_events_that_leave_nothing_to_do_are_no_pass(scheduler: SequenceWorker, 
             "fixes none, not padded-fresh-row",
         ),
         (
-            StepSequences(target="vllm==0.33.0", recipe=RECIPE, beside=KernelSide(KernelChoice("builtin", "native"))),
+            StepSequences(
+                target="vllm==0.33.0", recipe=RECIPE, kernel_side=KernelSide(KernelChoice("builtin", "native"))
+            ),
             "kernels executor none, not native",
         ),
     ],
@@ -95,11 +99,11 @@ def test_no_other_campaign_is_resumed(tmp_path: Path, changed: StepSequences, di
 
 
 OLD_JOURNAL = Path(__file__).with_name("data") / "sequences.journal"
-"""As it was written before campaigns had one journal: names whose values are nothing are there."""
+"""An identity as it was written before campaigns had one journal: it includes names with empty values."""
 
 
 def test_a_journal_of_before_is_read() -> None:
-    """What it was written for is the stand-in's seed 5: tests/harness/campaign resumes it."""
+    """It was written for seed 5 of the stub: tests/harness/campaign resumes it."""
     controls = Controls(fixes=DEFAULT_FIXES)
     subject = StepSequences(target="vllm==0.33.0", recipe=SequenceRecipe(5), controls=controls)
     entries = Journal(OLD_JOURNAL, subject.identity(), subject.noun, subject.current_identity).read()
@@ -124,16 +128,16 @@ def kernels_on_a_gone_device() -> Kernels:
     return kernels
 
 
-@pytest.mark.parametrize("said", ["CUDA error: an illegal\nmemory access", "something else"])
-def test_a_sequence_that_takes_the_device_down_ends_its_worker(monkeypatch: pytest.MonkeyPatch, said: str) -> None:
-    """Wherever it shows: each later call would fail."""
+@pytest.mark.parametrize("message", ["CUDA error: an illegal\nmemory access", "something else"])
+def test_a_sequence_that_takes_the_device_down_ends_its_worker(monkeypatch: pytest.MonkeyPatch, message: str) -> None:
+    """Wherever it is noticed: each later call would fail."""
 
     def fails(*_: object) -> None:
-        raise RuntimeError(said)
+        raise RuntimeError(message)
 
     monkeypatch.setattr(judge, "_run", fails)
-    gone = said.startswith("CUDA")
-    with pytest.raises(DeviceFault if gone else RuntimeError, match=" ".join(said.split())):
+    gone = message.startswith("CUDA")
+    with pytest.raises(DeviceFault if gone else RuntimeError, match=" ".join(message.split())):
         judge.run(sequence_at(RECIPE, 0), Controls(), kernels_on_a_gone_device())
     with pytest.raises(RuntimeError):
         judge.run(sequence_at(RECIPE, 0), Controls(), None)

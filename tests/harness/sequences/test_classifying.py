@@ -1,4 +1,4 @@
-"""Which known issue a finding is, before and after it is shrunk. What a worker would answer follows from a rule."""
+"""Which known issue a finding is, before and after it is shrunk. A rule gives the answers of a worker."""
 
 from __future__ import annotations
 
@@ -33,20 +33,20 @@ LONG = next(
     for case in (sequence_at(SequenceRecipe(0), index) for index in range(1000))
     if case.config.runner == "V1" and case.config.asynchronous and case.config.num_spec and len(case.events) > 8
 )
-"""It can reach left-out-row and async-accepted-counts."""
+"""A case that can reach left-out-row and async-accepted-counts."""
 SHORT = msgspec.structs.replace(
     LONG,
     config=msgspec.structs.replace(LONG.config, policy="fcfs" if LONG.config.policy == "priority" else "priority"),
     events=LONG.events[:4],
 )
-"""It reaches one issue more, or one fewer, and is told apart from the start."""
+"""A case that reaches one issue more, or one fewer, and is distinguished from the start."""
 
 Fails = Callable[[SequenceCase, tuple[str, ...]], bool]
 """Whether a case violates something with some fixes on."""
 
 
 class Worker(WorkerProcess):
-    """No process: violations follow from a rule."""
+    """A worker without a process: violations follow from a rule."""
 
     def __init__(self, fails: Fails, broken: bool = False) -> None:
         self._fails, self._broken = fails, broken
@@ -59,7 +59,7 @@ class Worker(WorkerProcess):
         return RESULTS.encode(RunResult(violation, None, 0, 4, 0.01, {}))
 
     def restart(self, *, again: bool = True) -> None:
-        """There is nothing to restart."""
+        """Do nothing."""
 
 
 def is_long(case: SequenceCase) -> bool:
@@ -67,17 +67,17 @@ def is_long(case: SequenceCase) -> bool:
 
 
 def meets(case: SequenceCase, fixes: tuple[str, ...], *names: str) -> bool:
-    """Whether a case runs into any of the issues `names`, which it can reach and no fix takes out."""
+    """Whether a case runs into any of the issues `names`, which it can reach and no fix removes."""
     return any(issue.name in names and issue.reached_by(case) and issue.name not in fixes for issue in SEQUENCE_ISSUES)
 
 
 def two_issues(case: SequenceCase, fixes: tuple[str, ...]) -> bool:
-    """A long case runs into two of them, a short one into one."""
+    """A rule: a long case runs into two issues, a short one into one."""
     return meets(case, fixes, "left-out-row", *(["async-accepted-counts"] if is_long(case) else []))
 
 
 def new_beside_known(case: SequenceCase, fixes: tuple[str, ...]) -> bool:
-    """A long case shows what no fix takes away, a short one a known issue."""
+    """A rule: a long case shows what no fix takes away, a short one a known issue."""
     return is_long(case) or meets(case, fixes, "left-out-row")
 
 
@@ -87,7 +87,7 @@ SUBJECT = StepSequences(target="vllm==0.33.0", recipe=SequenceRecipe(0))
 def kept(
     out: Path, worker: Worker, cases: dict[int, SequenceCase], events: list[Event] | None = None
 ) -> list[SequenceFinding]:
-    """What a campaign without fixes makes of cases, by index, that failed in it."""
+    """The findings that a campaign without fixes keeps of failed cases, given by index."""
     findings = Findings(SUBJECT, Settings(out=out), lambda *_: "the harness failed")
     for index, case in cases.items():
         result = RunResult(VIOLATION, None, 0, 4, 0.01, {})
@@ -120,19 +120,19 @@ def test_of_two_issues_it_may_need_both(tmp_path: Path) -> None:
     assert not is_long(read(finding).sequence)
 
 
-def test_findings_that_come_down_to_one_issue_are_one(tmp_path: Path) -> None:
+def test_findings_that_shrink_to_one_issue_are_merged(tmp_path: Path) -> None:
     events: list[Event] = []
     (finding,) = kept(tmp_path, Worker(two_issues), {3: LONG, 5: SHORT, 6: SHORT}, events)
     assert (finding.issue, finding.first_sequence, finding.sequences) == ("left-out-row", 3, 3)
     assert [path.name for path in tmp_path.glob("*.json")] == [Path(finding.repro or "").name]
-    said = [event.text for event in events if isinstance(event, Notice)]
-    assert f"{SIGNATURE} [left-out-row] was found in 2 more sequences: see {finding.repro}" in said
+    texts = [event.text for event in events if isinstance(event, Notice)]
+    assert f"{SIGNATURE} [left-out-row] was found in 2 more sequences: see {finding.repro}" in texts
     (done,) = [event for event in events if isinstance(event, FindingKept)]
     assert (str(done.key), str(done.path)) == (finding.name, finding.repro)
 
 
 @pytest.mark.parametrize("sound", [True, False], ids=["classified", "the harness fails"])
-def test_what_is_new_shrinks_into_no_known_issue(tmp_path: Path, sound: bool) -> None:
+def test_a_new_finding_does_not_shrink_into_a_known_issue(tmp_path: Path, sound: bool) -> None:
     (finding,) = kept(tmp_path, Worker(new_beside_known, broken=not sound), {3: LONG})
     assert finding.issue is None
     repro = read(finding)

@@ -63,16 +63,16 @@ def test_files_of_the_newest_release_fail_and_older_ones_are_fixed(scheduler: Se
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "line"),
     [
         ("left-out-row", "step 5: request 1 left out (not scheduled)"),
         ("preempted-while-scheduled", "step 10: request 0 preempted"),
         ("copy-of-fresh-block", "step 9: request 6 admitted with 74 tokens computed"),
     ],
 )
-def test_what_the_scheduler_did_with_the_request_is_told(scheduler: SequenceWorker, name: str, said: str) -> None:
+def test_what_the_scheduler_did_with_the_request_is_shown(scheduler: SequenceWorker, name: str, line: str) -> None:
     repro = read(ROOT / "corpus" / "sequences" / f"{name}.json")
-    assert said in scheduler.check(repro.sequence, Controls(fixes=repro.fixes)).trace.splitlines()
+    assert line in scheduler.check(repro.sequence, Controls(fixes=repro.fixes)).trace.splitlines()
 
 
 OLDER = sorted({read(file).origin.target for file in CORPUS} - {NEWEST})

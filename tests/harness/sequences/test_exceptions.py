@@ -1,4 +1,4 @@
-"""Whose mistake an exception is: that of the release, a finding, or ours, which is raised again."""
+"""Whose mistake an exception is: that of the release is a finding, ours is raised again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Production code that ends its process: in a step it is a finding, at the start a reason, while it loads a refusal."""
+"""Production code that ends its process: in a step that is a finding, at the start a reason, while it loads a
+refusal."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ from harness.sequences.worker import SequenceWorker
 from harness.worker.losses import WorkerRefused
 
 IN_STEP, AT_START, KILLED = 3, 5, 7
-"""Running requests at most, of sequences in which the scheduler exits."""
+"""Values of `requests`, the maximum number of running requests, with which the scheduler exits."""
 
 PLANTED = {
     "schedule": f"if self.max_num_running_reqs == {IN_STEP}: import sys; sys.exit(5)",
@@ -41,7 +42,7 @@ def checkout(release: str, folder: Path, edit: Callable[[str], str]) -> str:
 
 
 def with_exits(text: str) -> str:
-    """The source of a scheduler, with what is planted in front of its functions."""
+    """The source of a scheduler, with code planted in front of its functions."""
     for name, code in PLANTED.items():
         text, count = re.subn(rf"(    def {name}\([^)]*\)[^:\n]*:\n)", rf"\1        {code}\n", text, count=1)
         assert count == 1, name
@@ -57,7 +58,7 @@ def exiting(newest: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
 
 
 def a_case(requests: int) -> SequenceCase:
-    """One request, in an engine that runs so many at most."""
+    """A sequence of one request, in an engine that runs at most `requests`."""
     config = msgspec.structs.replace(sequence_at(SequenceRecipe(0), 0).config, requests=requests)
     return SequenceCase(
         config=config, events=(Add(request=0, prompt=(Segment(family=0, length=3),), outputs=2), Step())
@@ -82,7 +83,7 @@ def test_an_exit_at_the_start_is_a_reason(exiting: SequenceWorker) -> None:
 
 
 @pytest.mark.long
-def test_losing_the_child_at_the_start_is_told_by_sequences(exiting: SequenceWorker) -> None:
+def test_losing_the_child_at_the_start_is_reported_by_sequences(exiting: SequenceWorker) -> None:
     result = exiting.check(a_case(KILLED), Controls())
     assert result.violation is not None
     assert result.violation.kind == "process-exit-7"

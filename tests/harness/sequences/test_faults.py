@@ -1,4 +1,4 @@
-"""Planted faults are controls: each must be found soon, from most seeds, or a check of the meaning oracle is dead."""
+"""Planted faults are controls: each must be found soon, from most seeds, or a check of the state oracle is dead."""
 
 from __future__ import annotations
 

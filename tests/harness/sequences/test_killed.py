@@ -1,6 +1,6 @@
 """A campaign of sequences that is interrupted while the release loads, and one on a release that is killed.
 
-What holds for campaigns of all subjects is in tests/harness/campaign.
+Tests for campaigns of all subjects are in tests/harness/campaign.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Start = Callable[..., "subprocess.Popen[str]"]
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts `harness run` on sequences, in a process group of its own; what is left afterwards is killed."""
+    """Starts `harness run` on sequences, in its own process group; what is left afterwards is killed."""
     started: list[subprocess.Popen[str]] = []
 
     def start(command: list[str], *arguments: object, how: str = "") -> subprocess.Popen[str]:
@@ -62,8 +62,8 @@ def test_an_interrupt_while_the_release_loads_is_one_line(start: Start) -> None:
     workers = children(running.pid)
     for _ in range(2):
         os.killpg(running.pid, signal.SIGINT)
-    said, errors = running.communicate(timeout=1800)
-    assert (running.returncode, said) == (130, "")
+    printed, errors = running.communicate(timeout=1800)
+    assert (running.returncode, printed) == (130, "")
     assert errors == "harness: loading a stand-in ...\nharness: interrupted\n"
     wait_for(lambda: not any(map(is_running, workers)))
 
@@ -72,8 +72,8 @@ def test_a_release_that_loads_for_long_says_so(start: Start) -> None:
     running = start(
         [sys.executable, "-P", str(STAND_IN)], "-t", "vllm==0.33.0", "--cases", 1, how="load:500,patience:50"
     )
-    said, errors = running.communicate(timeout=300)
-    assert json.loads(said)["sequences"] == 1
+    printed, errors = running.communicate(timeout=300)
+    assert json.loads(printed)["sequences"] == 1
     lines = errors.splitlines()
     assert lines[0] == "harness: loading a stand-in ..."
     still = [
@@ -86,7 +86,7 @@ def test_a_release_that_loads_for_long_says_so(start: Start) -> None:
 
 @pytest.mark.parametrize("whole_group", [True, False], ids=["timeout", "parent-only"])
 def test_sigterm_ends_a_campaign_as_ctrl_c_does(start: Start, tmp_path: Path, whole_group: bool) -> None:
-    """As `timeout` sends it, to all processes, or a supervisor, to the parent alone: what was found is saved."""
+    """As sent by `timeout`, to all processes, or by a supervisor, to the parent only: findings are saved."""
     arguments = ("-t", "vllm==0.33.0", "--seed", 5, "--budget", "10h", "-j", 2)
     running = start([sys.executable, "-P", str(STAND_IN)], *arguments)
     journal = tmp_path / "findings" / StepSequences.journal
@@ -100,8 +100,8 @@ def test_sigterm_ends_a_campaign_as_ctrl_c_does(start: Start, tmp_path: Path, wh
     assert len(workers) == 2
     for _ in range(2):
         os.killpg(running.pid, signal.SIGTERM) if whole_group else running.terminate()
-    said, errors = running.communicate(timeout=300)
-    assert (running.returncode, said) == (143, "")
+    printed, errors = running.communicate(timeout=300)
+    assert (running.returncode, printed) == (143, "")
     assert re.fullmatch(
         r"harness: loading a stand-in ...\nharness: terminated: findings in [1-9]\d* sequences?, as drawn in "
         r"'findings/as-drawn', after \d+ sequences?; resume with the same command and --resume: for another 36000 s, "
@@ -119,11 +119,11 @@ def test_a_killed_campaign_with_the_newest_release(
     """Known issues are left in, to be found."""
 
     def answer(process: subprocess.Popen[str]) -> dict[str, Any]:
-        said, errors = process.communicate(timeout=900)
+        printed, errors = process.communicate(timeout=900)
         assert process.returncode == 1, errors
-        told: dict[str, Any] = json.loads(said)
-        found = [{**finding, "repro": Path(finding["repro"]).name} for finding in told["findings"]]
-        return {name: told[name] for name in ("sequences", "steps", "skipped", "counters")} | {"findings": found}
+        summary: dict[str, Any] = json.loads(printed)
+        found = [{**finding, "repro": Path(finding["repro"]).name} for finding in summary["findings"]]
+        return {name: summary[name] for name in ("sequences", "steps", "skipped", "counters")} | {"findings": found}
 
     plain = ["-t", newest, "--seed", 4, "--cases", 12, "--include-known", "--no-shrink", "--out"]
     journal = tmp_path / "killed" / StepSequences.journal

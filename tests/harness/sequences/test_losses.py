@@ -1,4 +1,4 @@
-"""Sequences that take their process down: when that is the answer already, and what is said of one."""
+"""Sequences that take their process down: when that ends the campaign early, and how one is reported."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ assert FIRST_LOSSES is not None
 
 
 def run(out: Path, *arguments: object, lost: Iterable[int], how: str = "crash", more: str = "") -> dict[str, Any]:
-    """What `harness run` on the stand-in comes to where the sequences `lost` take their process down; `told` is what
-    standard error says."""
+    """The result of `harness run` on the stub where the sequences `lost` take their process down; `errors` are the
+    lines of standard error."""
     plain = ["run", "--ops", "sequences", "-t", "vllm==0.33.0", "--seed", SEED, "--cases", SEQUENCES, "--out", out]
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     stand_in = ",".join([*(f"{how}:{index}" for index in lost), more])
@@ -40,7 +40,7 @@ def run(out: Path, *arguments: object, lost: Iterable[int], how: str = "crash", 
     )
     assert done.returncode == 1, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
-    return {**found, "told": done.stderr.splitlines()}
+    return {**found, "errors": done.stderr.splitlines()}
 
 
 @pytest.mark.long
@@ -51,7 +51,7 @@ def test_a_release_that_loses_every_sequence_is_known_by_the_first(tmp_path: Pat
     assert FIRST_LOSSES <= lost < FIRST_LOSSES + workers
     why = f"each of the first {FIRST_LOSSES} sequences took its process down (crash-SIGABRT)"
     assert found["ended_early"] == why
-    assert [line for line in found["told"] if "early" in line] == [f"harness: the campaign ends early: {why}"]
+    assert [line for line in found["errors"] if "early" in line] == [f"harness: the campaign ends early: {why}"]
     (finding,) = found["findings"]
     assert finding["signature"] == "sequence/meaning/process-crash-SIGABRT/process/-"
     assert (finding["first_sequence"], finding["sequences"]) == (0, lost)
@@ -70,7 +70,7 @@ def test_a_release_that_loses_every_sequence_is_known_by_the_first(tmp_path: Pat
 def test_others_continue(tmp_path: Path, lost: tuple[int, ...], more: str) -> None:
     found = run(tmp_path, "--no-shrink", lost=lost, more=more)
     assert (found["sequences"], found["ended_early"]) == (SEQUENCES, None)
-    assert not [line for line in found["told"] if "early" in line]
+    assert not [line for line in found["errors"] if "early" in line]
     counts = {finding["signature"].split("/")[2]: finding["sequences"] for finding in found["findings"]}
     assert counts["process-crash-SIGABRT"] == len(lost)
     assert counts.get("process-exit-3", 0) == more.count("exit")
@@ -85,7 +85,7 @@ def test_what_is_skipped_did_not_come_through(tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize(("how", "kind"), [("hang", "process-hang"), ("crash", "process-crash-SIGABRT")])
 def test_a_sequence_that_takes_its_worker_down_is_a_finding(tmp_path: Path, how: str, kind: str) -> None:
-    """It stays as drawn, and nothing else is lost: its steps alone, which the worker did not come to tell of."""
+    """It stays as drawn. Only its steps are lost, which the worker could not report any more."""
     lost = 9
     sound = run(tmp_path / "sound", lost=())
     found = run(tmp_path / "out", "-j", 2, "--case-limit", "1s", lost=[lost], how=how)
@@ -97,13 +97,13 @@ def test_a_sequence_that_takes_its_worker_down_is_a_finding(tmp_path: Path, how:
     assert (found["sequences"], found["steps"]) == (SEQUENCES, sound["steps"] - case.steps)
     path = Path(finding["repro"])
     costs = f"stays as drawn, for each run costs a process: harness shrink {path} continues"
-    assert f"harness: {finding['signature']} {costs}" in found["told"]
+    assert f"harness: {finding['signature']} {costs}" in found["errors"]
     _, repro = read_any(path)
     assert isinstance(repro, SequenceRepro)
     assert (repro.sequence, repro.shrink) == (case, None)
     if how == "hang":
-        assert "nothing heard for 1 seconds" in repro.evidence.details
+        assert "no message for 1 seconds" in repro.evidence.details
         assert any("stand_in_release.py line" in line and "in stay" in line for line in repro.evidence.details)
-    # Resuming does not run it again: the journal says what it gave.
+    # Resuming does not run it again: the journal has its result.
     resumed = run(tmp_path / "out", "--resume", "--case-limit", "10m", lost=[lost], how=how)
     assert resumed["findings"] == found["findings"]

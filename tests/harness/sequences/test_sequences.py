@@ -27,7 +27,7 @@ from harness.shrink.sequences import PASSES, size
 
 
 class Holding:
-    """A plan that goes by a predicate of the sequence."""
+    """A plan that judges by a predicate of the sequence."""
 
     passes = PASSES
 
@@ -118,7 +118,7 @@ def test_shrinking_reaches_the_smallest_sequence() -> None:
     assert next(event for event in shrunk.case.events if isinstance(event, Step)).repeat == 3
 
 
-def test_options_go_together_with_the_blocks_they_take() -> None:
+def test_options_are_removed_together_with_their_blocks() -> None:
     add = Add(request=0, prompt=(Segment(family=0, length=8),), outputs=2)
     config = plain(mamba_groups=3, spec_method="mtp", num_spec=3, num_blocks=36)
     assert config.num_blocks - config.blocks_for_one() == 1
@@ -148,7 +148,7 @@ def test_controls_know_their_names() -> None:
         Controls(fixes=("nothing",))
 
 
-def test_counters_that_met_nothing_are_named() -> None:
+def test_counters_that_are_too_low_are_named() -> None:
     assert below_threshold({}, 100, True) == []
     missing = below_threshold({}, 10_000, True)
     assert len(missing) == len(THRESHOLDS)

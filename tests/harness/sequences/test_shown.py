@@ -1,4 +1,4 @@
-"""What people read of a campaign of sequences: what runs, each finding as it is done, the answer in the last line."""
+"""The output of a campaign of sequences: what runs, each finding when it is done, the answer in the last line."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_the_last_line_is_the_answer(given: SequenceSummary, answer: str, capsys
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "expected"),
     [
         ({}, ["9000 steps in 9 s (1000 steps a second of processor time)"]),
         ({"in_this_part": 7}, ["9000 steps (1000 steps a second of processor time); this part ran 7 of 2200 in 9 s"]),
@@ -94,42 +94,40 @@ def test_the_last_line_is_the_answer(given: SequenceSummary, answer: str, capsys
     ],
 )
 def test_a_time_is_that_of_judging_in_this_part(
-    changes: dict[str, Any], said: list[str], capsys: pytest.CaptureFixture[str]
+    changes: dict[str, Any], expected: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = msgspec.structs.replace(summary(), **changes)
     lines = printed(CampaignFinished(given), capsys)
-    said[0] = f"vllm==0.33.0: 452 sequences (1748 more skipped), {said[0]}"
-    assert lines[: len(said)] == said
-    assert lines[len(said)].split() == ["steps", "9000"]
+    expected[0] = f"vllm==0.33.0: 452 sequences (1748 more skipped), {expected[0]}"
+    assert lines[: len(expected)] == expected
+    assert lines[len(expected)].split() == ["steps", "9000"]
 
 
 @pytest.mark.parametrize("ran", [True, False])
-def test_host_code_that_never_ran_is_told_apart_from_what_was_counted(
-    ran: bool, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_host_code_that_never_ran_is_listed_separately(ran: bool, capsys: pytest.CaptureFixture[str]) -> None:
     given = summary(fixes=["p"])
     given.counters["V1 host code not run: it needs b"] = 3
     given.counters["sequences of V2 host code"] = 9
     if ran:
         given.counters["sequences of V1 host code"] = 1
-    told = printed(CampaignFinished(given), capsys)
-    assert ("NOT RUN V1 host code not run: it needs b (3 sequences)" in told) is not ran
+    lines = printed(CampaignFinished(given), capsys)
+    assert ("NOT RUN V1 host code not run: it needs b (3 sequences)" in lines) is not ran
     nothing = "nothing found (known issues were kept out)"
-    assert told[-1] == (nothing if ran else f"{nothing}, and host code could not be run (NOT RUN, above)")
+    assert lines[-1] == (nothing if ran else f"{nothing}, and host code could not be run (NOT RUN, above)")
 
 
-def test_fixes_that_change_nothing_are_not_told(capsys: pytest.CaptureFixture[str]) -> None:
-    told = printed(CampaignFinished(summary(fixes=["idle", "busy"])), capsys)
-    assert "  busy" in told
-    assert not [line for line in told if "idle" in line]
+def test_fixes_that_change_nothing_are_not_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = printed(CampaignFinished(summary(fixes=["idle", "busy"])), capsys)
+    assert "  busy" in lines
+    assert not [line for line in lines if "idle" in line]
 
 
-def test_what_is_not_minimal_says_how_it_gets_so() -> None:
+def test_a_finding_that_is_not_minimal_says_how_to_shrink_it() -> None:
     start = f"{SIGNATURE} in 2 sequences: "
-    assert finding().in_words == f"{start}f.json (13 events)"
-    assert finding(minimal=False).in_words == f"{start}f.json (13 events, not minimal: harness shrink f.json)"
-    assert finding(repro=None, minimal=False).in_words == f"{start}not saved (13 events)"
-    assert finding("drained-queue").in_words.startswith(f"{SIGNATURE} [drained-queue] in 2 ")
+    assert finding().line == f"{start}f.json (13 events)"
+    assert finding(minimal=False).line == f"{start}f.json (13 events, not minimal: harness shrink f.json)"
+    assert finding(repro=None, minimal=False).line == f"{start}not saved (13 events)"
+    assert finding("drained-queue").line.startswith(f"{SIGNATURE} [drained-queue] in 2 ")
 
 
 def test_a_known_issue_is_described_where_it_is_found(capsys: pytest.CaptureFixture[str]) -> None:
@@ -163,19 +161,19 @@ def test_a_whole_run(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 1, done.stderr
-    told = done.stdout.splitlines()
+    lines = done.stdout.splitlines()
     assert done.stderr == "harness: loading a stand-in ...\n"
-    assert told[0] == "vllm==0.33.0: step sequences, seed 5, pins runner=V1,partial=true, 40 sequences, 1 worker"
+    assert lines[0] == "vllm==0.33.0: step sequences, seed 5, pins runner=V1,partial=true, 40 sequences, 1 worker"
 
     def places(start: str) -> list[int]:
-        return [place for place, line in enumerate(told) if line.startswith(start)]
+        return [place for place, line in enumerate(lines) if line.startswith(start)]
 
     found, shrinking, shrunk = places("found sequence/meaning/"), places("note shrinking "), places("shrunk ")
     assert len(found) == len(shrinking) == len(shrunk) == 2
     assert max(found) < min(shrinking)
-    assert told[shrinking[0]].startswith("note shrinking 1 of 2: sequence/meaning/")
+    assert lines[shrinking[0]].startswith("note shrinking 1 of 2: sequence/meaning/")
     (summed_up,) = places("vllm==0.33.0: 40 sequences, ")
     assert max(shrunk) < summed_up < min(places("finding sequence/meaning/"))
-    assert told[-1] == "2 findings: 2 new"
-    drawn = {line.partition("saved as drawn: ")[2] for line in told if "saved as drawn: " in line}
+    assert lines[-1] == "2 findings: 2 new"
+    drawn = {line.partition("saved as drawn: ")[2] for line in lines if "saved as drawn: " in line}
     assert drawn == {str(path) for path in (out / "as-drawn").iterdir()}

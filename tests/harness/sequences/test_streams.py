@@ -1,4 +1,5 @@
-"""What a release's own scheduler hands to kernels: through real kernels on bytes, and against our simulator of it."""
+"""The arguments that a release's own scheduler passes to kernels: through real kernels on bytes, and compared with our
+simulator of it."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from harness.sequences.result import RunResult
 
 GENERATED = 6000
 RARE = 3
-"""A shape met less often may be missing among the generated cases by chance."""
+"""A shape seen less often may be missing among the generated cases by chance."""
 
 
 @pytest.mark.long
@@ -77,7 +78,7 @@ def _first_step(case: Case) -> Case:
 
 
 def _shapes(case: Case) -> Iterator[tuple[object, ...]]:
-    """What each row of a copying operation is like, numbers left out."""
+    """The shape of each row of a copying operation, without numbers."""
     size, spec = case.layout.block_size, case.layout.num_spec
     for operation in case.program:
         if isinstance(operation, Postprocess | PostprocessEntry):

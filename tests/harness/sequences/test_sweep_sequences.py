@@ -30,7 +30,7 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def swept(folder: Path, *arguments: object, how: str = "", command: str = "sweep") -> subprocess.CompletedProcess[str]:
-    """`harness sweep`, or another command, where the stand-in takes the place of releases."""
+    """Run `harness sweep`, or another command, with the stub in place of releases."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     return subprocess.run(
         [sys.executable, "-P", str(STAND_IN), command, str(folder), *map(str, arguments)],
@@ -45,7 +45,7 @@ def swept(folder: Path, *arguments: object, how: str = "", command: str = "sweep
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder of sequences: two that fail in the stand-in, with their signatures, and one that does not."""
+    """A folder of sequences: two that fail in the stub, with their signatures, and one that does not."""
     for index, violation in ((4, "wrong-state-read"), (5, "token-mismatch"), (6, "wrong-state-read")):
         repro = SequenceRepro(
             signature=Signature("sequence", "meaning", violation, "mamba", "-"),
@@ -63,7 +63,7 @@ def answers(text: str, row: int) -> dict[str, str]:
 
 
 @pytest.mark.long
-def test_targets_that_cannot_be_driven_are_a_reason_and_no_error(folder: Path) -> None:
+def test_targets_that_cannot_be_driven_are_not_applicable(folder: Path) -> None:
     targets = "builtin,vllm==0.24.0,vllm==0.31.0,vllm==0.33.0"
     done = swept(folder, "-t", targets, "--json", how="refuse:0.31.0")
     assert done.returncode == 1, done.stderr
@@ -103,7 +103,7 @@ def test_one_file_costs_the_others_nothing(folder: Path) -> None:
     assert rows[1]["detail"] == "IndexError: a mistake of ours"
 
 
-def test_missing_packages_are_told_once(folder: Path) -> None:
+def test_missing_packages_are_announced_once(folder: Path) -> None:
     done = swept(folder, "-t", "vllm==0.31.0,vllm==0.32.0,vllm==0.33.0", how="lacks")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert done.stderr.startswith("harness: step sequences drive vLLM's own scheduler, which imports no_such_package: ")
@@ -127,7 +127,7 @@ def test_kernel_cases_are_swept_without_them(
 
 @pytest.mark.parametrize("command", ["replay", "shrink"])
 @pytest.mark.parametrize(
-    ("target", "said"),
+    ("target", "message"),
     [
         ("", "names no target: say"),
         ("builtin", "names 'builtin', which has no scheduler: say"),
@@ -135,7 +135,7 @@ def test_kernel_cases_are_swept_without_them(
         ("path:/tmp", "was found on 'path:/tmp', and a file may not choose"),
     ],
 )
-def test_a_file_that_names_no_scheduler_asks_for_one(folder: Path, command: str, target: str, said: str) -> None:
+def test_a_file_that_names_no_scheduler_asks_for_one(folder: Path, command: str, target: str, message: str) -> None:
     file = folder / "4.json"
     _, repro = read_any(file)
     assert isinstance(repro, SequenceRepro)
@@ -144,11 +144,11 @@ def test_a_file_that_names_no_scheduler_asks_for_one(folder: Path, command: str,
     done = swept(file, command=command)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert done.stderr.startswith(f"harness: {file}: the file")
-    assert said in done.stderr
+    assert message in done.stderr
 
 
 def started(folder: Path, targets: str, *more: str, how: str) -> subprocess.Popen[str]:
-    """A sweep that runs on, in a process group of its own."""
+    """A running sweep, in its own process group."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     return subprocess.Popen(
         [sys.executable, "-P", str(STAND_IN), "sweep", str(folder), "-t", targets, *more],
@@ -176,12 +176,12 @@ def test_a_sweep_that_loads_ends_at_once(folder: Path) -> None:
 def test_answers_come_as_they_are_known_and_ctrl_c_prints_them(folder: Path) -> None:
     with started(folder, "vllm==0.24.0,vllm==0.31.0,vllm==0.33.0", how="hang:6") as running:
         assert running.stderr is not None
-        told: list[str] = []
-        while len(told) < 6:
-            told.append(running.stderr.readline())
+        lines: list[str] = []
+        while len(lines) < 6:
+            lines.append(running.stderr.readline())
         os.killpg(running.pid, signal.SIGINT)
         table, rest = running.communicate(timeout=1800)
-    assert told == [
+    assert lines == [
         *(f"harness: {folder / str(index)}.json on vllm==0.24.0: NOT APPLICABLE\n" for index in (4, 5, 6)),
         "harness: loading a stand-in ...\n",
         f"harness: {folder / '4.json'} on vllm==0.31.0: does not fail\n",
@@ -207,12 +207,12 @@ def test_cases_and_sequences_on_releases(
     targets = ["builtin", "vllm==0.24.0", older, newest]
     done = harness("sweep", tmp_path, "-t", ",".join(targets), "-e", executor_name, "--json")
     assert done.returncode == 1, done.stderr
-    told = {Path(row["file"]).stem: row for row in json.loads(done.stdout)["findings"]}
-    found = {name: [answer["answer"] for answer in row["answers"]] for name, row in told.items()}
+    rows = {Path(row["file"]).stem: row for row in json.loads(done.stdout)["findings"]}
+    found = {name: [answer["answer"] for answer in row["answers"]] for name, row in rows.items()}
     assert found == {
         "padded-to-limit": ["NOT APPLICABLE", "NOT APPLICABLE", "FAILED", "FIXED"],
         "shift-within-block-sd": ["FIXED", "FAILED", "FAILED", "FIXED"],
         "split-block-size": ["NOT APPLICABLE", "NOT APPLICABLE", "NOT APPLICABLE", "FAILED"],
     }
-    assert all(answer["same"] == (answer["answer"] == "FAILED") for row in told.values() for answer in row["answers"])
-    assert told["padded-to-limit"]["affected"].startswith("Affects vllm 0.27.1, fixed in 0.33.0; not applicable to ")
+    assert all(answer["same"] == (answer["answer"] == "FAILED") for row in rows.values() for answer in row["answers"])
+    assert rows["padded-to-limit"]["affected"].startswith("Affects vllm 0.27.1, fixed in 0.33.0; not applicable to ")

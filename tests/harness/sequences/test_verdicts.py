@@ -64,7 +64,7 @@ def test_a_sweep_does_not_clear_a_release_whose_host_code_did_not_run(lacks: str
 
 @pytest.fixture
 def signature(kind: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Of a violation of a kind, in a release in which one fix, any, takes it away."""
+    """The known issue of a violation of a kind, in a release in which any one fix takes it away."""
     violation = Violation(kind, "tokens", 3, "request 1", -1, -1, -1, NOBODY, "this", "that")
 
     def check(worker: object, case: SequenceCase, controls: Controls, **_: Any) -> RunResult:
@@ -75,7 +75,7 @@ def signature(kind: str, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize(("kind", "known"), [(HOST_CODE_DIFFERS, False), ("wrong-state-read", True)])
-def test_a_difference_is_no_known_issue_whatever_takes_it_away(signature: str, known: bool) -> None:
+def test_a_difference_is_not_a_known_issue(signature: str, known: bool) -> None:
     worker: Any = None
     case = sequence_at(SequenceRecipe(0), 0)
     assert (classify(worker, case, Controls(), signature) is not None) is known

@@ -1,4 +1,4 @@
-"""Minimal cases of planted faults are as small as a person would write them."""
+"""Minimal cases of planted faults are as small as handwritten ones."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SEEDS = (0, 1, 2)
 
 
 class Bench:
-    """Workers of planted faults, and the first case of each signature that a seed finds."""
+    """Workers with planted faults, and the first case of each signature that a seed finds."""
 
     def __init__(self, executor: str) -> None:
         self._executor = executor
@@ -71,7 +71,7 @@ def bench(executor_name: str) -> Iterator[Bench]:
 def check_everything(
     shrunk: Shrunk[Case, JudgedCase], case: Case, outcome: Outcome, judge: Callable[[Case], Outcome]
 ) -> None:
-    """What holds of every shrinking."""
+    """Check what is true of every shrunk case."""
     assert shrunk.complete
     assert shrunk.executions <= 150
     final = shrunk.result.outcome.signature
@@ -93,7 +93,7 @@ def check_everything(
 
 
 def check_canonical(case: Case, largest: int = 8, columns: int = 3, drafts: int = 1) -> None:
-    """Nothing is left that says nothing. `largest`: bytes of a state."""
+    """Check that nothing irrelevant is left. `largest`: bytes of a state."""
     (operation,) = case.program
     (row,) = operation.rows
     assert (operation.runner, row.slot) == ("V1", 0)
@@ -114,7 +114,7 @@ def check_canonical(case: Case, largest: int = 8, columns: int = 3, drafts: int 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_wrong_group(bench: Bench, seed: int) -> None:
-    """Every group reads group 0's table: it takes two groups to see that, and no more than a state in each."""
+    """Every group reads group 0's table: that needs two groups, with no more than one state each."""
     target = "builtin+wrong-group"
     for case, outcome in bench.findings(target, seed):
         shrunk = shrink(case, outcome, bench.judge(target))
@@ -129,13 +129,13 @@ def test_wrong_group(bench: Bench, seed: int) -> None:
         else:
             check_canonical(shrunk.case)
         for _, state in layout.states():
-            # Pages are tight: some faults take a page that two groups share.
+            # Pages are tight: some faults need a page that two groups share.
             assert state.block_stride == max(state_extent(s) for _, s in layout.states() if s.buffer == state.buffer)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_temporal_size(bench: Bench, seed: int) -> None:
-    """The page stride taken for the size: one padded page is enough to see that."""
+    """The page stride is taken for the size: that needs only one padded page."""
     target = "builtin+temporal-size"
     found = [
         (case, outcome)
@@ -177,7 +177,7 @@ RACES = {
     "builtin+stale-accept": {"postprocess/race/between-programs/accepted/-"},
     "builtin+unordered-shift": {"postprocess/race/between-warps/conv/SD"},
 }
-"""What races of planted faults are called in their minimal forms."""
+"""Signatures of races of planted faults in their minimal forms."""
 
 
 @pytest.mark.long
@@ -186,7 +186,7 @@ RACES = {
     [pytest.param(name, marks=[pytest.mark.slow] if name.endswith("unordered-shift") else []) for name in RACES],
 )
 def test_races(bench: Bench, target: str, executor_name: str) -> None:
-    """One launch of two programs at most that do anything, and one name whatever kind of state was there."""
+    """One launch of at most two programs that do anything, and one name for all kinds of states."""
     if not executor_class(executor_name).instrumented:
         pytest.skip("it takes an instrumented executor to see a race")
     found = set()

@@ -1,4 +1,4 @@
-"""The shrinker and its passes by themselves, with judges that are plain predicates instead of targets."""
+"""The shrinker and its passes alone, with judges that are plain predicates instead of targets."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_shrinking_ends_whatever_fails(case: Case) -> None:
 
 
 @given(cases)
-def test_the_result_fails_alike_and_stays_in_its_domain(case: Case) -> None:
+def test_the_result_keeps_its_signature_and_its_domain(case: Case) -> None:
     def judge(candidate: Case) -> Outcome:
         wide = any(len(operation.rows) >= 2 for operation in candidate.program)
         return failed() if wide else failed(OTHER) if candidate.layout.num_states > 1 else PASSED
@@ -113,7 +113,7 @@ def test_the_result_fails_alike_and_stays_in_its_domain(case: Case) -> None:
         assert max(len(operation.rows) for operation in shrunk.case.program) == 2
 
 
-def test_numbers_reach_the_least_that_fails(make_case: Callable[..., Case]) -> None:
+def test_numbers_reach_the_smallest_that_fails(make_case: Callable[..., Case]) -> None:
     rows = (PrecopyRow(slot=0, source_column=3, destination_column=1, bias=0),)
     case = make_case(Precopy(runner="V1", rows=rows), tables=(((1, 2, 1, 2),), ((3, 4, 3, 4),)))
     shrunk = shrink(case, failed(), when(lambda c: any(r.source_column >= 2 for o in c.program for r in o.rows)))
@@ -121,7 +121,7 @@ def test_numbers_reach_the_least_that_fails(make_case: Callable[..., Case]) -> N
     assert (row.source_column, row.destination_column, row.bias) == (2, 0, 0)
 
 
-def test_columns_between_go_and_those_in_use_stay(make_case: Callable[..., Case]) -> None:
+def test_unused_columns_are_removed_and_used_ones_stay(make_case: Callable[..., Case]) -> None:
     rows = (PrecopyRow(slot=0, source_column=0, destination_column=3, bias=1),)
     case = make_case(Precopy(runner="V1", rows=rows), tables=(((1, 2, 2, 4),), ((3, 4, 4, 1),)))
 
@@ -148,7 +148,7 @@ def test_candidates_outside_the_preconditions_cost_nothing(make_case: Callable[.
 
 
 def test_candidates_beyond_a_bound_are_not_judged(make_case: Callable[..., Case]) -> None:
-    """A decode step with the same running state would have computed one token more than a file may say."""
+    """A decode step with the same running state would have computed one token more than a file may have."""
     rows = (PostprocessRow(slot=0, scheduled=3, computed=2**30, draft=1, accepted=1, state_column=0),)
     case = make_case(Postprocess(runner="V1", rows=rows))
     assert decode_case(encode_case(case)) == case
@@ -255,7 +255,7 @@ def race_in(*kinds: str) -> Callable[[Case], Outcome]:
         (("DS",), "precopy/race/between-programs/conv/DS"),
     ],
 )
-def test_a_race_is_told_by_the_plainest_state_that_shows_it(
+def test_a_race_is_named_after_the_simplest_state_that_shows_it(
     kinds: tuple[str, ...],
     final: str,
     make_case: Callable[..., Case],
@@ -270,10 +270,10 @@ def test_a_race_is_told_by_the_plainest_state_that_shows_it(
     assert str(shrunk.result.outcome.signature) == final
     assert judge(shrunk.case).signature == shrunk.result.outcome.signature
     assert shrunk.case.layout.num_states == 1
-    assert shrunk.others == [], "the same race in another kind of state is no other finding"
+    assert shrunk.others == [], "the same race in another kind of state is not another finding"
 
 
-def test_what_races_are_the_same() -> None:
+def test_which_races_are_the_same() -> None:
     plain = msgspec.structs.replace(RACE, object="temporal", conv_layout="-")
     assert is_simpler(plain, RACE)
     assert not is_simpler(RACE, plain)
@@ -285,7 +285,7 @@ def test_what_races_are_the_same() -> None:
 
 @given(cases, st.integers(0, 2**32 - 1))
 def test_every_step_makes_a_case_smaller(case: Case, odd: int) -> None:
-    """Whatever fails: cases that are no smaller are not even run."""
+    """For any failure: cases that are not smaller are not even run."""
     seen = [size(case)]
 
     def judge(candidate: Case) -> Outcome:

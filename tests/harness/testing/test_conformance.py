@@ -1,4 +1,4 @@
-"""Conformance checks: right executors and targets of other packages pass, and what they do otherwise is told."""
+"""Conformance checks: right executors and targets of other packages pass, and deviations are reported."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Absent(NativeExecutor):
 
 @pytest.fixture
 def others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An installed package that brings executors."""
+    """An installed package that provides executors."""
     (tmp_path / "other_executors.py").write_text(EXECUTORS, encoding="utf-8")
     described = tmp_path / "other_executors-1.0.dist-info"
     described.mkdir()
@@ -85,16 +85,16 @@ def test_executors_of_other_packages_come_after_ours() -> None:
 @pytest.mark.usefixtures("others")
 def test_a_right_executor_of_another_package_agrees() -> None:
     cases = [case for variant in VARIANTS[:4] for case in cases_of(variant, 1)]
-    said = executor_agrees("other", cases=cases)
-    assert len(said) == 2 * len(cases)
-    assert {row.status for row in said} == {"pass", "fail"}
+    judgements = executor_agrees("other", cases=cases)
+    assert len(judgements) == 2 * len(cases)
+    assert {row.status for row in judgements} == {"pass", "fail"}
 
 
 @pytest.mark.long
 @needs_native
 @pytest.mark.usefixtures("others")
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         (
             "skipping",
@@ -106,15 +106,15 @@ def test_a_right_executor_of_another_package_agrees() -> None:
         ),
     ],
 )
-def test_an_executor_that_does_something_else_is_told(name: str, told: str) -> None:
+def test_an_executor_that_differs_is_reported(name: str, message: str) -> None:
     cases = [case for variant in VARIANTS[:4] for case in cases_of(variant, 2)]
-    with pytest.raises(NotConforming, match=told):
+    with pytest.raises(NotConforming, match=message):
         executor_agrees(name, ("builtin",), cases=cases)
 
 
 @needs_native
 @pytest.mark.usefixtures("others")
-def test_an_executor_that_cannot_run_here_is_no_disagreement() -> None:
+def test_an_executor_that_cannot_run_here_is_not_a_disagreement() -> None:
     with pytest.raises(UnavailableExecutor, match=r"^executor absent is not available: it needs another machine$"):
         executor_agrees("absent")
 
@@ -145,19 +145,19 @@ def test_a_target_says_what_it_lacks(broken_targets: Path, executor_name: str) -
     }
 
 
-def test_a_fault_is_told_with_its_case(executor_name: str) -> None:
-    told = r"^builtin\+wrong-group, precopy, \w+ case \d+: precopy/memory/wrong-bytes/\S+: group "
-    with pytest.raises(NotConforming, match=told) as caught:
+def test_a_fault_is_reported_with_its_case(executor_name: str) -> None:
+    message = r"^builtin\+wrong-group, precopy, \w+ case \d+: precopy/memory/wrong-bytes/\S+: group "
+    with pytest.raises(NotConforming, match=message) as caught:
         target_conforms("builtin+wrong-group", executor=executor_name, operations=("precopy",))
     assert "\n" not in str(caught.value)
 
 
-def test_a_target_that_takes_its_process_down_is_told(broken_targets: Path, executor_name: str) -> None:
+def test_a_target_that_takes_its_process_down_is_reported(broken_targets: Path, executor_name: str) -> None:
     with pytest.raises(NotConforming, match=r"^broken:exit, precopy, \w+ case \d+: precopy/isolation/exit-3/process/-"):
         target_conforms("broken:exit", executor=executor_name, operations=("precopy",), cases=64)
 
 
-def test_a_fault_of_the_harness_is_told_as_that(broken_targets: Path, executor_name: str) -> None:
-    told = r"^broken:incomplete, precopy, \w+ case \d+: .*TargetIncomplete: no stand-in for something$"
-    with pytest.raises(NotConforming, match=told):
+def test_a_fault_of_the_harness_is_reported_as_such(broken_targets: Path, executor_name: str) -> None:
+    message = r"^broken:incomplete, precopy, \w+ case \d+: .*TargetIncomplete: no stand-in for something$"
+    with pytest.raises(NotConforming, match=message):
         target_conforms("broken:incomplete", executor=executor_name, operations=("precopy",), cases=64)

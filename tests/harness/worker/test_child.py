@@ -1,4 +1,4 @@
-"""The child's side of a worker: it ends quietly when nobody asks any more."""
+"""The child's side of a worker: it ends quietly when its parent is gone."""
 
 from __future__ import annotations
 

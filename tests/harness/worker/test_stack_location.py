@@ -1,4 +1,4 @@
-"""Whereabouts: what fails while they are told costs them alone."""
+"""Stack locations: a failure to find them loses nothing else."""
 
 from __future__ import annotations
 
@@ -26,18 +26,18 @@ time.sleep(60)
 """
 
 
-def test_a_failure_is_not_told_and_not_the_end() -> None:
-    with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen([sys.executable, "-c", FAILS_ONCE], stdout=subprocess.PIPE, stderr=said)
+def test_a_failure_is_silent_and_not_the_end() -> None:
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen([sys.executable, "-c", FAILS_ONCE], stdout=subprocess.PIPE, stderr=output)
         try:
             assert process.stdout is not None
             assert process.stdout.readline() == b"ready\n"
             began = time.monotonic()
-            assert stack_location.ask(process, said) == []
+            assert stack_location.ask(process, output) == []
             assert time.monotonic() - began < stack_location.PATIENCE_SECONDS, "it answered, if with nothing"
-            assert stack_location.ask(process, said) == ["kernel kernel does not end: it runs file.py lines 3"]
-            said.seek(0)
-            assert said.read() == b""
+            assert stack_location.ask(process, output) == ["kernel kernel does not end: it runs file.py lines 3"]
+            output.seek(0)
+            assert output.read() == b""
         finally:
             process.kill()
             process.communicate()

@@ -1,4 +1,4 @@
-"""Workers: a crash or a hang is a verdict about one case, and a target that cannot be had is one clear line."""
+"""Workers: a crash or a hang is a verdict about one case, and an unavailable target is reported in one clear line."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def start(broken_targets: object, executor_name: str) -> Iterator[Callable[..., 
 
 @pytest.fixture
 def sequences(monkeypatch: pytest.MonkeyPatch) -> Iterator[SequenceWorker]:
-    """A worker of another subject, on a stand-in for a release: the first sequence takes it down."""
+    """A worker of another subject, on a stub of a release: the first sequence takes it down."""
     monkeypatch.setenv("STAND_IN", "crash:0,quit:2,break:3")
     monkeypatch.setattr(SequenceWorker, "SERVES", (str(STAND_IN), "serve"))
     with SequenceWorker("vllm==0.33.0") as worker:
@@ -87,13 +87,13 @@ def test_a_lost_worker_is_a_verdict(
     if how == "segfault":
         assert any("string_at" in line for line in outcome.failure.evidence.details), "faulthandler's trace is kept"
     if how == "hang":
-        assert outcome.failure.evidence.details[-2] == "nothing heard for 2 seconds"
+        assert outcome.failure.evidence.details[-2] == "no message for 2 seconds"
         where = outcome.failure.evidence.details[-1]
         assert re.fullmatch(r"the host's code is at broken_targets\.py line \d+, in hang", where)
     assert not worker.alive
     with pytest.raises(ProcessLookupError):
         os.kill(number, 0)
-    if how == "exit":  # whatever killed it, a new process goes on
+    if how == "exit":  # whatever ended it, a new process continues
         worker.restart()
         assert worker.alive
         assert worker.check(make_case(SAFE)).failure is None
@@ -101,10 +101,10 @@ def test_a_lost_worker_is_a_verdict(
 
 
 @pytest.mark.long
-def test_a_machine_too_busy_to_run_a_worker_is_no_hang(
+def test_a_machine_too_busy_to_run_a_worker_is_not_a_hang(
     start: Callable[..., CaseWorker], make_case: Callable[..., Case], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As long as it stands in line for a processor, it cannot answer."""
+    """As long as it waits for a processor, it cannot answer."""
     worker = start("hang", limit=1.0)
     began = time.monotonic()
     busy = 3.0
@@ -115,7 +115,7 @@ def test_a_machine_too_busy_to_run_a_worker_is_no_hang(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_standing_in_line_is_counted() -> None:
+def test_waiting_for_a_processor_is_counted() -> None:
     assert silence.seconds_in_line(os.getpid()) >= 0
     assert silence.seconds_in_line(2**30) == 0
     assert silence.seconds_run(os.getpid()) > 0
@@ -124,8 +124,8 @@ def test_standing_in_line_is_counted() -> None:
 
 @pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_a_stopped_worker_is_no_hang(start: Callable[..., CaseWorker], make_case: Callable[..., Case]) -> None:
-    """As long as it is stopped, it cannot answer; what hangs after that is found."""
+def test_a_stopped_worker_is_not_a_hang(start: Callable[..., CaseWorker], make_case: Callable[..., Case]) -> None:
+    """As long as it is stopped, it cannot answer; a hang after that is found."""
     worker = start("hang")
     assert worker.check(make_case(SAFE)).failure is None
     worker._limit = 1.0  # nothing is compiled any more
@@ -144,7 +144,7 @@ def test_a_stopped_worker_is_no_hang(start: Callable[..., CaseWorker], make_case
 
 
 class Clock:
-    """Time that passes when it is told to."""
+    """A clock that a test sets."""
 
     def __init__(self) -> None:
         self.now = 1000.0
@@ -155,14 +155,14 @@ class Clock:
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """The one that silence is measured with."""
+    """The clock that silence is measured with."""
     clock = Clock()
     monkeypatch.setattr(silence, "time", clock)
     return clock
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_whoever_looks_seldom_sees_a_stop_and_a_hang_all_the_same(
+def test_rare_looks_also_distinguish_a_stop_from_a_hang(
     start: Callable[..., CaseWorker], clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     worker = start("exit", limit=2.5)
@@ -193,8 +193,8 @@ def wait_until_stopped(number: int) -> None:
     ("looks", "wanted"),
     [
         pytest.param([(0, 0, 0, False), (1, 0, 0, False), (1.8, 0, 0, False)], 1.8, id="waits for something"),
-        pytest.param([(0, 0, 0, False), (300, 0, 0, False)], 1, id="nobody looked"),
-        pytest.param([(0, 0, 0, False), (300, 290, 10, False)], 290, id="nobody looked, but it ran"),
+        pytest.param([(0, 0, 0, False), (300, 0, 0, False)], 1, id="no looks"),
+        pytest.param([(0, 0, 0, False), (300, 290, 10, False)], 290, id="no looks, but it ran"),
         pytest.param([(0, 0, 0, False), (1, 0.2, 0, True), (9, 0.2, 0, True), (9.5, 0.2, 0, False)], 0.2, id="stopped"),
         pytest.param([(0, 0, 0, False), (1, 0.1, 0.9, False), (2, 0.2, 1.8, False)], 0.2, id="stands in line"),
         pytest.param([(0, 0, 0, False), (1, 0, 0, False), (2, 0.1, 1.9, False)], 0.1, id="in line, counted later"),
@@ -205,7 +205,7 @@ def wait_until_stopped(number: int) -> None:
 def test_what_counts_as_silence(
     monkeypatch: pytest.MonkeyPatch, looks: list[tuple[float, float, float, bool]], wanted: float
 ) -> None:
-    """Looks are: when, seconds run by then, seconds in line by then, whether stopped."""
+    """A look is its time, the seconds run until then, the seconds of waiting until then, and whether it is stopped."""
     now = -1.0
     monkeypatch.setattr(silence, "time", SimpleNamespace(monotonic=lambda: now))
     watch = silence.Silence(2**30)
@@ -232,15 +232,15 @@ def test_a_failure_of_the_harness_names_the_case_it_was_asked_about(
 
 
 @pytest.mark.long
-def test_what_was_killed_from_outside_is_asked_once_more(
+def test_a_case_whose_worker_was_killed_from_outside_is_judged_once_more(
     start: Callable[..., CaseWorker], make_case: Callable[..., Case], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("BROKEN_TARGETS_MARK", str(tmp_path / "mark"))
-    said: list[str] = []
-    worker = start("killed-once", on_notice=said.append)
+    notices: list[str] = []
+    worker = start("killed-once", on_notice=notices.append)
     assert worker.check(make_case(HARMFUL)).failure is None
     assert worker.alive
-    assert [text.partition(":")[0] for text in said] == [
+    assert [text.partition(":")[0] for text in notices] == [
         "a worker was ended from outside (SIGKILL; is memory short?)",
     ]
     assert worker.check(make_case(HARMFUL), again=False).failure is None
@@ -250,18 +250,16 @@ def test_what_was_killed_from_outside_is_asked_once_more(
 
 
 @pytest.mark.long
-def test_what_dies_each_time_is_a_finding_whoever_kills_it(
-    start: Callable[..., CaseWorker], make_case: Callable[..., Case]
-) -> None:
-    said: list[str] = []
-    worker = start("killed", on_notice=said.append)
+def test_what_dies_each_time_is_a_finding(start: Callable[..., CaseWorker], make_case: Callable[..., Case]) -> None:
+    notices: list[str] = []
+    worker = start("killed", on_notice=notices.append)
     assert str(worker.check(make_case(HARMFUL)).signature) == "precopy/isolation/crash-SIGKILL/process/-"
-    assert len(said) == 1
+    assert len(notices) == 1
     assert not worker.alive
 
 
 @pytest.mark.long
-def test_a_worker_that_was_killed_while_nobody_asked_is_replaced(
+def test_a_worker_that_was_killed_while_idle_is_replaced(
     start: Callable[..., CaseWorker], make_case: Callable[..., Case]
 ) -> None:
     worker = start("raise")
@@ -293,16 +291,16 @@ def test_warnings_of_the_native_executor_reach_the_campaign(
         pytest.skip("only natively compiled kernels are cached")
     (tmp_path / "native").write_text("in the way")
     monkeypatch.setenv("HARNESS_CACHE_DIR", str(tmp_path))
-    said: list[str] = []
-    worker = start("raise", on_notice=said.append)
+    notices: list[str] = []
+    worker = start("raise", on_notice=notices.append)
     assert worker.check(make_case(SAFE)).failure is None
-    (text,) = said
+    (text,) = notices
     assert text.startswith(f"compiled kernels are not kept in {tmp_path / 'native'}: ")
 
 
 @pytest.mark.long
 def test_what_a_process_survives(start: Callable[..., CaseWorker], make_case: Callable[..., Case]) -> None:
-    """A write in front of an argument is seen; the worker lives, and a case it cannot judge is no verdict."""
+    """A write in front of an argument is seen; the worker lives, and a case it cannot judge is not a verdict."""
     worker = start("write")
     outcome = worker.check(make_case(HARMFUL))
     assert outcome.signature is not None
@@ -325,10 +323,10 @@ def test_an_exception_is_a_verdict(start: Callable[..., CaseWorker], make_case: 
     assert worker.alive
 
 
-def test_nobody_is_overdue_who_was_not_listened_to(
+def test_a_worker_whose_messages_were_not_read_is_not_overdue(
     start: Callable[..., CaseWorker], clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While the campaign restarts another worker, this one's answers wait: that is no hang."""
+    """While the campaign restarts another worker, this one's answers wait: that is not a hang."""
     worker = start("exit", limit=2.5)
     monkeypatch.setattr(silence, "seconds_run", lambda process: 0.0)
     monkeypatch.setattr(silence, "seconds_in_line", lambda process: 0.0)
@@ -338,17 +336,17 @@ def test_nobody_is_overdue_who_was_not_listened_to(
     for _ in range(9):
         clock.now += 1.0
         assert not worker.overdue()
-    while worker.hear() != RangeDone(1):
+    while worker.poll_message() != RangeDone(1):
         assert worker.connection.poll(600)
     for _ in range(4):
         assert not worker.overdue()
         clock.now += 1.0
-    assert worker.overdue(), "nothing more was asked, so nothing more is said"
+    assert worker.overdue(), "without another request there is no other answer"
 
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("how", "error", "said"),
+    ("how", "error", "message"),
     [
         ("load-refused", WorkerRefused, "^this one cannot be loaded$"),
         ("load-raises", WorkerError, "loading failed"),
@@ -356,18 +354,18 @@ def test_nobody_is_overdue_who_was_not_listened_to(
     ],
 )
 def test_a_target_that_does_not_load(
-    start: Callable[..., CaseWorker], how: str, error: type[Exception], said: str
+    start: Callable[..., CaseWorker], how: str, error: type[Exception], message: str
 ) -> None:
-    with pytest.raises(error, match=said):
+    with pytest.raises(error, match=message):
         start(how)
 
 
 @pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_a_makeshift_cache_is_shared_with_workers(
+def test_a_temporary_cache_is_shared_with_workers(
     start: Callable[..., CaseWorker], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each would have made its own, and one that is ended by a signal would have left it behind."""
+    """Otherwise each would make its own, and one that is ended by a signal would leave it behind."""
     monkeypatch.setenv("HARNESS_CACHE_DIR", os.devnull)
     worker = start("exit")
     assert environment(worker._process.pid)["HARNESS_CACHE_DIR"] == str(cache_directory())
@@ -377,12 +375,12 @@ def test_a_makeshift_cache_is_shared_with_workers(
 def test_a_worker_that_was_killed_while_it_loaded_is_replaced_once(
     make_case: Callable[..., Case], executor_name: str
 ) -> None:
-    said: list[str] = []
-    with CaseWorker("builtin", executor_name, limit=60.0, on_notice=said.append) as worker:
+    notices: list[str] = []
+    with CaseWorker("builtin", executor_name, limit=60.0, on_notice=notices.append) as worker:
         os.kill(worker._process.pid, signal.SIGKILL)
         worker.wait_ready()
         assert worker.check(make_case(SAFE)).failure is None
-    assert len(said) == 1
+    assert len(notices) == 1
     with CaseWorker("builtin", executor_name, limit=60.0) as worker:
         os.kill(worker._process.pid, signal.SIGKILL)
         with pytest.raises(WorkerError, match=r"^a worker was lost while it loaded the target \(crash-SIGKILL\)"):
@@ -390,7 +388,7 @@ def test_a_worker_that_was_killed_while_it_loaded_is_replaced_once(
 
 
 def test_a_lost_worker_is_replaced_by_what_is_asked_next(sequences: SequenceWorker) -> None:
-    """Of whatever subject: loading another one costs seconds, and nobody may need it."""
+    """For any subject, and only then: loading another one costs seconds, and it may never be needed."""
     lost, sound = (sequence_at(SequenceRecipe(SEED), index) for index in (0, 1))
     for _ in range(2):
         result = sequences.check(lost, Controls())
@@ -407,16 +405,16 @@ def test_a_lost_worker_is_replaced_by_what_is_asked_next(sequences: SequenceWork
     assert sequences.check(sound, Controls()).steps == sound.steps
 
 
-def test_what_a_judge_is_not_made_to_answer_is_a_failure(sequences: SequenceWorker) -> None:
+def test_a_question_unknown_to_the_judge_is_a_failure(sequences: SequenceWorker) -> None:
     with pytest.raises(WorkerError, match="no judge answers 'the weather'"):
         sequences.ask("the weather")
     assert sequences.without_effect(("a", "b")) == ["a"]
 
 
-@pytest.mark.parametrize(("index", "said"), [(2, "SystemExit: 0"), (3, "IndexError: a mistake of ours")])
-def test_a_mistake_of_ours_is_no_result(sequences: SequenceWorker, index: int, said: str) -> None:
-    """Nor a lost worker, even if it is an exit."""
+@pytest.mark.parametrize(("index", "message"), [(2, "SystemExit: 0"), (3, "IndexError: a mistake of ours")])
+def test_a_mistake_of_ours_is_not_a_result(sequences: SequenceWorker, index: int, message: str) -> None:
+    """It is not a lost worker either, even if it is an exit."""
     with pytest.raises(WorkerError) as failed:
         sequences.check(sequence_at(SequenceRecipe(SEED), index), Controls())
-    assert str(failed.value).splitlines()[-1] == said
+    assert str(failed.value).splitlines()[-1] == message
     assert sequences.alive
