@@ -24,7 +24,7 @@ from harness.kernels.targets.arguments import AcceptedArrays, AdvanceArrays, Hos
 from harness.kernels.targets.base import OutsideContract, PostprocessArrays, PrecopyArrays, TargetLacks
 from harness.kernels.targets.vllm.scheduling.engine import ReleaseLacks
 from harness.memory import plan_layout, poison_bytes, stale_numbers
-from harness.oracles.states.device import NOBODY
+from harness.oracles.states.device import NO_WRITER
 from harness.oracles.states.state_oracle import StateOracle
 from harness.oracles.states.violation import Violation, ViolationFound
 from harness.sequences.arguments import Arguments
@@ -344,5 +344,5 @@ class ByteDevice:
     ) -> NoReturn:
         meaning = self._meaning
 
-        writer = meaning.device.writer[block] if block >= 0 else NOBODY
+        writer = meaning.device.writer[block] if block >= 0 else NO_WRITER
         raise ViolationFound(Violation(kind, state, meaning.step, request, group, column, block, writer, holds, should))

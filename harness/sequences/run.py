@@ -26,7 +26,7 @@ from harness.kernels.targets.vllm.scheduling.engine import Engine, Frame, Releas
 from harness.kernels.targets.vllm.scheduling.loading import module
 from harness.kernels.targets.vllm.scheduling.runner_model import Outcome, StepTiming
 from harness.kernels.targets.vllm.scheduling.runner_pair import HostCodeDiffers
-from harness.oracles.states.device import NOBODY, Device
+from harness.oracles.states.device import NO_WRITER, Device
 from harness.oracles.states.history import History
 from harness.oracles.states.state_oracle import StateOracle
 from harness.oracles.states.texts import STOP, Text
@@ -151,7 +151,7 @@ class SequenceRun:
         where = frames[-1]
         message = one_line(error)[:160] or where.line or ""
         kind = f"{EXCEPTION}{type(error).__name__}"
-        violation = Violation(kind, where.name, self.meaning.step, "the engine", -1, -1, -1, NOBODY, message, "")
+        violation = Violation(kind, where.name, self.meaning.step, "the engine", -1, -1, -1, NO_WRITER, message, "")
         # Files go into bug reports: paths begin at the release, and reveal nothing about this machine.
         return violation, "".join(traceback.format_exception(error)[-6:]).replace(tree, "")
 
@@ -267,7 +267,7 @@ class SequenceRun:
                 step = self.meaning.step + 1
                 held, wanted = f"{count} tokens in this step", "at least 1"
                 raise ViolationFound(
-                    Violation("negative-schedule", "tokens", step, name, -1, -1, -1, NOBODY, held, wanted)
+                    Violation("negative-schedule", "tokens", step, name, -1, -1, -1, NO_WRITER, held, wanted)
                 )
 
     def _deliver(self) -> None:
@@ -300,7 +300,7 @@ class SequenceRun:
                 -1,
                 -1,
                 -1,
-                NOBODY,
+                NO_WRITER,
                 f"{tokens[at : at + 6]} from position {at} on",
                 f"{text.tokens[at : at + 6]}",
             )

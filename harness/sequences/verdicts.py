@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.check.outcome import Evidence, Signature
 from harness.kernels.targets.vllm.scheduling.runner_pair import HostDifference
-from harness.oracles.states.device import NOBODY
+from harness.oracles.states.device import NO_WRITER
 from harness.oracles.states.violation import HOST_CODE_DIFFERS, Violation
 from harness.sequences.result import NOT_RUN, RunResult
 
@@ -12,7 +12,7 @@ from harness.sequences.result import NOT_RUN, RunResult
 def violation_of(found: HostDifference) -> Violation:
     """A difference between host code and our model of it, as a violation."""
     step, request, what, term, host, model = found
-    return Violation(HOST_CODE_DIFFERS, what, step, request, -1, -1, -1, NOBODY, host, model, term)
+    return Violation(HOST_CODE_DIFFERS, what, step, request, -1, -1, -1, NO_WRITER, host, model, term)
 
 
 def signature_of(violation: Violation) -> Signature:

@@ -8,7 +8,7 @@ import msgspec
 
 from harness.case.sequence import SequenceCase, encode_sequence
 from harness.kernels.targets.vllm.scheduling.loading import HASH_SEED
-from harness.oracles.states.device import NOBODY
+from harness.oracles.states.device import NO_WRITER
 from harness.oracles.states.violation import Violation
 from harness.sequences.controls import Controls
 from harness.sequences.judge import ENCODER, DrawnSequences, SequenceAssignment
@@ -56,7 +56,7 @@ def recipe_text(recipe: SequenceRecipe, controls: Controls) -> bytes:
 
 def lost_result(reason: str, last_words: str = "") -> RunResult:
     """The result of a sequence whose worker died or hung."""
-    violation = Violation(f"{LOST}{reason}", "process", 0, "the engine", -1, -1, -1, NOBODY, "", "")
+    violation = Violation(f"{LOST}{reason}", "process", 0, "the engine", -1, -1, -1, NO_WRITER, "", "")
     return RunResult(violation, None, -1, 0, 0.0, {}, last_words)
 
 

@@ -27,7 +27,7 @@ class Writer(NamedTuple):
         return text if self.column < 0 else f"{text}, column {self.column} of group {self.group}"
 
 
-NOBODY = Writer(0, "nobody", -1, -1, "nothing")
+NO_WRITER = Writer(0, "nobody", -1, -1, "nothing")
 
 
 class Device:
@@ -40,7 +40,7 @@ class Device:
         self.conv: list[list[Fingerprint]] = [[UNDEFINED] * window for _ in range(num_blocks)]
         self.attention: list[list[Fingerprint]] = [[UNDEFINED] * slots for _ in range(num_blocks)]
         self.holds_attention = [False] * num_blocks
-        self.writer: list[Writer] = [NOBODY] * num_blocks
+        self.writer: list[Writer] = [NO_WRITER] * num_blocks
 
     def become_attention(self, block: int) -> None:
         """Attention writes into a block that held Mamba states."""
@@ -58,7 +58,7 @@ class Device:
         self.temporal[block] = UNDEFINED
         self.conv[block] = [UNDEFINED] * self.window
         self.attention[block] = [UNDEFINED] * self.slots
-        self.writer[block] = NOBODY
+        self.writer[block] = NO_WRITER
 
     def copy_blocks(self, copies: Sequence[tuple[int, int]], writer: Writer) -> None:
         """Copy everything that blocks hold, as the scheduler's copies on write do: pairs (source, destination).

@@ -14,7 +14,7 @@ from typing import NamedTuple, NoReturn
 
 from harness.case import landing
 from harness.case.step_plan import MoveRow, PlannedRow, PostprocessInput, StepPlan, Table
-from harness.oracles.states.device import NOBODY, Device, Writer
+from harness.oracles.states.device import NO_WRITER, Device, Writer
 from harness.oracles.states.texts import UNDEFINED, Fingerprint, Text
 from harness.oracles.states.violation import Violation, ViolationFound, in_tokens
 
@@ -403,7 +403,7 @@ class StateOracle:
     def _fail(
         self, kind: str, state: str, request: str, group: int, column: int, block: int, holds: str, should: str
     ) -> NoReturn:
-        writer = self.device.writer[block] if block >= 0 else NOBODY
+        writer = self.device.writer[block] if block >= 0 else NO_WRITER
         raise ViolationFound(Violation(kind, state, self.step, request, group, column, block, writer, holds, should))
 
     def describe(self, holds: list[Fingerprint]) -> str:

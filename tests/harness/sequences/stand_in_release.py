@@ -25,7 +25,7 @@ from harness.case.sequence import Add, SequenceCase, encode_sequence
 from harness.kernels.executors.base import DeviceFault
 from harness.kernels.targets.vllm.scheduling import loading, sources
 from harness.kernels.targets.vllm.scheduling.sources import WholeTree
-from harness.oracles.states.device import NOBODY
+from harness.oracles.states.device import NO_WRITER
 from harness.oracles.states.violation import Violation
 from harness.refusal import UnknownTarget
 from harness.sequences import effects, judge
@@ -93,7 +93,7 @@ def gives(case: SequenceCase, how: str, right: bool) -> RunResult:
     violation = None
     if most >= 20 and most % 3 == 0 and not right:
         kind = ("wrong-state-read", "token-mismatch")[case.config.num_spec > 0]
-        violation = Violation(kind, "conv", 1, "request 1", 1, 2, 3, NOBODY, "this", "that")
+        violation = Violation(kind, "conv", 1, "request 1", 1, 2, 3, NO_WRITER, "this", "that")
     steps = case.steps
     return RunResult(
         violation, None, 0, steps, 0.001 * steps, {"steps": steps, "odd": zlib.crc32(str(prompts).encode())}

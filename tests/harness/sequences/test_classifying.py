@@ -13,7 +13,7 @@ from harness.campaign.findings import Findings
 from harness.campaign.settings import Settings
 from harness.case.sequence import SequenceCase, decode_sequence
 from harness.issues.registry import SEQUENCE_ISSUES
-from harness.oracles.states.device import NOBODY
+from harness.oracles.states.device import NO_WRITER
 from harness.oracles.states.violation import Violation
 from harness.repro import SequenceRepro
 from harness.sequences.controls import Controls
@@ -27,7 +27,7 @@ from harness.worker.losses import WorkerError
 from harness.worker.process import WorkerProcess
 
 SIGNATURE = "sequence/meaning/wrong-state-read/mamba/-"
-VIOLATION = Violation("wrong-state-read", "conv", 3, "request 1", 1, 2, 3, NOBODY, "this", "that")
+VIOLATION = Violation("wrong-state-read", "conv", 3, "request 1", 1, 2, 3, NO_WRITER, "this", "that")
 LONG = next(
     case
     for case in (sequence_at(SequenceRecipe(0), index) for index in range(1000))

@@ -11,7 +11,7 @@ import pytest
 from harness.case.sequence import SequenceCase
 from harness.check.outcome import Signature
 from harness.kernels.targets.vllm.scheduling.runner_pair import HostDifference
-from harness.oracles.states.device import NOBODY
+from harness.oracles.states.device import NO_WRITER
 from harness.oracles.states.violation import HOST_CODE_DIFFERS, Violation
 from harness.repro import SequenceRepro, read_any
 from harness.sequences.classifying import SequencePlan, classify
@@ -65,7 +65,7 @@ def test_a_sweep_does_not_clear_a_release_whose_host_code_did_not_run(lacks: str
 @pytest.fixture
 def signature(kind: str, monkeypatch: pytest.MonkeyPatch) -> str:
     """The known issue of a violation of a kind, in a release in which any one fix takes it away."""
-    violation = Violation(kind, "tokens", 3, "request 1", -1, -1, -1, NOBODY, "this", "that")
+    violation = Violation(kind, "tokens", 3, "request 1", -1, -1, -1, NO_WRITER, "this", "that")
 
     def check(worker: object, case: SequenceCase, controls: Controls, **_: Any) -> RunResult:
         return RunResult(None if controls.fixes else violation, None, 0, 4, 0.01, {})

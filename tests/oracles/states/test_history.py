@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.case.step_plan import MoveRow, PlannedRow, StepPlan
-from harness.oracles.states.device import NOBODY, Writer
+from harness.oracles.states.device import NO_WRITER, Writer
 from harness.oracles.states.history import MOST_LINES, STEPS, Decisions, History
 from harness.oracles.states.violation import Violation
 
@@ -13,7 +13,7 @@ def row(request: str, table: list[int], **changes: int) -> PlannedRow:
     return plain._replace(**changes)
 
 
-def violation(request: str = "request 1", block: int = 5, writer: Writer = NOBODY) -> Violation:
+def violation(request: str = "request 1", block: int = 5, writer: Writer = NO_WRITER) -> Violation:
     return Violation("wrong-state-read", "temporal", 9, request, 1, 1, block, writer, "this", "that")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.oracles.states.device import NOBODY, Device, Writer
+from harness.oracles.states.device import NO_WRITER, Device, Writer
 from harness.oracles.states.state_oracle import StateOracle
 from harness.oracles.states.texts import UNDEFINED
 from harness.oracles.states.violation import Violation
@@ -16,9 +16,9 @@ def test_a_state_is_reported_with_its_place_and_its_writer() -> None:
 
 
 def test_a_missing_place_is_not_printed() -> None:
-    entry = Violation("poisoned-cache-entry", "temporal", 3, "request 7", 1, -1, 5, NOBODY, "this", "that")
+    entry = Violation("poisoned-cache-entry", "temporal", 3, "request 7", 1, -1, 5, NO_WRITER, "this", "that")
     assert "(temporal) at block 5, group 1: it holds this" in entry.summary
-    raised = Violation("exception-AssertionError", "allocate", 3, "the engine", -1, -1, -1, NOBODY, "a is b", "")
+    raised = Violation("exception-AssertionError", "allocate", 3, "the engine", -1, -1, -1, NO_WRITER, "a is b", "")
     assert raised.summary == "step 3, the engine: AssertionError in allocate: a is b"
     assert evidence_of(raised, "line 1\nline 2").details == (
         "request: the engine",
@@ -38,7 +38,7 @@ def test_equal_slots_are_described_once() -> None:
 
 
 def test_host_code_and_model_are_reported_with_vllms_own_name() -> None:
-    place = (-1, -1, -1, NOBODY, "2", "1", "num_accepted_tokens of row 3")
+    place = (-1, -1, -1, NO_WRITER, "2", "1", "num_accepted_tokens of row 3")
     differs = Violation("host-code-differs", "forward pass: accepted", 5, "request 1", *place)
     assert differs.summary == (
         "step 5, request 1: num_accepted_tokens of row 3 (forward pass: accepted): "
@@ -54,5 +54,5 @@ def test_host_code_and_model_are_reported_with_vllms_own_name() -> None:
 
 
 def test_a_block_that_was_never_written_has_no_writer() -> None:
-    entry = Violation("poisoned-cache-entry", "temporal", 3, "request 7", 1, -1, 5, NOBODY, "this", "that")
+    entry = Violation("poisoned-cache-entry", "temporal", 3, "request 7", 1, -1, 5, NO_WRITER, "this", "that")
     assert "last writer: nobody" in evidence_of(entry).details
