@@ -103,7 +103,7 @@ def _overlaps(launch: RecordedLaunch) -> tuple[Integers, Integers]:
     if not len(written):
         return written, written
     written = written[np.argsort(start[written], kind="stable")]
-    # Where a load begins, an earlier store must extend past it, or the next store begin before the load ends.
+    # Where a load begins, an earlier store must extend past it, or the next store must begin before its end.
     (loaded,) = np.nonzero(~stores)
     reach = np.maximum.accumulate(end[written])
     following = np.searchsorted(start[written], start[loaded], side="right")

@@ -38,7 +38,7 @@ def _reachable(batch: ReachableBatch) -> AllMode:
     rows = []
     for scheduled in batch.step:
         row = preprocess_row(draw, scheduled, columns)
-        forgotten = draw.boolean(0.3)  # the previous step was not a decode for all rows
+        forgotten = draw.boolean(0.3)  # the previous step was not a whole decode
         rows.append(
             AllModeRow(
                 slot=row.slot,

@@ -82,7 +82,7 @@ def missing_blocks(case: Case, slot: int, columns: list[int]) -> str | None:
 
 
 def impossible_accepted(case: Case, accepted: int) -> str | None:
-    """A count that no previous step can have left: it is at least 1 (the sampled token), at most 1 + all drafts."""
+    """The rule that an accepted count breaks: at least 1 (the sampled token), at most 1 + all drafts."""
     if 1 <= accepted <= case.layout.num_spec + 1:
         return None
     return f"accepted {accepted} but the model makes {case.layout.num_spec} drafts"

@@ -418,13 +418,13 @@ class _Blocks:
 
     def _jump(self, successor: Successor) -> None:
         builder = self._builder
-        handed = [(number, self._values[name]) for number, name in enumerate(successor.operands)]
-        keys = {number: (successor.label, number) for number, _ in handed}
+        passed = [(number, self._values[name]) for number, name in enumerate(successor.operands)]
+        keys = {number: (successor.label, number) for number, _ in passed}
         move(
             builder,
-            [(self._buffers[keys[n]], value) for n, value in handed if keys[n] in self._buffers],
+            [(self._buffers[keys[n]], value) for n, value in passed if keys[n] in self._buffers],
         )
-        for number, value in handed:
+        for number, value in passed:
             if keys[number] in self._incoming:
                 self._incoming[keys[number]].add(value)
         builder.jump(self._labels[successor.label])

@@ -61,8 +61,8 @@ def runner(layout: Layout, tensors: LayoutTensors, interface: Any) -> Runner:
             layer_kinds.append(kinds(layer))
         all_specs += specs.values()
         first = next(iter(specs.values()))
-        alike = all(spec == first for spec in specs.values())
-        spec = first if alike else interface.UniformTypeKVCacheSpecs(block_size=layout.block_size, kv_cache_specs=specs)
+        equal = all(spec == first for spec in specs.values())
+        spec = first if equal else interface.UniformTypeKVCacheSpecs(block_size=layout.block_size, kv_cache_specs=specs)
         groups.append(interface.KVCacheGroupSpec(list(specs), spec))
     place = 1 if len(groups) > 1 else 0
     groups.insert(place, interface.KVCacheGroupSpec(["attention"], _attention(layout, interface)))

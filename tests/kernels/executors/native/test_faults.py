@@ -64,11 +64,11 @@ def test_stores_across_a_border_are_refused_lane_by_lane(bench: Any, offset: int
     target = bench.put([0] * 4, torch.int32)
     before = bench.snapshot()
     bench.kernels.write_at[(1,)](target, offset)
-    stray = [lane for lane in range(4) if not 0 <= offset + lane < 4]
+    outside = [lane for lane in range(4) if not 0 <= offset + lane < 4]
     want = [next((lane + 1 for lane in range(4) if offset + lane == i), 0) for i in range(4)]
     assert target.tolist() == want
     faults = taken_faults(bench)
-    assert [fault.lane for fault in faults] == stray
+    assert [fault.lane for fault in faults] == outside
     assert {(fault.kernel, fault.source, fault.is_store) for fault in faults} == {("write_at", "store_one", True)}
     assert {fault.line for fault in faults} == {line_of(bench.kernels.store_one, "tl.store")}
     target.zero_()
