@@ -108,7 +108,7 @@ class CaseSummary(msgspec.Struct, frozen=True):
             yield Line("skipped", f"{count}: {reason}", "warning")
         for finding in self.findings:
             # No drawn case showed it if it has no cases, only a smaller variant of another finding.
-            seen = counted(finding.cases, "case") if finding.cases else "seen while shrinking another"
+            seen = counted(finding.cases, "case") if finding.cases else "met while shrinking another"
             file = finding.repro or "not saved"
             known = f" [{finding.issue}]" if finding.issue else ""
             yield Line("finding", f"{finding.signature}{known} ({finding.domain} domain, {seen}): {file}", "bad")

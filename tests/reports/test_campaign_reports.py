@@ -151,7 +151,7 @@ def test_what_was_met_was_not_drawn_and_what_shrank_to_another_is_named(
         handle(msgspec.structs.replace(found, index=None))
         handle(msgspec.structs.replace(kept, found_as=Key("precopy/memory/stray-write/conv/DS")))
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0].endswith(", seen while shrinking another")
+    assert lines[0].endswith(", met while shrinking another")
     assert "      saved as met: out/as-drawn/big.json" in lines
     assert (
         "shrunk precopy/memory/wrong-bytes/conv/DS (17 executions, 1.2 s), the smallest form of "
@@ -215,7 +215,7 @@ def test_what_no_drawn_case_showed_was_not_seen_zero_times(
     with reporter("terminal") as handle:
         handle(CampaignFinished(msgspec.structs.replace(last.summary, findings=[met])))
     out = capsys.readouterr().out
-    assert "(reachable domain, seen while shrinking another): out/small.json" in out
+    assert "(reachable domain, met while shrinking another): out/small.json" in out
     assert "0 cases" not in out
 
 
