@@ -65,8 +65,21 @@ def print_repro(file: Path, repro: Repro) -> None:
     _print_layout(console, case)
     _print_tables(console, case)
     _print_program(console, case, copies)
+    _print_execution(console, case)
     console.print(Text("\nFound", style="bold"))
     print_evidence(console, repro.evidence)
+
+
+def _print_execution(console: Console, case: Case) -> None:
+    """How the case is run, where that matters to its finding."""
+    run = case.execution
+    parts = [f"programs in {run.program_order} order"]
+    parts += [f"{run.interleave} programs at a time"] if run.interleave else []
+    parts += ["warps independent"] if run.warps == "apart" else []
+    parts += ["addresses of 2**63 and more"] if run.high_addresses else []
+    parts += [f"checked: {', '.join(run.checks) or 'bytes alone'}"]
+    console.print(Text("\nExecution", style="bold"))
+    console.print(Text(", ".join(parts)))
 
 
 def print_evidence(console: Console, evidence: Evidence) -> None:

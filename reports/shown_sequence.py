@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from harness.case.sequence import CONTINUATION, Event, Segment
-from harness.issues.registry import current_name, lines_about
+from harness.issues.registry import DEFAULT_FIXES, current_name, lines_about
 from harness.reports.console import printable
 from harness.repro import SequenceRepro
 from harness.subject.subject import Replayed
@@ -42,12 +42,20 @@ def _lines(file: Path, repro: SequenceRepro) -> list[str]:
     lines += ["Configuration (docs/sequences.md says what each line means)"]
     lines += [f"  {name:24} {getattr(config, name)}" for name in config.__struct_fields__]
     if repro.fixes or repro.faults:
-        fixes = ", ".join(map(current_name, repro.fixes)) or "none"
-        faults = ", ".join(repro.faults) or "none"
+        fixes, faults = _fixes(repro), ", ".join(repro.faults) or "none"
         lines.append(f"Switched: fixes {fixes}; planted faults {faults}")
     lines.append(f"Events ({len(events)}, {counted(repro.sequence.steps, 'step')})")
     lines += [f"  {i:3} {event_in_words(event)}" for i, event in enumerate(events)]
     return lines
+
+
+def _fixes(repro: SequenceRepro) -> str:
+    """Known issues that are patched out in its replay, or the others if those are fewer."""
+    on = [current_name(name) for name in repro.fixes]
+    off = [name for name in DEFAULT_FIXES if name not in on]
+    if on and len(off) < len(on):
+        return f"of all known issues but {', '.join(off)}" if off else "of all known issues"
+    return ", ".join(on) or "none"
 
 
 def event_in_words(event: Event) -> str:

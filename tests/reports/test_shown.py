@@ -26,7 +26,7 @@ from harness.check.outcome import Difference, Evidence, Outcome, Seconds, Signat
 from harness.reports.replayed import print_replayed
 from harness.reports.shown import SHOWN_STATES, print_repro
 from harness.reports.words import violation_in_words
-from harness.repro import Origin, Repro
+from harness.repro import Origin, Repro, read_repro
 from harness.subject.subject import Replayed
 
 SIGNATURE = Signature("precopy", "memory", "wrong-bytes", "temporal", "-")
@@ -258,3 +258,18 @@ def test_what_a_file_says_is_shown_literally(
     assert "[/red] at :x: ?[" in out
     assert "one?[2J?31m\n" in out
     assert not set(out) & set("\x07\x1b\x9b")
+
+
+@pytest.mark.parametrize(
+    ("file", "line"),
+    [
+        ("address-past-2-63", "programs in shuffled order, addresses of 2**63 and more, checked: memory, races"),
+        ("shift-within-block-sd", "programs in natural order, checked: memory, undefined, races"),
+    ],
+)
+def test_how_a_case_is_run_is_shown(file: str, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = Path(__file__).parents[2] / "corpus" / f"{file}.json"
+    repro = read_repro(path)
+    assert isinstance(repro, Repro)
+    print_repro(path, repro)
+    assert f"\nExecution\n{line}\n" in capsys.readouterr().out

@@ -19,7 +19,7 @@ from harness.case.sequence import (
     Segment,
     Step,
 )
-from harness.issues.registry import current_name
+from harness.issues.registry import DEFAULT_FIXES
 from harness.reports.shown_sequence import event_in_words, print_sequence
 from harness.repro import SequenceRepro, read_any
 
@@ -62,13 +62,12 @@ def test_everything_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
     print_sequence(file, repro)
     out = capsys.readouterr().out
     assert "\n  left-out-row: a V1 decode that is left out of a step loses its accepted count (docs/reports/" in out
-    fixes = map(current_name, repro.fixes)
     for text in (
         str(repro.signature),
         "[left-out-row]",
         repro.evidence.summary,
         *repro.evidence.details,
-        *fixes,
+        "fixes of all known issues but left-out-row",
     ):
         assert text in out
     for name in repro.sequence.config.__struct_fields__:
@@ -85,3 +84,16 @@ def test_what_a_file_says_is_shown_literally(capsys: pytest.CaptureFixture[str])
     out = capsys.readouterr().out
     assert "one?[2J [bold]" in out
     assert "\x1b" not in out
+
+
+def test_the_fewer_of_the_fixes_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    file = CORPUS / "left-out-row.json"
+    _, repro = read_any(file)
+    assert isinstance(repro, SequenceRepro)
+    for fixes, named in (
+        (("keep-accepted",), "fixes left-out-row; planted faults none"),
+        (DEFAULT_FIXES, "fixes of all known issues; planted faults none"),
+        (DEFAULT_FIXES[1:], f"fixes of all known issues but {DEFAULT_FIXES[0]}; planted faults none"),
+    ):
+        print_sequence(file, msgspec.structs.replace(repro, fixes=fixes))
+        assert f"Switched: {named}" in capsys.readouterr().out
