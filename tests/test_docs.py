@@ -104,7 +104,9 @@ def test_each_known_issue_says_where_to_read_about_it(issue: SequenceIssue) -> N
     if public is not None:
         assert f"[#{public[1]}]({issue.report})" in findings
     else:
-        assert issue.name in (ROOT / issue.report).read_text()
+        report = ROOT / issue.report
+        assert report.is_file(), f"{issue.report} is not there"
+        assert issue.name in report.read_text()
 
 
 def test_the_example_of_a_finding_is_what_show_prints(capsys: pytest.CaptureFixture[str]) -> None:

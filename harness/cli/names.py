@@ -14,25 +14,26 @@ from harness.cli.options import JsonOption
 from harness.cli.sequence_options import SEQUENCES
 from harness.suggestions import unknown
 
-Kind = Literal["operations", "regimes", "relations", "fixes", "issues", "pins"]
+Kind = Literal["operations", "regimes", "relations", "fixes", "issues", "faults", "pins"]
 
 _OPTIONS: dict[Kind, str] = {
     "operations": "--ops",
     "regimes": "--require",
     "relations": "--relations",
     "fixes": "--fixes",
-    "issues": "in brackets behind a finding",
+    "issues": "in brackets after a finding",
+    "faults": "TARGET+NAME with --ops sequences; of kernels: harness targets",
     "pins": "--pins NAME=VALUE,...",
 }
 
 
 def names(
     kind: Annotated[
-        str | None, typer.Argument(help="operations, regimes, relations, fixes, issues or pins. Default: all.")
+        str | None, typer.Argument(help="operations, regimes, relations, fixes, issues, faults or pins. Default: all.")
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """List operations, regimes, relations, known issues and their fixes, and pins, with a description of each."""
+    """List operations, regimes, relations, known issues, their fixes, planted faults, and pins: what each is."""
     if kind is not None and kind not in get_args(Kind):
         raise typer.BadParameter(unknown("kind of names", [kind], get_args(Kind)))
     found = {name: summaries for name, summaries in _all().items() if kind in (None, name)}
@@ -52,6 +53,7 @@ def _all() -> dict[Kind, dict[str, str]]:
     from harness.issues.registry import KNOWN_ISSUES, SEQUENCE_ISSUES
     from harness.oracles.relations.registry import relations
     from harness.regimes import REGIMES
+    from harness.sequences.faults import FAULTS
 
     operations: dict[str, str] = {
         name: f"{kind.summary}{' (default)' * (name in DEFAULT_OPERATIONS)}" for name, kind in KINDS.items()
@@ -67,6 +69,7 @@ def _all() -> dict[Kind, dict[str, str]]:
         },
         "fixes": {issue.name: issue.fix for issue in SEQUENCE_ISSUES},
         "issues": {issue.name: f"{issue.summary}; {issue.releases}; {issue.report}" for issue in KNOWN_ISSUES},
+        "faults": {name: fault.summary for name, fault in FAULTS.items()},
         "pins": PINS,
         "relations": {name: f"the same result {relation.summary}" for name, relation in relations().items()},
     }

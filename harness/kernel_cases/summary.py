@@ -168,6 +168,8 @@ class CaseSummary(msgspec.Struct, frozen=True):
                 "", "nothing found in what could be judged; the harness itself failed in the rest (status 4)", "bad"
             )
         if self.missing and self.exit_status == NOT_REACHED:
-            text = "nothing found, but what is missing was required (status 3): a longer run may reach it"
+            lacking = {f"operation {name}" for name in self.lacking}
+            why = "the target lacks it" if lacking.issuperset(self.missing) else "a longer run may reach it"
+            text = f"nothing found, but what is missing was required (status 3): {why}"
             return Line("", text, "bad")
         return None

@@ -62,7 +62,7 @@ _MODULES = (
     "columns",
     "host",
 )
-"""The modules of the package, each after those it imports."""
+"""The modules of the package, each after those it imports: all files in its folder."""
 _METADATA = ("records", "tiles", "table addresses", "batch-order table ", "copy ")
 """Prefixes of the names of buffers that only the host writes."""
 
@@ -74,6 +74,11 @@ _SMALL = {"lanes": 128, "decided": 8}
 
 def load_kernels(executor: Executor, mutations: Sequence[Mutation]) -> SimpleNamespace:
     """Load our fused kernels, mutated, and return the names of all their modules. Raises MutationMismatch."""
+    unlisted = {path.stem for path in _FOLDER.glob("*.py")}.difference(_MODULES)
+    if unlisted:  # it would be loaded without the executor, and launch nothing
+        raise RuntimeError(
+            f"kernels/fused has {', '.join(sorted(unlisted))}, which _MODULES in {__file__} does not list"
+        )
     paths = {f"fused/{module}.py": _FOLDER / f"{module}.py" for module in _MODULES}
     sources = {file: path.read_text(encoding="utf-8") for file, path in paths.items()}
     mutated = mutate("builtin", sources, mutations)

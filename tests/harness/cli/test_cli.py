@@ -354,13 +354,14 @@ def test_shrinking_refuses_a_place_for_the_result_before_it_works(
     assert (tmp_path / "pipe").is_fifo()
 
 
-@pytest.mark.parametrize("kind", ["operations", "regimes", "relations", "fixes", "issues", "pins"])
+@pytest.mark.parametrize("kind", ["operations", "regimes", "relations", "fixes", "issues", "faults", "pins"])
 def test_names_are_listed(command: Command, kind: str) -> None:
     from harness.cli.case_options import OPERATIONS
     from harness.generators.sequences.configurations import Pins
     from harness.issues.registry import KNOWN_ISSUES, SEQUENCE_ISSUES
     from harness.oracles.relations.registry import relations
     from harness.regimes import REGIMES
+    from harness.sequences.faults import FAULTS
 
     wanted = {
         "operations": {*OPERATIONS, "sequences"},
@@ -368,6 +369,7 @@ def test_names_are_listed(command: Command, kind: str) -> None:
         "relations": set(relations()),
         "fixes": {issue.name for issue in SEQUENCE_ISSUES},
         "issues": {issue.name for issue in KNOWN_ISSUES},
+        "faults": set(FAULTS),
         "pins": set(Pins.__struct_fields__),
     }[kind]
     status, out, err = command("names", kind, "--json")

@@ -126,9 +126,9 @@ def test_the_model_agrees_with_the_host_code(compared: Compared) -> None:
 
 
 def test_a_faulty_model_is_noticed(compared: Compared) -> None:
-    assert {name: kind for name, (kind, _) in compared.found.items()} == dict.fromkeys(
-        ("kept-columns", "accepted-not-reset", "plain-decode-row", "other-block-size"), "host-code-differs"
-    )
+    kinds = {name: kind for name, (kind, _) in compared.found.items()}
+    seen = ("kept-columns", "accepted-not-reset", "plain-decode-row", "other-block-size")
+    assert {name: kinds.get(name) for name in seen} == dict.fromkeys(seen, "host-code-differs")
 
 
 def test_a_run_without_host_code_gives_the_reason(compared: Compared) -> None:

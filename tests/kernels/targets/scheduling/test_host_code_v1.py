@@ -161,7 +161,7 @@ def test_the_model_agrees_with_the_host_code(compared: Compared) -> None:
 def test_a_faulty_model_is_noticed(compared: Compared) -> None:
     kinds = {name: result and result[0] for name, result in compared.found.items()}
     names = ("kept-columns", "accepted-not-reset", "plain-decode-row", "other-block-size")
-    assert kinds == dict.fromkeys(names, "host-code-differs")
+    assert {name: kinds.get(name) for name in names} == dict.fromkeys(names, "host-code-differs")
 
 
 def test_an_edit_of_the_host_code_is_noticed(compared: Compared) -> None:
