@@ -51,9 +51,9 @@ def _lines(file: Path, repro: SequenceRepro) -> list[str]:
 
 def _fixes(repro: SequenceRepro) -> str:
     """Known issues that are patched out in its replay, or the others if those are fewer."""
-    on = [current_name(name) for name in repro.fixes]
+    on = list(dict.fromkeys(map(current_name, repro.fixes)))
     off = [name for name in DEFAULT_FIXES if name not in on]
-    if on and len(off) < len(on):
+    if on and len(off) < len(on) and set(on) <= set(DEFAULT_FIXES):
         return f"of all known issues but {', '.join(off)}" if off else "of all known issues"
     return ", ".join(on) or "none"
 

@@ -19,8 +19,8 @@ from harness.case.sequence import Event, SequenceConfig
 from harness.check.evidence import OBJECTS
 from harness.engines.random import Recipe, case_at
 from harness.generators.sequences.configurations import PINS
-from harness.issues.registry import DEFAULT_FIXES, SEQUENCE_ISSUES
-from harness.issues.sequence_issue import SequenceIssue
+from harness.issues.known_issue import KnownIssue
+from harness.issues.registry import DEFAULT_FIXES, KNOWN_ISSUES
 from harness.kernel_cases.summary import CaseSummary, Finding, LineCoverage
 from harness.oracles.states.violation import KINDS
 from harness.regimes import REGIMES, Regime
@@ -96,8 +96,8 @@ def test_pins_fixes_and_thresholds_are_those_of_the_code() -> None:
     assert f"From {ENOUGH_STEPS:,} steps on" in SEQUENCES
 
 
-@pytest.mark.parametrize("issue", SEQUENCE_ISSUES, ids=lambda issue: str(issue.name))
-def test_each_known_issue_says_where_to_read_about_it(issue: SequenceIssue) -> None:
+@pytest.mark.parametrize("issue", KNOWN_ISSUES, ids=lambda issue: str(issue.name))
+def test_each_known_issue_says_where_to_read_about_it(issue: KnownIssue) -> None:
     public = re.fullmatch(r"https://github\.com/vllm-project/vllm/(?:pull|issues)/(\d+)", issue.report)
     findings = (ROOT / "docs/findings.md").read_text()
     assert re.search(rf"\| {issue.name}\b", findings), "a row of its own"

@@ -56,7 +56,7 @@ def parse_fixes(text: str) -> tuple[str, ...]:
     """Names of known issues, comma-separated, `all` or `none`. Raises typer.BadParameter."""
     from harness.issues.registry import DEFAULT_FIXES, current_name
 
-    names = choices("known issue", ",".join(map(current_name, options.split(text))), DEFAULT_FIXES, ALL, NONE)
+    names = choices("fix", ",".join(map(current_name, options.split(text))), DEFAULT_FIXES, ALL, NONE)
     if names in ((ALL,), (NONE,)):
         return DEFAULT_FIXES if names == (ALL,) else ()
     return tuple(name for name in DEFAULT_FIXES if name in names)

@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Callable
 
 from packaging.specifiers import SpecifierSet
+from packaging.version import InvalidVersion, Version
 
 from harness.case import Case
 from harness.check.outcome import Signature
@@ -23,15 +24,13 @@ class KernelIssue(KnownIssue):
 
     shows: Callable[[Signature, Case], bool]
 
-    def may_be_in(self, target: str) -> bool:
-        """Whether a target may have it: a release that has it, or a checkout or an installed vLLM, whose version is
-        not known here. A target with planted mutations does not count as vLLM."""
-        if target.startswith(_RELEASE):
-            version = target.removeprefix(_RELEASE)
-            return "+" not in version and SpecifierSet(self.releases, prereleases=True).contains(version)
-        return target == "vllm" or (target.startswith("path:") and "+" not in target)
-
-
-def seen_by_relation(signature: Signature, *names: str) -> bool:
-    """Whether one of these relations between runs showed it."""
-    return signature.relation in names
+    def is_in(self, target: str) -> bool:
+        """Whether a target is a release that has it. Of a checkout, an installed vLLM or planted faults nothing is
+        known: there a finding may be new however much it looks like an old one."""
+        version = target.removeprefix(_RELEASE)
+        if version == target or "+" in version:
+            return False
+        try:
+            return SpecifierSet(self.releases, prereleases=True).contains(Version(version))
+        except InvalidVersion:
+            return False

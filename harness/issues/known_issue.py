@@ -12,7 +12,8 @@ import dataclasses
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class KnownIssue:
     """`since` is the first release in which a run showed the issue, `until` the first one without it (None: no release
-    is known to be without it). `report` is where to read about it: a public report, or a file of the project."""
+    is known to be without it); the file of an issue says so where they were read, not run. `report` is where to read
+    about it: a public report, or a file of the project."""
 
     name: str
     summary: str

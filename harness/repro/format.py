@@ -96,7 +96,7 @@ class Repro(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class SequenceRepro(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A finding of a step sequence: its events, and what they showed. `fixes` are the switches that were on, `issue`
+    """A finding of a step sequence: its events, and what they showed. `fixes` are those that were on, `issue`
     the known issue that it turned out to be. `kernels` is the target whose kernels ran on bytes, None if the device was
     only symbolic."""
 

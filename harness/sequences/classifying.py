@@ -1,4 +1,4 @@
-"""Classifying a violation is finding the known issue that causes it: the fix switch that takes it away.
+"""Classifying a violation is finding the known issue that causes it: the fix that takes it away.
 
 So a smaller case shows the same finding if it has the same signature and the same fix takes it away. For a finding that
 no fix takes away, no fix may take the smaller one away.

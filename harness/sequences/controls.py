@@ -32,21 +32,21 @@ class Controls(msgspec.Struct, frozen=True, kw_only=True):
     check_entries: bool = True
 
     def __post_init__(self) -> None:
-        msgspec.structs.force_setattr(self, "fixes", tuple(map(current_name, self.fixes)))
+        msgspec.structs.force_setattr(self, "fixes", tuple(dict.fromkeys(map(current_name, self.fixes))))
+        msgspec.structs.force_setattr(self, "faults", tuple(dict.fromkeys(self.faults)))
         for kind, names, known in (("fault", self.faults, FAULTS), ("fix", self.fixes, DEFAULT_FIXES)):
             for name in names:
                 if name not in known:
                     raise InvalidCase(unknown(kind, [name], known))
 
     def changes(self) -> Iterator[Change]:
-        """All changes, faults first: fixes are applied on top of them."""
-        yield from (FAULTS[name].change for name in self.faults)
+        """All changes, in the order in which they are made: no fix undoes a planted fault."""
         yield from (issue.change for issue in SEQUENCE_ISSUES if issue.name in self.fixes)
+        yield from (FAULTS[name].change for name in self.faults)
 
     def rules(self, rules: RunnerRules) -> RunnerRules:
         """The rules for a runner, made from those of its release."""
-        # No fix undoes a planted mistake.
-        for change in reversed(list(self.changes())):
+        for change in self.changes():
             rules = change.rules(rules)
         return rules
 

@@ -92,6 +92,8 @@ def test_the_fewer_of_the_fixes_are_named(capsys: pytest.CaptureFixture[str]) ->
     assert isinstance(repro, SequenceRepro)
     for fixes, named in (
         (("keep-accepted",), "fixes left-out-row; planted faults none"),
+        (("keep-accepted", "left-out-row"), "fixes left-out-row; planted faults none"),
+        ((*DEFAULT_FIXES, "no-such"), f"fixes {', '.join((*DEFAULT_FIXES, 'no-such'))}; planted faults none"),
         (DEFAULT_FIXES, "fixes of all known issues; planted faults none"),
         (DEFAULT_FIXES[1:], f"fixes of all known issues but {DEFAULT_FIXES[0]}; planted faults none"),
     ):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.case import Case, Postprocess
 from harness.check.outcome import Signature
-from harness.issues.kernel_issue import KernelIssue, seen_by_relation
+from harness.issues.kernel_issue import KernelIssue
 
 
 def _shows(signature: Signature, case: Case) -> bool:
@@ -12,7 +12,7 @@ def _shows(signature: Signature, case: Case) -> bool:
     whatever was accepted, wrong bytes only where accepted drafts are lost."""
     if signature.operation != "postprocess":
         return False
-    if seen_by_relation(signature, "identity-mapping"):
+    if signature.relation == "identity-mapping":
         return True
     launched = [one for one in case.program if isinstance(one, Postprocess) and one.runner == "V2"]
     if signature.oracle == "race":

@@ -1,6 +1,6 @@
 """ds-bias-refused: the scalar copies of the V1 runner end in an assertion where a window in DS layout has to shift.
 
-The harness does not draw such cases for these releases.
+The harness does not draw such cases for these releases. The releases are those of its report, not of runs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """ds-window-as-sd: the fused postprocess takes the dimensions of a conv window in DS layout for those of one in SD.
 
 These releases refuse DS layouts only in their scalar path. The harness treats that as a refusal for all paths, and
-skips such cases.
+skips such cases. The releases are those of its report, not of runs.
 """
 
 from __future__ import annotations

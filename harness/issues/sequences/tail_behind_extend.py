@@ -16,7 +16,7 @@ ISSUE = SequenceIssue(
     since="0.33.0",
     until=None,
     reaches=speculates_on_v1,
-    fix="such a row runs as a decode wherever it stands in a V1 batch",
+    fix="a row that is the last token of a prompt and its padding runs as a decode wherever it stands in a V1 batch",
     change=Change(rules=lambda rules: dataclasses.replace(rules, cuts_off_tails=False)),
     old_name="tails-before-extends",
 )

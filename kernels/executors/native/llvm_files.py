@@ -6,13 +6,34 @@ recorded or undefined values are followed, and a comment elsewhere; one that beg
 
 from __future__ import annotations
 
-import functools
 from importlib import resources
 
+_NAMES = (
+    "header",
+    "fault",
+    "run",
+    "run_interleaved",
+    "coroutine_begin",
+    "coroutines",
+    "check",
+    "no_check",
+    "move",
+    "record",
+    "record_all",
+    "record_owned",
+    "shadows",
+)
 
-@functools.cache
+
+def _read(name: str) -> str:
+    text = (resources.files(__package__) / "llvm" / f"{name}.ll").read_text(encoding="utf-8")
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(";;"))
+
+
+# Read at once: a file that is missing is no mistake of the kernel that would have needed it.
+_TEXTS = {name: _read(name) for name in _NAMES}
+
+
 def llvm_text(name: str) -> str:
     """The file `name`, without the comments for readers."""
-    file = resources.files(__package__) / "llvm" / f"{name}.ll"
-    text = file.read_text(encoding="utf-8")
-    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(";;"))
+    return _TEXTS[name]

@@ -189,9 +189,14 @@ def _translated(
 
 @functools.cache
 def _own_digest() -> str:
-    """A digest of this package's source: code compiled by another version of the emitter must not be used."""
+    return digest_of(Path(__file__).parent)
+
+
+def digest_of(folder: Path) -> str:
+    """A digest of the source in this package, its LLVM files included: code that was compiled with other source must not
+    be used."""
     digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.glob("*.py")):
+    for path in sorted((*folder.glob("*.py"), *folder.glob("llvm/*.ll"))):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 

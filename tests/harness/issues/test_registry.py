@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import fields, replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace as replace_struct
@@ -68,11 +69,8 @@ def test_old_names_of_fixes_are_taken_and_the_issues_names_kept() -> None:
     old = [issue.old_name for issue in SEQUENCE_ISSUES if issue.old_name is not None]
     assert len(old) == len(set(old)) >= 19, "no file may become unreadable"
     assert not set(old) & set(DEFAULT_FIXES)
-    assert Controls(fixes=("keep-accepted", "left-out-row", "drained-queue")).fixes == (
-        "left-out-row",
-        "left-out-row",
-        "drained-queue",
-    )
+    assert Controls(fixes=("keep-accepted", "left-out-row", "drained-queue")).fixes == ("left-out-row", "drained-queue")
+    assert Controls(faults=("kept-columns", "kept-columns")).faults == ("kept-columns",)
     assert current_name("whole-paddings") == "whole-paddings"
     with pytest.raises(InvalidCase, match="unknown fix 'whole-paddings'"):
         Controls(fixes=("whole-paddings",))
@@ -136,8 +134,10 @@ def test_a_finding_of_kernels_looks_like_its_issue_in_releases_that_have_it(name
     for release in RELEASES:
         affected = RELEASES.index(issue.since) <= RELEASES.index(release) < RELEASES.index(issue.until)
         assert found(f"vllm=={release}") is (issue if affected else None)
-    assert found("path:../vllm") is found("vllm") is issue, "its version is not known"
-    assert found("builtin") is found(f"vllm=={issue.since}+stale-accept") is found("path:../vllm+stale-accept") is None
+    for target in ("builtin", "vllm", "path:../vllm", f"vllm=={issue.since}+stale-accept", "path:../vllm+stale-accept"):
+        assert found(target) is None, "nothing is known of it"
+    for odd in ("vllm==", "vllm==foo", "vllm==0.27.*", f"vllm=={issue.until}rc1", ""):
+        assert found(odd) is None
 
 
 def test_a_finding_that_only_resembles_a_known_issue_is_none() -> None:
@@ -179,3 +179,17 @@ def test_a_race_on_an_accepted_count_is_known_whatever_was_accepted() -> None:
     assert found is not None
     assert found.name == "accepted-count-race"
     assert kernel_issue("vllm==0.25.0", repro.signature, case) is None
+
+
+class Cutter:
+    """A scheduler that cuts every chunk to three tokens."""
+
+    def _mamba_block_aligned_split(self, request: object, tokens: int, *hits: int) -> int:
+        return 3
+
+
+def test_no_fix_of_an_engine_undoes_a_planted_fault() -> None:
+    engine = SimpleNamespace(scheduler=Cutter(), config=SimpleNamespace(block_size=8))
+    Controls(faults=("chunk-off-grid",), fixes=("checkpoint-mid-block",)).change_engine(engine)
+    request = SimpleNamespace(num_computed_tokens=3, num_prompt_tokens=20, num_tokens=20)
+    assert engine.scheduler._mamba_block_aligned_split(request, 17) == 17, "as the fault says, off the grid"

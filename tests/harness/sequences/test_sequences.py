@@ -174,5 +174,5 @@ def test_fixes_are_applied_only_to_sequences_that_can_reach_their_issue() -> Non
     plainest = SequenceCase(config=plain(), events=(Step(),))
     assert applicable(DEFAULT_FIXES, plainest) == ()
     partial = SequenceCase(config=plain(match_unit=2), events=(Step(),))
-    assert applicable(DEFAULT_FIXES, partial) == ("copy-of-fresh-block",)
+    assert "copy-of-fresh-block" in applicable(DEFAULT_FIXES, partial)
     assert applicable(("checkpoint-mid-block",), partial) == ()
