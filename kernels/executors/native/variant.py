@@ -193,8 +193,8 @@ def _own_digest() -> str:
 
 
 def digest_of(folder: Path) -> str:
-    """A digest of the source in this package, its LLVM files included: code that was compiled with other source must not
-    be used."""
+    """A digest of the source in this package, its LLVM files included: code compiled with other source must not be
+    used."""
     digest = hashlib.sha256()
     for path in sorted((*folder.glob("*.py"), *folder.glob("llvm/*.ll"))):
         digest.update(path.read_bytes())
