@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 from harness.issues.change import Change
 from harness.issues.sequence_issue import SequenceIssue, speculates_asynchronously
+from harness.kernels.targets.vllm.bare import source_of
 from harness.kernels.targets.vllm.scheduling.loading import module
 
 
 def _discard_frames(engine: Any) -> None:
     """After a forced reset a release drops outputs, so outputs have to be counted."""
-    if "async_tokens_to_discard" not in inspect.getsource(module("vllm.v1.request").Request):
+    if "async_tokens_to_discard" not in source_of(module("vllm.v1.request").Request):
         return
     reset = engine.reset
 

@@ -20,7 +20,7 @@ def _truncate_every_hit(engine: Any) -> None:
         return
     coordinator = engine.manager.coordinator
     find = coordinator.find_longest_cache_hit
-    if _FIRST_GROUP_ALONE not in source_of(find):
+    if _FIRST_GROUP_ALONE not in source_of(type(coordinator).find_longest_cache_hit):
         return
     sizes = [manager.block_size for manager in managers_of(engine, groups)]
 
