@@ -1,0 +1,1 @@
+"""Known issues: faults of released code, a file each."""

@@ -117,5 +117,5 @@ def applicable(names: Iterable[str], case: SequenceCase) -> tuple[str, ...]:
 
 
 def kernel_issue(target: str, signature: Signature, case: Case) -> KernelIssue | None:
-    """The known issue that a finding of kernels looks like, among those that the target may have."""
+    """The known issue that a finding of kernels looks like, among those that its release has."""
     return next((one for one in KERNEL_ISSUES if one.is_in(target) and one.shows(signature, case)), None)

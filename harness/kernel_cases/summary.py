@@ -157,7 +157,8 @@ class CaseSummary(msgspec.Struct, frozen=True):
             known = {finding.issue for finding in self.findings if finding.issue is not None}
             new = sum(finding.issue is None for finding in self.findings)
             if known:
-                text += f"; {new or 'none'} new, the others look like {', '.join(sorted(known))}"
+                which = f"{new} like no known issue, the others" if new else "all"
+                text += f"; {which} like known ones: {', '.join(sorted(known))}"
             if new > 1:
                 text += "; several may be one fault seen from several sides: fix the first, then run again"
             return Line("", text, "bad")

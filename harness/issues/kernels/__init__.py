@@ -1,0 +1,1 @@
+"""Known issues of kernels: what a finding of each looks like."""

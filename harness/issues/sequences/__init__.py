@@ -1,0 +1,1 @@
+"""Known issues of step sequences, each with its fix."""
