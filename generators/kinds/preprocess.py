@@ -89,8 +89,8 @@ def preprocess_row(draw: Draw, row: Scheduled, columns: int) -> PreprocessRow:
 
 
 def reachable_path(num_spec: int) -> MovePath:
-    """Production creates a context for the kernel only where there are drafts."""
-    return "fused" if num_spec else "scalar"
+    """Production creates a context for the kernel only where there are drafts, and only if it has that kernel."""
+    return "production" if num_spec else "scalar"
 
 
 def _reachable(batch: ReachableBatch) -> Preprocess:

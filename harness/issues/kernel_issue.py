@@ -34,3 +34,13 @@ class KernelIssue(KnownIssue):
             return SpecifierSet(self.releases, prereleases=True).contains(Version(version))
         except InvalidVersion:
             return False
+
+
+def raises(signature: Signature, *types: str) -> bool:
+    """Whether the target raised an exception of one of these types, in the case itself or in a relation's variant."""
+    return signature.violation in types and (signature.oracle == "exception" or signature.relation is not None)
+
+
+def is_dim_first(signature: Signature, case: Case) -> bool:
+    """Whether conv windows were in DS layout in the run that failed."""
+    return (case.layout.conv_layout == "DS") != (signature.relation == "conv-layouts")

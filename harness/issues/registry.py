@@ -16,9 +16,11 @@ from harness.issues.kernels import (
     accepted_count_race,
     address_past_2_63,
     ds_bias_refused,
+    ds_drafts_refused,
     ds_window_as_sd,
     shift_within_block,
     shift_within_block_ds,
+    uncopied_states_refused,
 )
 from harness.issues.known_issue import KnownIssue
 from harness.issues.sequence_issue import SequenceIssue
@@ -77,6 +79,8 @@ KERNEL_ISSUES: tuple[KernelIssue, ...] = (
     shift_within_block_ds.ISSUE,
     ds_window_as_sd.ISSUE,
     ds_bias_refused.ISSUE,
+    ds_drafts_refused.ISSUE,
+    uncopied_states_refused.ISSUE,
 )
 
 KNOWN_ISSUES: tuple[KnownIssue, ...] = (*KERNEL_ISSUES, *SEQUENCE_ISSUES)

@@ -151,6 +151,11 @@ class Bound(abc.ABC):
         """Move states by a list of copies made on the host. Raises TargetLacks or OutsideContract."""
         raise TargetLacks("no scalar path")
 
+    @property
+    def has_fused_precopy(self) -> bool:
+        """Whether the V1 runner's preprocess can move states by a kernel: it does so where there are drafts."""
+        return True
+
     def preprocess(self, batch: HostBatch, path: MovePath) -> None:
         """Prepare a step: columns, accepted counts, moves. Raises TargetLacks or OutsideContract."""
         raise TargetLacks("no preprocess")

@@ -291,7 +291,7 @@ class BoundBuiltin(Bound):
             finished=batch.finished,
             preempted=batch.preempted,
             resumed=batch.resumed,
-            fused=path == "fused",
+            fused=path != "scalar",
         )
 
     @functools.cached_property

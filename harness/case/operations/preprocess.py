@@ -12,8 +12,8 @@ from harness.case.operations.arrays import Array
 from harness.case.operations.rows import MOST_ROWS, Column, Row, Runner, Tokens, UsedSlot, check_slots
 from harness.case.problem import InvalidCase
 
-MovePath = Literal["fused", "scalar"]
-"""By the precopy kernel, or by copy specs and a batch copy."""
+MovePath = Literal["fused", "scalar", "production"]
+"""By the precopy kernel; by copy specs and a batch copy; or by whichever of the two the runner takes with drafts."""
 Absence = Literal["finished", "preempted", "idle"]
 
 

@@ -37,4 +37,7 @@ class PreprocessCall(Call[Preprocess, HostBatch]):
 
     def results(self, bound: Bound, operation: Preprocess, host: HostBatch) -> Results:
         columns = remembered_columns(host, len(operation.rows) + len(operation.absent))
-        return {COLUMNS: columns, **accepted_results(host), **staged_results(bound)}
+        seen = {COLUMNS: columns, **accepted_results(host)}
+        if operation.path == "production" and not bound.has_fused_precopy:
+            return seen  # nothing is staged for a kernel that does not exist
+        return {**seen, **staged_results(bound)}

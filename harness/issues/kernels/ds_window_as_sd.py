@@ -1,7 +1,8 @@
 """ds-window-as-sd: the fused postprocess takes the dimensions of a conv window in DS layout for those of one in SD.
 
-These releases refuse DS layouts only in their scalar path. The harness treats that as a refusal for all paths, and
-skips such cases. The releases are those of its report, not of runs.
+It copies one run of bytes in place of a run for each row, from an offset that is wrong as well, so that it moves wrong
+bytes, reads and writes past the window, and races with itself. The refusal of `get_conv_copy_spec` does not prevent it:
+the fused kernel never calls that function.
 """
 
 from __future__ import annotations
@@ -10,16 +11,20 @@ from harness.case import Case, Postprocess
 from harness.check.outcome import Signature
 from harness.issues.kernel_issue import KernelIssue
 
+_OPERATIONS = ("postprocess", "postprocess-entry")
+_ORACLES = ("memory", "access", "race", "undefined")
+
 
 def _shows(signature: Signature, case: Case) -> bool:
-    wrong = (signature.operation, signature.oracle, signature.conv_layout) == ("postprocess", "memory", "DS")
-    return wrong and all(one.runner == "V1" for one in case.program if isinstance(one, Postprocess))
+    moved = signature.operation in _OPERATIONS and signature.oracle in _ORACLES
+    v1 = all(one.runner == "V1" for one in case.program if isinstance(one, Postprocess))
+    return moved and v1 and case.layout.conv_layout == "DS"
 
 
 ISSUE = KernelIssue(
     name="ds-window-as-sd",
     summary="the fused postprocess moves a conv window in DS layout as if it were in SD layout",
-    report="https://github.com/vllm-project/vllm/pull/45473",
+    report="https://github.com/vllm-project/vllm/pull/45682",
     since="0.22.0",
     until="0.24.0",
     shows=_shows,

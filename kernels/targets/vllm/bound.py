@@ -21,6 +21,7 @@ from harness.kernels.targets.base import Allocate, Bound, PostprocessArrays, Pre
 from harness.kernels.targets.vllm.all_mode import AllModeHost
 from harness.kernels.targets.vllm.claimed import claim_cuda
 from harness.kernels.targets.vllm.host_path import HostPath
+from harness.kernels.targets.vllm.limits import context_limit, declining
 from harness.kernels.targets.vllm.model_state import ModelState
 from harness.kernels.targets.vllm.runner import Runner
 from harness.kernels.targets.vllm.version import Version
@@ -34,17 +35,26 @@ class VllmBound(Bound):
 
     V1 and V2 runners never share a process. The V2 runner gathers the table rows of each batch into separate tables
     before the step, if its kernels read them by batch row; here this happens before each call. Contexts are bound to
-    tables by `initialize`, unless a production entry point is to do that.
+    tables by `initialize`, unless a production entry point is to do that. `limit` is why no model on this version has
+    such memory; None if one can.
     """
 
     def __init__(
-        self, version: Version, layout: Layout, objects: Runner, tables: Sequence[torch.Tensor], allocate: Allocate
+        self,
+        version: Version,
+        layout: Layout,
+        objects: Runner,
+        tables: Sequence[torch.Tensor],
+        allocate: Allocate,
+        limit: str | None = None,
     ) -> None:
         self._version = version
         self._layout = layout
         self._objects = objects
         self._tables = tables
         self._allocate = allocate
+        self._limit = limit
+        self._lacks_context: TargetLacks | None = None
         features = version.features
         self._buffers = version.create_buffers(layout, objects, allocate) if features.host_path else None
         self._context = (
@@ -68,7 +78,14 @@ class VllmBound(Bound):
         return tables
 
     def initialize(self) -> None:
-        """Bind the contexts to their tables."""
+        """Bind the contexts to their tables. Raises what the version raises."""
+        try:
+            with declining(context_limit(self._version.features, self._objects)):
+                self._initialize_contexts()
+        except TargetLacks as error:  # the scalar path needs none
+            self._lacks_context = error
+
+    def _initialize_contexts(self) -> None:
         if self._batch_context is self._context:
             self._initialize(self._context, self._tables, self._gathered)
         else:
@@ -89,8 +106,20 @@ class VllmBound(Bound):
         out: torch.Tensor = self._context.num_accepted_tokens_out
         return out
 
-    def postprocess(self, arrays: PostprocessArrays) -> None:
+    def _need_context(self) -> None:
+        """Raise TargetLacks if no runner makes a context for such memory."""
+        if self._lacks_context is not None:
+            raise self._lacks_context
         self._version.use(self._layout.conv_layout)
+
+    @functools.cached_property
+    def _v2_starts(self) -> bool:
+        """Asked once, before the first call of the V2 runner. Raises what its model state raises for such memory."""
+        self._model_state.start(self._version.functions(self._objects))
+        return True
+
+    def postprocess(self, arrays: PostprocessArrays) -> None:
+        self._need_context()
         if arrays.runner == "V1":
             self._context.run_fused_postprocess(
                 num_reqs=arrays.num_requests,
@@ -103,6 +132,7 @@ class VllmBound(Bound):
             return
         if not self._version.features.v2:
             raise TargetLacks(f"{self._version.name} has no V2 postprocess: it came with vllm 0.25.0")
+        assert self._v2_starts
         self._batch_context.run_fused_postprocess_align(
             num_reqs=arrays.num_requests,
             num_accepted_tokens_gpu=arrays.accepted,
@@ -117,7 +147,8 @@ class VllmBound(Bound):
             raise TargetLacks(f"{self._version.name} has no fused precopy for V1: it came with vllm 0.27.0")
         if not features.v2:
             raise TargetLacks(f"{self._version.name} has no fused precopy: it came with vllm 0.25.0")
-        self._version.use(self._layout.conv_layout)
+        self._need_context()
+        assert arrays.mapping is None or self._v2_starts
         context = self._context if arrays.mapping is None else self._batch_context
         context.run_fused_precopy(
             num_reqs=arrays.num_requests,
@@ -131,10 +162,12 @@ class VllmBound(Bound):
     def _model_state(self) -> ModelState:
         """The V2 runner's model state; created when first needed, since most cases need none."""
         assert self._version.hybrid is not None
-        return ModelState(self._version.hybrid, self._layout, self._objects.config, self._version.device)
+        return ModelState(self._version.hybrid, self._layout, self._objects, self._version.device)
 
     def advance(self, arrays: AdvanceArrays) -> None:
         self._needs(self._version.features.advance, "advance", "0.25.0")
+        self._need_context()
+        assert self._v2_starts
         self._model_state.advance(arrays)
 
     @property
@@ -144,6 +177,7 @@ class VllmBound(Bound):
         return out
 
     def aligned_indices(self, arrays: AlignedIndicesArrays) -> None:
+        self._need_context()
         self._gather(arrays.mapping)
         self._batch_context.compute_aligned_state_indices(claim_cuda(arrays.length), arrays.num_requests)
 
@@ -170,19 +204,27 @@ class VllmBound(Bound):
         self._host.stage(batch)
 
     def postprocess_entry(self, batch: HostBatch, accepted: torch.Tensor) -> None:
-        self._version.use(self._layout.conv_layout)
-        self._host.postprocess(batch, accepted)
+        self._need_context()
+        with declining(self._limit or context_limit(self._version.features, self._objects)):
+            self._host.postprocess(batch, accepted)
 
     def scalar_copy(self, batch: HostBatch, moves: Sequence[StateMove]) -> None:
         self._version.use(self._layout.conv_layout)
         self._host.copy(moves)
 
+    @property
+    def has_fused_precopy(self) -> bool:
+        return self._version.features.v1_precopy
+
     def preprocess(self, batch: HostBatch, path: MovePath) -> None:
-        has_choice = self._version.features.v1_precopy
+        has_choice = self.has_fused_precopy
         if path == "fused":
             self._needs(has_choice, "fused precopy for V1", "0.27.0")
+        fused = has_choice and path != "scalar"
+        if fused:
+            self._need_context()
         self._version.use(self._layout.conv_layout)
-        self._host.preprocess(batch, context=path == "fused" if has_choice else None)
+        self._host.preprocess(batch, context=fused if has_choice else None)
 
     @functools.cached_property
     def _all_mode(self) -> AllModeHost:

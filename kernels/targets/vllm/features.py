@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.kernels.targets.vllm.sources import HYBRID, INPUT_BATCH, LAYERS, WORKER, SourceTree
+from harness.kernels.targets.vllm.sources import CACHE_OPTIONS, HYBRID, INPUT_BATCH, OPTIONS, WORKER, SourceTree
 from harness.refusal import UnknownTarget
 
 CONTEXT = "MambaSpecDecodeGPUContext"
@@ -21,21 +21,17 @@ BUFFERS = "MambaBuffers"
 HYBRID_STATE = "MambaHybridModelState"
 
 RowsBy = Literal["slot", "batch"]
+Uncopied = Literal["never", "without drafts", "always"]
 
 
 @dataclass(frozen=True)
 class Features:
     """One field per change that the adapter follows; its comment names the release that introduced it."""
 
-    dim_first: bool
-    """0.24.0: the fused kernels support conv states in DS layout."""
     v2: bool
     """0.25.0: `run_fused_postprocess_align` and `run_fused_precopy` with an index mapping."""
     v1_precopy: bool
     """0.27.0: `run_fused_precopy` without a mapping."""
-    temporal_alignment: int
-    """Bytes that addresses and block strides of temporal states are asserted to be multiples of: 8 in 0.26 and
-    0.27, else 1."""
     states_per_layer: bool
     """0.29.0: each layer has its own list of states, and copy functions are given by the layer's type. Before,
     one tuple of copy functions is used for every layer, and all Mamba groups must have the same spec."""
@@ -55,6 +51,9 @@ class Features:
     """The V1 runner's host code (buffers, staging, entry points, copy lists), called as in all known releases."""
     validates_functions: bool
     """0.29.0: `validate_mamba_state_copy_funcs`, which runners call before they use copy functions."""
+    uncopied: Uncopied
+    """Whether a layer can have cache tensors that are not copied (those of ReplaySSM): from 0.27.0 on where there are
+    no drafts, from 0.29.0 on anywhere."""
     all_mode: bool
     """Until 0.31: the host's bookkeeping for states kept in every block."""
 
@@ -74,11 +73,9 @@ def features(tree: SourceTree) -> Features:
             raise UnknownTarget(f"{tree.origin} has no {CONTEXT}.{name}")
     v2 = "run_fused_postprocess_align" in methods and "run_fused_precopy" in methods
     return Features(
-        dim_first="CONV_STATE_DIM_FIRST" in _parameters(_kernel(tree, functions, "postprocess_mamba_fused_kernel")),
         v2=v2,
         v1_precopy=v2
         and "HAS_IDX_MAPPING" in _parameters(_kernel(tree, functions, "precopy_mamba_align_fused_kernel")),
-        temporal_alignment=_asserted_alignment(context),
         states_per_layer="copy_funcs" in _parameters(methods["create"]),
         rows_by=(
             "slot"
@@ -98,6 +95,7 @@ def features(tree: SourceTree) -> Features:
         host_path=_has_forms(functions, _HOST_FORMS) and _buffers_form(module) == _BUFFERS_FORM,
         validates_functions=_has_forms(functions, _VALIDATION_FORMS),
         all_mode=_has_forms(functions, _ALL_MODE_FORMS),
+        uncopied=_uncopied(tree),
     )
 
 
@@ -199,12 +197,18 @@ def _model_state_methods(tree: SourceTree) -> Mapping[str, Sequence[str]]:
     }
 
 
-def dim_first_contract(tree: SourceTree) -> str | None:
-    """The message with which this version's own copy function refuses DS conv states, if it does."""
-    for node in ast.walk(_parse(tree, LAYERS)):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and "does not yet support" in node.value:
-            return " ".join(node.value.split())
-    return None
+def _uncopied(tree: SourceTree) -> Uncopied:
+    """From the configuration: the option, and the refusal of drafts beside it."""
+    if not tree.has(CACHE_OPTIONS) or _REPLAY not in tree.text(CACHE_OPTIONS):
+        return "never"
+    refused = any(
+        isinstance(node, ast.Raise) and _REFUSES_DRAFTS in ast.unparse(node) for node in ast.walk(_parse(tree, OPTIONS))
+    )
+    return "without drafts" if refused else "always"
+
+
+_REPLAY = "use_replayssm"
+_REFUSES_DRAFTS = "--use-replayssm does not support speculative decoding"
 
 
 def _parse(tree: SourceTree, file: str) -> ast.Module:
@@ -266,17 +270,6 @@ def _kernel(tree: SourceTree, functions: Mapping[str, ast.FunctionDef], name: st
         return functions[name]
     except KeyError:
         raise UnknownTarget(f"{tree.origin}: {WORKER} has no function {name}") from None
-
-
-def _asserted_alignment(context: ast.ClassDef) -> int:
-    """The largest n in assertions of the form `... % n == 0`, or 1."""
-    found = 1
-    for node in ast.walk(context):
-        if isinstance(node, ast.Assert) and isinstance(node.test, ast.Compare):
-            left = node.test.left
-            if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mod) and isinstance(left.right, ast.Constant):
-                found = max(found, int(str(left.right.value)))
-    return found
 
 
 def _mapping_bits(tree: SourceTree) -> Literal[32, 64]:

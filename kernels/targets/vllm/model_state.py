@@ -14,7 +14,8 @@ import torch
 
 from harness.case import Layout
 from harness.kernels.targets.arguments import AcceptedArrays, AdvanceArrays
-from harness.kernels.targets.vllm.features import HYBRID_STATE
+from harness.kernels.targets.vllm.features import CONTEXT, HYBRID_STATE
+from harness.kernels.targets.vllm.runner import Runner
 
 
 class DefaultModelState:
@@ -50,16 +51,31 @@ class _NoContext:
 
     is_initialized = True
 
+    @classmethod
+    def create(cls, *_arguments: Any, **_keywords: Any) -> _NoContext:
+        """In place of the context that the adapter makes itself."""
+        return cls()
+
+    def initialize_from_forward_context(self, *_arguments: Any, **_keywords: Any) -> None:
+        """Nothing: the adapter does this."""
+
     def run_fused_precopy(self, *_arguments: Any, **_keywords: Any) -> None:
         """Nothing: precopy is a separate operation."""
+
+
+_STARTS = ("initialize_kv_cache", "_ensure_align_ctx")
+"""The methods that make the context, in the order of preference: since 0.33.0, since 0.25.0."""
 
 
 class ModelState:
     """One production model state, for layouts of one shape. `module` is the file that defines it."""
 
-    def __init__(self, module: ModuleType, layout: Layout, config: Any, device: torch.device) -> None:
-        self._config = config
-        settings = SimpleNamespace(
+    def __init__(self, module: ModuleType, layout: Layout, objects: Runner, device: torch.device) -> None:
+        self._module = module
+        self._objects = objects
+        self._config = objects.config
+        self._device = device
+        self._settings = SimpleNamespace(
             cache_config=SimpleNamespace(
                 mamba_cache_mode="align",
                 use_kda_recoverssm=False,
@@ -69,10 +85,39 @@ class ModelState:
             scheduler_config=SimpleNamespace(max_num_seqs=layout.table_rows, max_num_batched_tokens=1),
             model_config=_TextModel(),
             num_speculative_tokens=layout.num_spec,
+            speculative_config=SimpleNamespace() if layout.num_spec else None,
+            compilation_config=SimpleNamespace(static_forward_context=objects.forward_context),
         )
-        self._state: Any = getattr(module, HYBRID_STATE)(settings, None, None, device)
+        self._state: Any = self._make(None)
         self._state._mamba_ctx = _NoContext()
         self._state._mamba_state_copy_funcs = {}
+
+    def _make(self, model: Any) -> Any:
+        return getattr(self._module, HYBRID_STATE)(self._settings, model, None, self._device)
+
+    def start(self, functions: Any) -> None:
+        """Make a context as the runner's first step does, up to the context itself: production looks at the settings
+        there. `functions` are the copy functions in the form of this version. Raises what production raises."""
+        model = SimpleNamespace(
+            get_mamba_state_copy_func=lambda: functions, get_mamba_state_copy_funcs=lambda _types: functions
+        )
+        state = self._make(model)
+        name = next((name for name in _STARTS if hasattr(state, name)), None)
+        if name is None:
+            return
+        context = getattr(self._module, CONTEXT)
+        setattr(self._module, CONTEXT, _NoContext)
+        try:
+            if name == "initialize_kv_cache":
+                tables = {number: SimpleNamespace(gpu=None) for number in self._objects.mamba_groups}
+                state.initialize_kv_cache(
+                    self._config, SimpleNamespace(block_tables=tables, input_block_tables=dict.fromkeys(tables))
+                )
+            else:
+                groups, _ = state._get_mamba_group_info(self._config)
+                state._ensure_align_ctx(self._config, groups, dict.fromkeys(groups))
+        finally:
+            setattr(self._module, CONTEXT, context)
 
     def advance(self, arrays: AdvanceArrays) -> None:
         """The preparation of a step, up to where states would move."""

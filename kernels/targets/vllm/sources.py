@@ -23,6 +23,9 @@ HYBRID = "vllm/v1/worker/gpu/model_states/mamba_hybrid.py"
 """The V2 runner's model state: advance, and the update of accepted counts."""
 INPUT_BATCH = "vllm/v1/worker/gpu/input_batch.py"
 """The V2 runner's batch, which has the integer type of its index mapping."""
+CACHE_OPTIONS = "vllm/config/cache.py"
+OPTIONS = "vllm/config/vllm.py"
+"""Options, and which of them exclude each other."""
 
 VLLM = Package(
     name="vllm",

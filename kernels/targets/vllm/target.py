@@ -13,7 +13,7 @@ from harness.kernels.executors.base import Executor
 from harness.kernels.mutations.mutation import Mutation
 from harness.kernels.targets.base import Allocate, Bound, LayoutTensors, Target
 from harness.kernels.targets.vllm.bound import BATCH_ORDER, VllmBound
-from harness.kernels.targets.vllm.contracts import check_groups, check_layout
+from harness.kernels.targets.vllm.limits import declining, limit
 from harness.kernels.targets.vllm.runner import runner
 from harness.kernels.targets.vllm.sources import SourceTree
 from harness.kernels.targets.vllm.version import Version
@@ -35,7 +35,7 @@ class VllmTarget(Target):
         return name.removeprefix(BATCH_ORDER).startswith(_METADATA)
 
     def bind(self, layout: Layout, tensors: LayoutTensors, allocate: Allocate) -> Bound:
-        """Create the version's context over these tensors. Raises TargetLacks or OutsideContract."""
+        """Create the version's context over these tensors. Raises TargetLacks, or what the version raises."""
         return self._bind(layout, tensors, allocate, at_once=True)
 
     def bind_later(self, layout: Layout, tensors: LayoutTensors, allocate: Allocate) -> Bound:
@@ -44,13 +44,13 @@ class VllmTarget(Target):
 
     def _bind(self, layout: Layout, tensors: LayoutTensors, allocate: Allocate, *, at_once: bool) -> VllmBound:
         version = self.version
-        check_layout(version.features, version.refuses_dim_first, layout, tensors)
         objects = runner(layout, tensors, version.interface)
-        check_groups(version.features, objects, lambda: version.functions(objects))
         version.use(layout.conv_layout)
-        bound = VllmBound(version, layout, objects, tensors.tables, allocate)
-        if at_once:
-            bound.initialize()
+        why_not = limit(version.features, layout, objects)
+        with declining(why_not):
+            bound = VllmBound(version, layout, objects, tensors.tables, allocate, why_not)
+            if at_once:
+                bound.initialize()
         return bound
 
     def owns(self, file: str) -> bool:

@@ -16,7 +16,7 @@ from harness.kernels.executors.base import Executor
 from harness.kernels.mutations.mutation import Mutation, mutate
 from harness.kernels.targets.base import Allocate
 from harness.kernels.targets.vllm.allocation import Allocations, attribute_names, on_device
-from harness.kernels.targets.vllm.features import BUFFERS, CONTEXT, Features, dim_first_contract, features
+from harness.kernels.targets.vllm.features import BUFFERS, CONTEXT, Features, features
 from harness.kernels.targets.vllm.replacements import CONV_LAYOUT_VARIABLE
 from harness.kernels.targets.vllm.runner import Kinds, Runner
 from harness.kernels.targets.vllm.sources import HYBRID, LAYERS, MATH, WORKER, SourceTree
@@ -30,13 +30,12 @@ class Version:
     """The version in `tree` as the target `name`, with planted faults.
 
     `worker` and `hybrid` are its files of V1 and V2 host code, `interface` that of its configurations; `surroundings`
-    says what they were loaded on. `refuses_dim_first` is the message with which it refuses DS conv states, if it does.
+    says what they were loaded on.
     """
 
     def __init__(self, name: str, tree: SourceTree, executor: Executor, mutations: Sequence[Mutation] = ()) -> None:
         self.name = name
         self.features: Features = features(tree)
-        self.refuses_dim_first = dim_first_contract(tree)
         self.device = executor.device
         self._start = executor.transfers.start
 
