@@ -10,12 +10,13 @@ from collections.abc import Sequence
 
 from harness.case import Case, Contents, Domain
 from harness.generators.draw import Draw
+from harness.generators.extents import Scale
 from harness.generators.kinds.kind import KindName
-from harness.generators.layouts import LayoutChoice, Scale, draw_layout
+from harness.generators.layouts import LayoutChoice, draw_layout
 from harness.generators.reachable import draw_reachable
 from harness.generators.total import draw_total
 
-GENERATOR_VERSION = 6
+GENERATOR_VERSION = 7
 
 __all__ = ["GENERATOR_VERSION", "KindName", "LayoutChoice", "Scale", "draw_case", "draw_layout"]
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
 
 from harness.case import Buffer, ConvLayout, ConvState, Domain, Group, Layer, Layout, State, TemporalState
 from harness.generators.draw import Draw
+from harness.generators.extents import Extent, Scale, draw_extent
 from harness.generators.extras import SHARE as EXTRAS_SHARE
 from harness.generators.extras import with_extras
 from harness.generators.sizes import (
@@ -22,11 +22,10 @@ from harness.generators.sizes import (
     LayerTemplate,
     StateTemplate,
     draw_reachable_layer,
+    draw_tiled_layer,
     draw_total_layer,
 )
 from harness.generators.spread import spread
-
-Scale = Literal["small", "full"]
 
 SPREAD_SHARE = 0.25
 """The share of layouts whose blocks are spread over gigabytes, where that is possible."""
@@ -43,26 +42,15 @@ class LayoutChoice:
     requests: int
 
 
-@dataclass(frozen=True)
-class _Limits:
-    states: int
-    requests: int
-    budget: int
-    """Bytes of state memory."""
-    roomy: bool
-    cells: int
-    """Table cells of one group."""
-
-
 def draw_layout(draw: Draw, domain: Domain, scale: Scale) -> LayoutChoice:
     """Draw everything static about a case.
 
     `small` layouts suit executors that need milliseconds per program. The size of `full` ones is bounded by the cost of
-    comparing every byte: mostly below 256 KiB, rarely some MiB.
+    comparing every byte: mostly below 256 KiB, at times some MiB.
     """
-    limits = _draw_limits(draw, scale)
+    limits = draw_extent(draw, scale)
     conv_layout: ConvLayout = draw.choice(("SD", "DS"))
-    block_size, num_spec = _draw_blocks(draw, domain)
+    block_size, num_spec = _draw_blocks(draw, domain, limits)
     groups = _draw_groups(draw, domain, conv_layout, num_spec, limits)
     per_request = len(groups) * (3 + num_spec if domain == "reachable" else 3)
     spacious = _block_bytes(groups, conv_layout) * (1 + per_request) * 4 < limits.budget
@@ -89,48 +77,32 @@ def draw_layout(draw: Draw, domain: Domain, scale: Scale) -> LayoutChoice:
     return LayoutChoice(layout=layout, requests=requests)
 
 
-def _draw_limits(draw: Draw, scale: Scale) -> _Limits:
-    if scale == "small":
-        roomy = draw.boolean(0.1)
-        return _Limits(
-            states=draw.weighted(((2, 3), (1, 2), (4, 3), (3, 1))),
-            requests=draw.weighted(((2, 4), (3, 3), (1, 2))),
-            budget=96 * 1024 if roomy else 24 * 1024,
-            roomy=roomy,
-            cells=1400 if draw.boolean(0.05) else 400,
-        )
-    large = draw.boolean(0.02)
-    roomy = large or draw.boolean(0.5)
-    return _Limits(
-        states=draw.weighted(((4, 4), (2, 2), (8, 5), (12, 2), (1, 1))),
-        requests=draw.weighted(((4, 5), (2, 3), (8, 4), (1, 1), (16, 2), (64, 1))),
-        budget=4 * 1024 * 1024 if large else 160 * 1024,
-        roomy=roomy,
-        cells=300_000 if large else 12_000 if draw.boolean(0.1) else 3_000,
-    )
+_DRAFTS = ((2, 12), (0, 6), (1, 12), (3, 15), (4, 3), (5, 6), (7, 6), (8, 2), (15, 3), (31, 1))
 
 
-def _draw_blocks(draw: Draw, domain: Domain) -> tuple[int, int]:
+def _draw_blocks(draw: Draw, domain: Domain, limits: Extent) -> tuple[int, int]:
     """Block size and number of speculative tokens. There are few block sizes: each needs another compilation."""
-    num_spec = draw.weighted(((2, 4), (0, 2), (1, 4), (3, 5), (4, 1), (5, 2), (7, 2), (15, 1)))
+    num_spec = draw.weighted([(drafts, weight) for drafts, weight in _DRAFTS if drafts <= limits.most_drafts])
     if domain == "total":
         return draw.choice((4, 1, 2, 3, 7, 8, 16)), num_spec
-    sizes = [size for size in (4, 4, 4, 8, 8, 16, 48, 80) if size > num_spec]
+    sizes = [size for size in (4, 4, 4, 4, 4, 4, 8, 8, 8, 8, 16, 16, 48, 48, 80, 80, 1072) if size > num_spec]
     return draw.choice(sizes), num_spec
 
 
 def _draw_groups(
-    draw: Draw, domain: Domain, conv_layout: ConvLayout, num_spec: int, limits: _Limits
+    draw: Draw, domain: Domain, conv_layout: ConvLayout, num_spec: int, limits: Extent
 ) -> list[list[LayerTemplate]]:
     def layer() -> LayerTemplate:
+        if limits.property == "tiled":
+            return draw_tiled_layer(draw, domain, conv_layout, num_spec)
         if domain == "reachable":
             return draw_reachable_layer(draw, num_spec, limits.roomy)
         return draw_total_layer(draw, conv_layout, limits.roomy)
 
-    count = draw.weighted(((1, 4), (2, 4), (3, 3), (4, 1)))
+    count = draw.weighted(((1, 4), (2, 4), (3, 3), (4, 1))) if limits.groups is None else limits.groups
     count = min(count, limits.states)
     common = layer()
-    layers = draw.boundary(1, 4)
+    layers = draw.boundary(1, 4) if limits.layers is None else limits.layers
     groups: list[list[LayerTemplate]] = []
     left = limits.states
     for remaining in range(count, 0, -1):
@@ -169,7 +141,7 @@ def _block_bytes(groups: list[list[LayerTemplate]], conv_layout: ConvLayout) -> 
 
 
 def _draw_table(
-    draw: Draw, domain: Domain, scale: Scale, num_spec: int, requests: int, limits: _Limits
+    draw: Draw, domain: Domain, scale: Scale, num_spec: int, requests: int, limits: Extent
 ) -> tuple[int, int]:
     """Rows and columns of the block tables, from short lists: each row stride may need another compilation."""
     least = num_spec + 4 if domain == "reachable" else 4
@@ -179,7 +151,7 @@ def _draw_table(
         width = 8003
     heights = [
         height
-        for height in ((4, 8) if scale == "small" else (4, 8, 16, 64, 256, 1024))
+        for height in ((4, 8) if scale == "small" else (4, 8, 16, 64, 256, 1024, 2048))
         if height >= requests and height * width <= limits.cells
     ]
     return draw.choice(heights or [max(4, requests)]), width

@@ -40,7 +40,7 @@ def _draw_kinds(draw: Draw, operations: Sequence[KindName], num_spec: int) -> Pr
 
     Without drafts postprocess moves nothing, so it is drawn less often then.
     """
-    kind = KINDS[draw.choice(operations)]
+    kind = KINDS[draw.weighted([(name, KINDS[name].weight) for name in operations])]
     if isinstance(kind, ProgramKind):
         return kind
     moving = (PRECOPY, POSTPROCESS)

@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness.case import Domain
 from harness.case.layout import ItemSize
 from harness.generators.draw import Draw
 
@@ -70,7 +71,7 @@ def draw_reachable_layer(draw: Draw, num_spec: int, roomy: bool) -> LayerTemplat
     kernel = draw.weighted(((4, 5), (3, 1), (10, 1))) if "temporal" not in kinds else 4
     window = kernel - 1 + num_spec
     item: ItemSize = draw.weighted(((2, 8), (4, 1)))
-    dims = (8, 24, 64, 72) if not roomy else (8, 24, 64, 72, 128, 320, 1032, 1024)
+    dims = (8, 24, 64, 72) if not roomy else (8, 24, 64, 72, 128, 320, 1032, 1024, 2056)
     dim = draw.choice(dims)
     conv = ConvTemplate(item, window, dim, window * item)
     if "temporal" not in kinds:
@@ -82,6 +83,27 @@ def _reachable_temporal(draw: Draw, item: ItemSize, roomy: bool) -> TemporalTemp
     shapes = ((2, 4, 8), (3, 4, 16), (8, 4), (4, 8, 8), (72, 4))
     large = ((8, 16, 16), (4, 16, 33), (1024, 4), (16, 32, 32))
     return TemporalTemplate(item, draw.choice(large if roomy and draw.boolean(0.4) else shapes))
+
+
+def draw_tiled_layer(draw: Draw, domain: Domain, conv_layout: str, num_spec: int) -> LayerTemplate:
+    """A layer whose temporal state is so large that most or all programs of its copy have something to do.
+
+    Most states fill all of them, with one or more steps for each; some leave the last ones idle or with a part of a
+    step, as a number of bytes that is no multiple of a step for each does.
+    """
+    step = TILES * LOOP_BYTES
+    item: ItemSize = draw.choice((4, 2))
+    size = draw.weighted(((step, 6), (2 * step, 3), (step - LOOP_BYTES + 256, 2), (step + 3 * LOOP_BYTES, 1)))
+    if domain == "total":
+        size += draw.choice((0, 0, -1, 1, 12)) * item
+    temporal = TemporalTemplate(item, (size // (item * 128), 128) if size % (item * 128) == 0 else (size // item,))
+    if draw.boolean(0.4):
+        return (temporal,)
+    if domain == "total":
+        return _total_conv(draw, conv_layout, False), temporal
+    window = 3 + num_spec
+    dim = draw.choice((8, 72, 320, 1032))
+    return ConvTemplate(2, window, dim, window * 2), temporal
 
 
 def draw_total_layer(draw: Draw, conv_layout: str, roomy: bool) -> LayerTemplate:

@@ -26,7 +26,7 @@ def draw_total(draw: Draw, plan: LayoutChoice, operations: Sequence[KindName]) -
     program = []
     for _ in range(draw.weighted(((1, 8), (2, 2), (3, 1)))):
         board.begin_launch()
-        kind = KINDS[draw.choice(operations)]
+        kind = KINDS[draw.weighted([(name, KINDS[name].weight) for name in operations])]
         runner = draw.choice(kind.total_runners)
         slots = _draw_slots(draw, plan, runner)
         program.append(kind.total(TotalBatch(draw, plan.layout, runner, slots, rows)))

@@ -50,6 +50,12 @@ def decide_postprocess(row: PostprocessRow, block_size: int) -> Decision:
     return Decision(row.slot, Move(source, destination, bias), accepted)
 
 
+def decide_scalar_copy(row: PrecopyRow, *, within_blocks: bool) -> Decision:
+    if within_blocks and row.source_column == row.destination_column != FRESH and row.bias > 0:
+        return Decision(row.slot, Move(row.source_column, row.destination_column, row.bias), None)
+    return decide_precopy(row)
+
+
 def decide_precopy(row: PrecopyRow) -> Decision:
     if row.source_column == FRESH or row.source_column == row.destination_column:
         return Decision(row.slot, None, None)

@@ -88,6 +88,10 @@ class Kind(Generic[Op]):
     simpler: Callable[[Op], Iterable[Op]] = nothing_simpler
 
 
+COPIES_SHARE = 6
+"""The weight of each kind that is a kernel which moves state; the others have 1. So a run that draws all of them judges
+copies more than half as often as one that draws nothing else."""
+
 Moves = Callable[[Scheduled, int, bool], bool]
 
 
@@ -101,13 +105,14 @@ class DrawnKind(Kind[Op]):
     """A kind of operation that users can request by name.
 
     `moves(row, block_size, decoding)` says whether such an operation does something for a request in a step, and, if
-    `decoding`, something that only decodes do.
+    `decoding`, something that only decodes do. `weight` says how often it is drawn, relative to others.
     """
 
     runners: tuple[Runner, ...]
     total: Callable[[TotalBatch], Op]
     reachable: Callable[[ReachableBatch], Op]
     moves: Moves = anything
+    weight: int = 1
 
     @property
     def name(self) -> KindName:
@@ -139,3 +144,4 @@ class ProgramKind:
     reachable: Callable[[Deployment], Parts]
     total_runners: tuple[Runner, ...]
     total: Callable[[TotalBatch], Operation]
+    weight: int = 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.case import FRESH, SKIP_ROW, Case, Postprocess, PostprocessRow, Precopy, PrecopyRow, landing
-from harness.generators.kinds.kind import DrawnKind, PlainRequest, ReachableBatch, TotalBatch
+from harness.generators.kinds.kind import COPIES_SHARE, DrawnKind, PlainRequest, ReachableBatch, TotalBatch
 from harness.generators.kinds.rules import each_running_row, missing_blocks
 from harness.generators.simulator import Scheduled
 
@@ -139,6 +139,7 @@ POSTPROCESS = DrawnKind(
     total=_total_postprocess,
     reachable=_reachable_postprocess,
     moves=postprocess_moves,
+    weight=COPIES_SHARE,
     broken=broken_postprocesses,
     plain=(
         # A whole block without drafts.
@@ -158,6 +159,7 @@ PRECOPY = DrawnKind(
     total=_total_precopy,
     reachable=_reachable_precopy,
     moves=precopy_moves,
+    weight=COPIES_SHARE,
     broken=each_running_row(broken_precopy, precopied_column),
     plain=(_plain_precopy(1, 0, 0), _plain_precopy(2, 0, 0), _plain_precopy(2, 1, 1)),
 )

@@ -101,7 +101,11 @@ def _reachable(batch: ReachableBatch) -> Preprocess:
 
 
 def _broken(case: Case, row: PreprocessRow) -> str | None:
-    return impossible_accepted(case, row.accepted) or ("nothing is scheduled" if row.scheduled < 1 else None)
+    if row.scheduled < 1:
+        return "nothing is scheduled"
+    if row.accepted > 1 and row.computed < row.accepted:
+        return f"{row.accepted} tokens were accepted and {row.computed} are computed"
+    return impossible_accepted(case, row.accepted)
 
 
 def fewer_absent(absent: tuple[AbsentRequest, ...]) -> Iterator[tuple[AbsentRequest, ...]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from harness.case import FRESH, Case, ConvState, Layout, PrecopyRow, ScalarCopy
+from collections.abc import Iterator
+
+from harness.case import FRESH, Case, ConvState, Layout, PrecopyRow, ScalarCopy, landing
 from harness.generators.kinds.kind import DrawnKind, ReachableBatch, TotalBatch
-from harness.generators.kinds.migration import broken_precopy, precopied_column
-from harness.generators.kinds.rules import each_running_row
+from harness.generators.kinds.migration import broken_precopy, postprocess_moves, precopied_column, precopy_moves
+from harness.generators.kinds.rules import each_running_row, missing_blocks
 from harness.generators.simulator import Scheduled
 
 
@@ -35,23 +37,55 @@ def _fresh(slot: int, column: int) -> PrecopyRow:
 
 
 def _reachable(batch: ReachableBatch) -> ScalarCopy:
-    """Production uses this path where nothing is speculative: moves with a bias go through the kernel."""
-    rows = [
-        PrecopyRow(slot=row.slot, source_column=row.previous_column, destination_column=row.column, bias=0)
-        if _moves(row, 0, False)
-        else _fresh(row.slot, row.column)
-        for row in batch.step
-    ]
-    return ScalarCopy(rows=tuple(rows))
+    """The moves before a step, or after it: a runner without fused kernels lists copies for both. Windows in DS layout
+    can only be listed whole."""
+    biased = can_shift(batch.layout)
+    if biased and batch.draw.boolean():
+        rows = [_after(row, batch.layout.block_size) for row in batch.step]
+        return ScalarCopy(rows=tuple(rows), within_blocks=True)
+    return ScalarCopy(rows=tuple([_before(row, biased) for row in batch.step]))
+
+
+def _before(row: Scheduled, biased: bool) -> PrecopyRow:
+    if not precopy_moves(row, 0, False) or (row.bias and not biased):
+        return _fresh(row.slot, row.column)
+    return PrecopyRow(slot=row.slot, source_column=row.previous_column, destination_column=row.column, bias=row.bias)
+
+
+def _after(row: Scheduled, block_size: int) -> PrecopyRow:
+    landed = landing(row.running, row.accepted, block_size)
+    if landed is None:
+        return _fresh(row.slot, row.column)
+    return PrecopyRow(slot=row.slot, source_column=row.column, destination_column=landed.column, bias=landed.bias)
 
 
 def _moves(row: Scheduled, block_size: int, decoding: bool) -> bool:
-    return row.precopies and row.bias == 0
+    return precopy_moves(row, block_size, decoding) or postprocess_moves(row, block_size, decoding)
 
 
-def _broken(case: Case, row: PrecopyRow) -> str | None:
-    return broken_precopy(case, row) or ("production uses this path only without a bias" if row.bias else None)
+def _broken(case: Case, operation: ScalarCopy) -> Iterator[str]:
+    return (_broken_after if operation.within_blocks else _broken_before)(case, operation)
 
+
+def _broken_landing(case: Case, row: PrecopyRow) -> str | None:
+    """The rule that a move after a step breaks."""
+    source, destination = row.source_column, row.destination_column
+    if source == FRESH or (source == destination and not row.bias):
+        return None
+    if row.bias > case.layout.num_spec:
+        return f"bias {row.bias} but the model makes {case.layout.num_spec} drafts"
+    if source - destination not in (0, 1):
+        return f"the kept state lands in column {destination}, and the step ran in column {source}"
+    return missing_blocks(case, row.slot, [destination, *range(source, source + row.bias + 1)])
+
+
+def _step_column(row: PrecopyRow, block_size: int) -> int:
+    """The column that the step ran in."""
+    return max(row.source_column, row.destination_column)
+
+
+_broken_before = each_running_row(broken_precopy, precopied_column)
+_broken_after = each_running_row(_broken_landing, _step_column)
 
 SCALAR_COPY = DrawnKind(
     operation=ScalarCopy,
@@ -59,5 +93,5 @@ SCALAR_COPY = DrawnKind(
     total=_total,
     reachable=_reachable,
     moves=_moves,
-    broken=each_running_row(_broken, precopied_column),
+    broken=_broken,
 )

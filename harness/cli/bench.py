@@ -15,7 +15,7 @@ from rich.table import Table
 
 from harness.case import DEFAULT_CHECKS
 from harness.cli import options
-from harness.cli.case_options import DEFAULT_OPERATIONS, OPERATIONS, kernel_operations, parse_domain
+from harness.cli.case_options import COPIES, OPERATIONS, kernel_operations, parse_domain
 from harness.cli.options import ExecutorOption, JsonOption, TargetOption, option, split
 from harness.cli.run_options import require_operations
 from harness.text import counted
@@ -31,7 +31,7 @@ def parse_operations(text: str) -> Any:
     return kernel_operations(split(text))
 
 
-_DEFAULT = ",".join(DEFAULT_OPERATIONS)
+_DEFAULT = ",".join(COPIES)
 
 app = typer.Typer(help="Measure kernels, executors and campaigns, and compare them in one run.", no_args_is_help=True)
 

@@ -18,8 +18,8 @@ from harness.generators.kinds.kind import KindName
 from harness.generators.kinds.registry import KINDS
 
 OPERATIONS: tuple[KindName, ...] = tuple(KINDS)
-DEFAULT_OPERATIONS: tuple[KindName, ...] = ("postprocess", "precopy")
-"""What is tested by default: the kernels that move state."""
+COPIES: tuple[KindName, ...] = ("postprocess", "precopy")
+"""The kernels that move state."""
 VARY: Literal["vary"] = "vary"
 
 _DOMAINS: dict[str, tuple[Domain, ...]] = {
@@ -30,10 +30,9 @@ _DOMAINS: dict[str, tuple[Domain, ...]] = {
 
 
 def kernel_operations(names: Sequence[str] | None) -> tuple[KindName, ...]:
-    """The kernel operations among the words of `--ops`, in the order of OPERATIONS."""
-    if names is None:
-        return DEFAULT_OPERATIONS
-    return OPERATIONS if list(names) == [ALL] else tuple(name for name in OPERATIONS if name in names)
+    """The kernel operations among the words of `--ops`, in the order of OPERATIONS; None: all of them."""
+    every = names is None or list(names) == [ALL]
+    return OPERATIONS if every else tuple(name for name in OPERATIONS if name in (names or ()))
 
 
 def parse_domain(text: str) -> tuple[Domain, ...]:
@@ -111,7 +110,7 @@ class CaseOptions:
             metavar="DOMAIN",
             help="reachable: what a scheduler can produce; total: all that the kernels' specification covers; both.",
         ),
-    ] = "reachable"
+    ] = "both"
     require: Annotated[
         Any,
         option(

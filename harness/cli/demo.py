@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli import options
-from harness.cli.case_options import DEFAULT_OPERATIONS
+from harness.cli.case_options import COPIES
 from harness.cli.options import ExecutorOption
 from harness.cli.run import follow
 from harness.exit_status import FINDINGS, Interrupted
@@ -48,7 +48,7 @@ def demo(
     recipe = Recipe(
         seed=0,
         domains=("reachable",),
-        operations=DEFAULT_OPERATIONS,
+        operations=COPIES,
         scale="small" if how == "interpreter" else "full",
     )
     print(f"1. A fault is planted in our own kernels ({PLANTED}: every group reads group 0's table): find it.")

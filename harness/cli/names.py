@@ -8,7 +8,6 @@ from typing import Annotated, Literal, get_args
 import msgspec
 import typer
 
-from harness.cli.case_options import DEFAULT_OPERATIONS
 from harness.cli.listing import print_listing
 from harness.cli.options import JsonOption
 from harness.cli.sequence_options import SEQUENCES
@@ -55,9 +54,7 @@ def _all() -> dict[Kind, dict[str, str]]:
     from harness.regimes import REGIMES
     from harness.sequences.faults import FAULTS
 
-    operations: dict[str, str] = {
-        name: f"{kind.summary}{' (default)' * (name in DEFAULT_OPERATIONS)}" for name, kind in KINDS.items()
-    }
+    operations: dict[str, str] = {name: kind.summary for name, kind in KINDS.items()}
     operations[SEQUENCES] = "step sequences driven by a release's own scheduler"
     return {
         "operations": operations,

@@ -38,7 +38,7 @@ class RunOptions:
             parser=split,
             metavar="NAMES",
             help="Operations (`harness names`), comma-separated; all: those that the target has; sequences: step "
-            "sequences driven by a release's scheduler. [default: postprocess,precopy]",
+            "sequences driven by a release's scheduler. [default: all]",
         ),
     ] = None
     budget: Annotated[

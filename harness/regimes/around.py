@@ -47,7 +47,7 @@ def _advances(holds: Callable[[AdvanceRow, int], bool]) -> Predicate:
 
 def _scalar_moves(f: Facts, least_bias: int) -> bool:
     return any(
-        row.source_column not in (FRESH, row.destination_column) and row.bias >= least_bias
+        operation.moves(row) and row.bias >= least_bias
         for operation in f.operations(ScalarCopy)
         for row in operation.rows
     )
@@ -166,7 +166,16 @@ REGIMES: tuple[Regime, ...] = (
         "scalar-copy-biased",
         "a move by a list of copies, some tokens on",
         lambda f: _scalar_moves(f, 1),
-        reachable=False,
+    ),
+    of_operation(
+        ScalarCopy,
+        "scalar-copy-within-block",
+        "a move inside a block by a list of copies",
+        lambda f: any(
+            operation.moves(row) and row.source_column == row.destination_column
+            for operation in f.operations(ScalarCopy)
+            for row in operation.rows
+        ),
     ),
     # Accepted counts.
     of_operation(

@@ -124,7 +124,14 @@ class Facts:
             self._add(launch, operation)
 
     def _add(self, launch: int, operation: Operation) -> None:
-        if isinstance(operation, Precopy | ScalarCopy):
+        if isinstance(operation, ScalarCopy):
+            self.pres += operation.rows
+            self.moves += [
+                StateMove(launch, row.slot, row.source_column, row.destination_column, row.bias)
+                for row in operation.rows
+                if operation.moves(row)
+            ]
+        elif isinstance(operation, Precopy):
             for row in operation.rows:
                 if row.slot != SKIP_ROW:
                     self.pres.append(row)

@@ -169,7 +169,6 @@ REGIMES: tuple[Regime, ...] = (
         "all-temporal-tiles",
         "a temporal copy that keeps all sixteen programs busy",
         lambda f: any(is_temporal(copy) and copy.run > 15 * 8192 + 8 for copy in f.copies),
-        reachable=False,
     ),
     of_layout("no-spec-columns", "a model without drafts", lambda f: f.layout.num_spec == 0),
     of_layout("block-size-1", "blocks of one token", lambda f: f.layout.block_size == 1, reachable=False),

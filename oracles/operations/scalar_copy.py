@@ -5,13 +5,13 @@ from __future__ import annotations
 from harness.case import ConvState, InvalidCase, Layout, ScalarCopy
 from harness.oracles.before import Before
 from harness.oracles.copies import StateCopy
-from harness.oracles.decisions import Move, decide_precopy
+from harness.oracles.decisions import Move, decide_scalar_copy
 from harness.oracles.expected import Expected, move_states
 
 
 def expect_scalar_copy(operation: ScalarCopy, before: Before) -> Expected:
     """Raises InvalidCase where nothing is promised for one list of contiguous copies."""
-    decisions = [decide_precopy(row) for row in operation.rows]
+    decisions = [decide_scalar_copy(row, within_blocks=operation.within_blocks) for row in operation.rows]
     moves = [(i, d.slot, d.move) for i, d in enumerate(decisions) if d.move is not None]
     return move_by_list(before, moves)
 

@@ -160,10 +160,11 @@ class Comparison:
                 yield Mismatch(self.step, tie.offset + at, self.variant, self.variant_step, tie.other + at, len(run))
 
     def results(self, *names: str) -> Iterator[ResultMismatch]:
-        """The results that differ, entry by entry, for two runs of the same operation: all, or the named ones."""
+        """The results that differ, entry by entry, for two runs of the same operation: all, or the named ones. Those of
+        the first run are what the oracle gives, in which there may be a view that the target does not have."""
         theirs = self.other.steps[self.variant_step].results
         for name, entries in self.first.steps[self.step].results.items():
-            if names and name not in names:
+            if (names and name not in names) or name not in theirs:
                 continue
             for entry, value in entries.items():
                 if theirs[name][entry] != value:

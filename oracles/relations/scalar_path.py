@@ -56,7 +56,7 @@ def _other_path(operation: Operation) -> Operation:
     """The same operation by the other path; unchanged if it has only one."""
     if isinstance(operation, Precopy) and operation.runner == "V1":
         return ScalarCopy(rows=operation.rows)
-    if isinstance(operation, ScalarCopy):
+    if isinstance(operation, ScalarCopy) and not operation.within_blocks:  # precopy never moves inside a block
         return Precopy(runner="V1", rows=operation.rows)
     if isinstance(operation, Preprocess):
         return replace(operation, path="fused" if operation.path == "scalar" else "scalar")
@@ -71,7 +71,9 @@ def biases_of_moves(operation: Operation, block_size: int) -> list[int]:
             for row in operation.rows
             if row.source_column(block_size) not in (FRESH, row.destination_column(block_size))
         ]
-    assert isinstance(operation, Precopy | ScalarCopy)
+    if isinstance(operation, ScalarCopy):
+        return [row.bias for row in operation.rows if operation.moves(row)]
+    assert isinstance(operation, Precopy)
     return [row.bias for row in operation.rows if row.source_column not in (FRESH, row.destination_column)]
 
 

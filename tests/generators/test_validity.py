@@ -162,6 +162,22 @@ def test_small_is_small() -> None:
 
 
 @pytest.mark.parametrize("domain", ["reachable", "total"])
+def test_each_property_of_real_models_is_drawn_at_its_size(domain: str) -> None:
+    """Sixteen tiles of a temporal state, and the most requests, groups, layers and drafts of published models."""
+    plans = [draw_layout(RandomDraw(f"13/layout/{index}"), domain, "full") for index in range(CASES)]
+    layouts = [plan.layout for plan in plans]
+    tiled = sum(
+        any(isinstance(state, TemporalState) and state.natural_bytes > 15 * 8192 for _, state in layout.states())
+        for layout in layouts
+    )
+    assert tiled >= 0.05 * CASES
+    assert max(plan.requests for plan in plans) > 512
+    assert max(len(layout.groups) for layout in layouts) == 30
+    assert max(len(group.layers) for layout in layouts for group in layout.groups) == 72
+    assert {0, 1, 2, 3, 4, 5, 7, 8, 15, 31} == {layout.num_spec for layout in layouts}
+
+
+@pytest.mark.parametrize("domain", ["reachable", "total"])
 def test_full_mostly_stays_below_a_quarter_mebibyte(domain: str) -> None:
     sizes = sorted(held(case) for case in cases(domain, "full"))
-    assert sizes[len(sizes) * 9 // 10] <= 2**18
+    assert sizes[len(sizes) * 17 // 20] <= 2**18

@@ -7,9 +7,9 @@ from harness.case.operations.results import request_name
 from harness.check.operations.call import Call, Tensors
 from harness.check.operations.host import make_batch, table_rows
 from harness.kernels.targets.arguments import HostBatch, HostRequest, StateMove
-from harness.kernels.targets.base import Bound
+from harness.kernels.targets.base import Bound, TargetLacks
 from harness.oracles.before import Before
-from harness.oracles.decisions import decide_precopy
+from harness.oracles.decisions import decide_scalar_copy
 
 Moves = tuple[HostBatch, list[StateMove]]
 """A batch, and the moves of those rows that move."""
@@ -20,11 +20,13 @@ class ScalarCopyCall(Call[ScalarCopy, Moves]):
         _ = bound.staged  # allocated before the executor gets the list of what kernels may touch
         requests, moves = [], []
         for i, row in enumerate(operation.rows):
-            move = decide_precopy(row).move
+            move = decide_scalar_copy(row, within_blocks=operation.within_blocks).move
             blocks = table_rows(before, row.slot) if move else ()
             requests.append(HostRequest(request_name(i), 0, 0, blocks=blocks))
             if move is not None:
                 moves.append(StateMove(requests[-1], move.source, move.destination, move.bias))
+        if before.case.domain == "reachable" and bound.has_fused_precopy and any(move.bias for move in moves):
+            raise TargetLacks("its runners list no copies with a bias: these go by a fused kernel")
         return make_batch(before, len(requests), requests, {}, ()), moves
 
     def run(self, bound: Bound, operation: ScalarCopy, tensors: Tensors, host: Moves) -> None:

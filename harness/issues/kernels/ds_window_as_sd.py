@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from harness.case import Case, Postprocess
 from harness.check.outcome import Signature
-from harness.issues.kernel_issue import KernelIssue
+from harness.issues.kernel_issue import KernelIssue, is_dim_first
 
 _OPERATIONS = ("postprocess", "postprocess-entry")
 _ORACLES = ("memory", "access", "race", "undefined")
 
 
 def _shows(signature: Signature, case: Case) -> bool:
-    moved = signature.operation in _OPERATIONS and signature.oracle in _ORACLES
+    seen = signature.oracle in _ORACLES or signature.relation == "conv-layouts"
     v1 = all(one.runner == "V1" for one in case.program if isinstance(one, Postprocess))
-    return moved and v1 and case.layout.conv_layout == "DS"
+    return signature.operation in _OPERATIONS and seen and v1 and is_dim_first(signature, case)
 
 
 ISSUE = KernelIssue(

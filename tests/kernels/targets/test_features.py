@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.kernels.targets.vllm.features import Features, features
-from harness.kernels.targets.vllm.sources import INPUT_BATCH, LAYERS, WORKER, SourceTree
+from harness.kernels.targets.vllm.sources import CACHE_OPTIONS, INPUT_BATCH, LAYERS, OPTIONS, WORKER, SourceTree
 from harness.refusal import UnknownTarget
 
 OLDEST = """
@@ -53,10 +53,8 @@ def tree(directory: Path, worker: str, input_batch: str = "") -> SourceTree:
 
 def test_the_oldest_form(tmp_path: Path) -> None:
     assert features(tree(tmp_path, OLDEST)) == Features(
-        dim_first=False,
         v2=False,
         v1_precopy=False,
-        temporal_alignment=1,
         states_per_layer=False,
         rows_by="batch",
         mapping_bits=32,
@@ -66,6 +64,7 @@ def test_the_oldest_form(tmp_path: Path) -> None:
         aligned_indices=False,
         host_path=False,
         validates_functions=False,
+        uncopied="never",
         all_mode=False,
     )
 
@@ -74,15 +73,28 @@ def test_the_oldest_form(tmp_path: Path) -> None:
 def test_the_newest_form(tmp_path: Path, bits: int) -> None:
     made = f"idx_mapping = torch.arange(num_reqs, dtype=torch.int{bits}, device=device)\n"
     found = features(tree(tmp_path, NEWEST, made))
-    assert (found.dim_first, found.v2, found.v1_precopy, found.states_per_layer) == (True,) * 4
+    assert (found.v2, found.v1_precopy, found.states_per_layer) == (True,) * 3
     assert (found.rows_by, found.mapping_bits) == ("slot", bits)
 
 
-def test_an_alignment_that_is_asserted(tmp_path: Path) -> None:
-    worker = OLDEST + "    def populate(self, state):\n        assert state.data_ptr() % 8 == 0, 'not aligned'\n"
-    assert features(tree(tmp_path, worker)).temporal_alignment == 8
-    checked_only = OLDEST + "    def populate(self, state):\n        if state.data_ptr() % 8 != 0: warn()\n"
-    assert features(tree(tmp_path, checked_only)).temporal_alignment == 1
+@pytest.mark.parametrize(
+    ("options", "refusals", "found"),
+    [
+        ("", "", "never"),
+        (
+            "use_replayssm: bool = False",
+            'raise ValueError("--use-replayssm does not support speculative decoding")',
+            "without drafts",
+        ),
+        ("use_replayssm: bool = False", 'warn("--use-replayssm does not support speculative decoding")', "always"),
+    ],
+)
+def test_cache_tensors_that_are_not_copied(tmp_path: Path, options: str, refusals: str, found: str) -> None:
+    sample = tree(tmp_path, OLDEST)
+    for file, text in {CACHE_OPTIONS: options, OPTIONS: refusals}.items():
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_text(text, encoding="utf-8")
+    assert features(sample).uncopied == found
 
 
 def test_a_parameter_that_is_not_known(tmp_path: Path) -> None:

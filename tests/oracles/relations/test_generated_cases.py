@@ -60,8 +60,9 @@ def test_programs_are_split_into_single_requests(session_with: Callable[..., Ses
 
 
 def test_a_program_in_which_no_request_takes_part_is_not_split(session_with: Callable[..., Session]) -> None:
-    recipe = Recipe(7, ("reachable", "total"), ("postprocess", "precopy"), "full")
-    case = case_at(recipe, 4752)
+    recipe = Recipe(7, ("total",), ("postprocess", "precopy"), "full")
+    drawn = (case_at(recipe, index) for index in range(400))
+    case = next(case for case in drawn if len(case.program) > 1 and all(step.runner == "V2" for step in case.program))
     skipped = [replace(step, rows=tuple(replace(row, slot=SKIP_ROW) for row in step.rows)) for step in case.program]
     assert len(skipped) > 1
     outcome = session_with().check(replace(case, program=tuple(skipped)), ("single-requests",))
