@@ -99,6 +99,16 @@ class Verdict(msgspec.Struct, frozen=True):
         """Whether this pass is a refusal."""
         return self.status == "pass" and bool(self.detail)
 
+    @property
+    def judged(self) -> bool:
+        """Whether it says anything about what the target did."""
+        return self.status != "skip" and not self.refused
+
+    @property
+    def why_not(self) -> str:
+        """Why it was not judged, in words."""
+        return f"{self.reason or 'refused'}: {self.detail}"
+
 
 class Seconds(msgspec.Struct):
     """How the time of a check was spent."""

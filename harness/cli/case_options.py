@@ -41,10 +41,10 @@ def parse_domain(text: str) -> tuple[Domain, ...]:
 
 
 def parse_regimes(text: str) -> tuple[str, ...]:
-    """Names of a comma-separated list of regimes. Raises typer.BadParameter."""
+    """Names of a comma-separated list of regimes, or `all`. Raises typer.BadParameter."""
     from harness.regimes import REGIMES
 
-    return choices("regime", text, sorted(REGIMES)) if text else ()
+    return choices("regime", text, sorted(REGIMES), ALL) if text else ()
 
 
 def parse_engine(text: str) -> str:
@@ -117,7 +117,8 @@ class CaseOptions:
             "--require",
             parser=parse_regimes,
             metavar="NAMES",
-            help="Regimes (`harness names`) that the run must reach, comma-separated, else status 3.",
+            help="Regimes (`harness names`) that judged cases must reach, comma-separated, else status 3; all: each "
+            "that the target takes.",
         ),
     ] = ""
     relations: Annotated[

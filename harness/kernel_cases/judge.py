@@ -5,12 +5,19 @@ from __future__ import annotations
 import functools
 import os
 import time
-from collections.abc import Iterable
 
 import msgspec
 
 from harness.case import Case, InvalidCase, decode_case, encode_case
-from harness.kernel_cases.recipe import ENCODER, QUESTIONS, RECIPES, CaseAssignment, CaseRecipe, JudgedCase
+from harness.kernel_cases.recipe import (
+    ENCODER,
+    QUESTIONS,
+    RECIPES,
+    CaseAssignment,
+    CaseRecipe,
+    JudgedCase,
+    with_regimes,
+)
 from harness.kernels.cache_directory import cache_directory
 from harness.worker import stack_location
 from harness.worker.judge import Channel, Judge
@@ -47,14 +54,12 @@ class CaseJudge(Judge):
 
     def judge_drawn(self, recipe: bytes, index: int) -> tuple[bytes, bytes | None, float]:
         from harness.engines.random import case_at
-        from harness.regimes import regimes_of
 
         began = time.perf_counter()
         read = _recipe(recipe)
         case = case_at(read.recipe, index)
-        regimes = regimes_of(case)
         drawn = time.perf_counter() - began
-        return *self._judge(read, index, case, regimes), drawn
+        return *self._judge(read, index, case), drawn
 
     def range(self, request: JudgeRange) -> int:
         """A case that Hypothesis draws is sent before it is judged, since it cannot be drawn again."""
@@ -64,25 +69,24 @@ class CaseJudge(Judge):
         # Hypothesis keeps a folder, by default in the current one.
         os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(cache_directory() / "hypothesis"))
         from harness.engines.hypothesis import explore
-        from harness.regimes import regimes_of
 
         def judge(index: int, case: Case, drawn: float) -> bool:
             self.channel.index = index
             self.channel.drawn(encode_case(case))
-            result, failed = self._judge(read, index, case, regimes_of(case))
+            result, failed = self._judge(read, index, case)
             self.channel.result(result, failed, drawn)
             return failed is None or not request.fail_fast
 
         return explore(read.recipe, request.start, request.stop, request.deadline, judge)
 
-    def _judge(self, read: CaseRecipe, index: int, case: Case, regimes: Iterable[str]) -> tuple[bytes, bytes | None]:
+    def _judge(self, read: CaseRecipe, index: int, case: Case) -> tuple[bytes, bytes | None]:
         """The result of a case of a campaign, and the case if it failed."""
         policy = read.policy
         try:
             outcome = self._session.check(case, policy.at(read.recipe.seed, index), policy.most)
         except InvalidCase as error:
             raise RuntimeError(f"the generators drew an invalid case, number {index}: {error}") from error
-        result = ENCODER.encode(JudgedCase(outcome, tuple(sorted(regimes))))
+        result = ENCODER.encode(with_regimes(case, outcome))
         return result, encode_case(case) if outcome.failure else None
 
     def ask(self, question: str, content: bytes) -> bytes:

@@ -6,9 +6,11 @@ from typing import Literal
 
 import msgspec
 
+from harness.case import Case
 from harness.check.outcome import Outcome
 from harness.engines.random import Recipe
 from harness.engines.relations import RelationPolicy
+from harness.regimes import regimes_of
 
 EngineName = Literal["random", "hypothesis"]
 
@@ -30,10 +32,23 @@ class CaseQuestion(msgspec.Struct, frozen=True):
 
 
 class JudgedCase(msgspec.Struct, frozen=True):
-    """The outcome of a case, and the named situations (regimes) that it was in if a campaign drew it."""
+    """The outcome of a case, and the named situations (regimes) that it was in if a campaign drew it: those that were
+    judged, and those that were only in operations that were not."""
 
     outcome: Outcome
     regimes: tuple[str, ...] = ()
+    unjudged: tuple[str, ...] = ()
+
+
+def with_regimes(case: Case, outcome: Outcome) -> JudgedCase:
+    """The outcome with the regimes of its case. What was not judged reaches nothing: a program counts as far as the
+    first operation that was skipped or refused, or failed."""
+    drawn = regimes_of(case)
+    judged = sum(verdict.judged for verdict in outcome.verdicts)
+    if judged == len(case.program):
+        return JudgedCase(outcome, tuple(sorted(drawn)))
+    reached = regimes_of(msgspec.structs.replace(case, program=case.program[:judged])) if judged else frozenset()
+    return JudgedCase(outcome, tuple(sorted(reached)), tuple(sorted(drawn - reached)))
 
 
 class CaseAssignment(msgspec.Struct, frozen=True):

@@ -19,14 +19,14 @@ from harness.issues.known_issue import KnownIssue
 from harness.issues.registry import kernel_issue
 from harness.kernel_cases.line_coverage import KernelLines
 from harness.kernel_cases.plan import CasePlan
-from harness.kernel_cases.recipe import ENCODER, JUDGED, CaseQuestion, CaseRecipe, EngineName, JudgedCase
+from harness.kernel_cases.recipe import ENCODER, JUDGED, CaseQuestion, CaseRecipe, EngineName, JudgedCase, with_regimes
 from harness.kernel_cases.summary import CaseSummary, Finding
 from harness.kernel_cases.worker import CaseWorker, assignment, check, lost_outcome
 from harness.kernels.executors.registry import default_executor_name, executor_class
 from harness.kernels.targets.download_size import announce_downloads
 from harness.kernels.targets.registry import prepare
 from harness.oracles.relations.registry import UnknownRelation, relation
-from harness.regimes import REGIMES, regimes_of
+from harness.regimes import REGIMES
 from harness.repro import Origin, Repro, ShrinkRecord
 from harness.repro.format import DIGITS
 from harness.subject.entry import Entry, Tally, bits_of
@@ -37,6 +37,9 @@ from harness.worker.process import Assignment, WorkerProcess
 
 EXPLORED_AT_ONCE = 1000
 """Cases that Hypothesis draws at a time."""
+
+EVERY_REGIME = ("all",)
+"""What `--require` says in place of names."""
 
 _REGIMES = tuple(sorted(REGIMES))
 
@@ -49,7 +52,8 @@ def case_seconds(executor: str) -> float:
 
 @dataclass(kw_only=True)
 class KernelCases(Subject[Case, JudgedCase]):
-    """`limit` is the maximum number of seconds for one operation. `require` names regimes that have to be reached.
+    """`limit` is the maximum number of seconds for one operation. `require` names regimes that have to be reached in
+    cases that are judged; with EVERY_REGIME, each that this target takes.
     Operations `named` by the user have to be judged; others that the target lacks are only reported. `checks` are
     watched in cases of files; None: those that the file says."""
 
@@ -178,12 +182,18 @@ class KernelCases(Subject[Case, JudgedCase]):
             count("launches", verdict.launches)
             if verdict.status != "skip":
                 count(f"relation {verdict.relation}")
-        regimes = result.regimes if case is None or result.regimes else tuple(regimes_of(case))
+        if case is not None and not (result.regimes or result.unjudged):
+            result = with_regimes(case, outcome)
+        whole = [verdict for verdict in outcome.verdicts if not verdict.judged]
+        if len(whole) < len(outcome.verdicts):
+            count("cases judged")
         return Entry(
             index,
             counters={name: number for name, number in counters.items() if number},
             signature=None if key is None else key.signature,
-            reached=bits_of(regimes, _REGIMES),
+            reached=bits_of(result.regimes, _REGIMES),
+            missed=bits_of(result.unjudged, _REGIMES) if result.unjudged else "",
+            why=whole[0].why_not if whole and result.unjudged else "",
         )
 
     # Findings.
@@ -224,13 +234,24 @@ class KernelCases(Subject[Case, JudgedCase]):
     def summary(self, tally: Tally, findings: Sequence[tuple[Key, Kept]], ended: Ended) -> CaseSummary:
         recipe, counters = self._recipe, tally.counters
         judged: dict[str, int] = {name: counters[f"judged {name}"] for name in recipe.operations}
-        unjudged = [name for name, count in judged.items() if not count]
+        never = [name for name, count in judged.items() if not count]
         lacking: dict[str, str] = {
-            name: words for name in unjudged if not counters[f"declined {name}"] and (words := _lacks(tally, name))
+            name: words for name in never if not counters[f"declined {name}"] and (words := _lacks(tally, name))
         }
         excused = {} if self.named or not any(judged.values()) else lacking
-        missing = [f"regime {name}" for name in self.require if not tally.reached[name]]
-        missing += [f"operation {name}" for name in unjudged if name not in excused]
+        regimes = {
+            name: tally.reached[name]
+            for name in _REGIMES
+            if ("total" in recipe.domains or REGIMES[name].reachable)
+            and REGIMES[name].operation in (None, *recipe.operations)
+        }
+        unjudged = {
+            name: words.most_common(1)[0][0] for name, words in sorted(tally.missed.items()) if not tally.reached[name]
+        }
+        every = [name for name in regimes if name not in unjudged]
+        required = every if self.require == EVERY_REGIME else self.require
+        missing = [f"regime {name}" for name in required if not tally.reached[name]]
+        missing += [f"operation {name}" for name in never if name not in excused]
         relations = {name: counters[f"relation {name}"] for name in self.relations.names}
         if self.relations.required:
             missing += [f"relation {name}" for name, count in relations.items() if not count]
@@ -247,12 +268,9 @@ class KernelCases(Subject[Case, JudgedCase]):
             seconds=round(ended.seconds, 3),
             cases_per_second=round(ended.judged / ended.seconds, 2) if ended.seconds > 0 else 0.0,
             findings=[_finding(key, kept, self.known_issues(key, kept.repro)) for key, kept in findings],
-            regimes={
-                name: tally.reached[name]
-                for name in _REGIMES
-                if ("total" in recipe.domains or REGIMES[name].reachable)
-                and REGIMES[name].operation in (None, *recipe.operations)
-            },
+            cases_judged=counters["cases judged"],
+            regimes=regimes,
+            unjudged=unjudged,
             kernel_lines=self._lines.coverage(),
             exit_status=ended.exit_status(bool(findings), bool(missing)),
             missing=missing,
@@ -345,12 +363,7 @@ def _found(outcome: Outcome) -> tuple[Signature, Evidence]:
 
 def _not_judged(outcome: Outcome) -> str | None:
     """Why a passing outcome says nothing about a finding; None if it does."""
-    for verdict in (*outcome.verdicts, *outcome.relations):
-        if verdict.status == "skip":
-            return f"{verdict.reason}: {verdict.detail}"
-        if verdict.refused:
-            return f"refused: {verdict.detail}"
-    return None
+    return next((one.why_not for one in (*outcome.verdicts, *outcome.relations) if not one.judged), None)
 
 
 def _after(tally: Tally, prefix: str) -> Iterator[tuple[str, int]]:

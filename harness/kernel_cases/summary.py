@@ -40,10 +40,11 @@ class LineCoverage(msgspec.Struct, frozen=True):
 class CaseSummary(msgspec.Struct, frozen=True):
     """The result of a campaign; the object that `harness run --json` prints (docs/json.md).
 
-    `missing` is what was required and never reached. `lacking` are operations that were skipped in every case because
-    the target lacks something, with its messages; if asked for by name, they are missing as well. `harness_failures`
-    counts cases that the harness itself failed in; notices say where they are kept. In a resumed campaign,
-    `in_this_part` of the `cases` were judged by this part, in `seconds`.
+    `regimes` counts judged cases alone. `unjudged` are the regimes that cases were in, none of which was judged, with
+    the commonest reason. `missing` is what was required and never judged. `lacking` are operations that were skipped
+    in every case because the target lacks something, with its messages; if asked for by name, they are missing as well.
+    `harness_failures` counts cases that the harness itself failed in; notices say where they are kept. In a resumed
+    campaign, `in_this_part` of the `cases` were judged by this part, in `seconds`.
     """
 
     seed: int
@@ -52,6 +53,7 @@ class CaseSummary(msgspec.Struct, frozen=True):
     engine: str
     domain: str
     cases: int
+    cases_judged: int
     judged: dict[str, int]
     skipped: dict[str, int]
     launches: int
@@ -60,6 +62,7 @@ class CaseSummary(msgspec.Struct, frozen=True):
     whole_seconds: float
     cases_per_second: float
     regimes: dict[str, int]
+    unjudged: dict[str, str]
     kernel_lines: list[LineCoverage]
     findings: list[Finding]
     exit_status: int
@@ -115,10 +118,21 @@ class CaseSummary(msgspec.Struct, frozen=True):
         for name, words in self.lacking.items():
             yield Line("skipped", f"{name} altogether: {words}", "warning")
         for name in self.missing:
-            yield Line("missing", f"{name}: no case", "bad")
+            why = self.unjudged.get(name.removeprefix("regime "))
+            yield Line("missing", f"{name}: no {'case' if why is None else f'judged case ({why})'}", "bad")
         if self.harness_failures:
             text = f"the harness itself failed in {counted(self.harness_failures, 'case')}: please report them"
             yield Line("not judged", text, "bad")
+
+    @property
+    def _size(self) -> str:
+        """What the answer rests on: `276 cases; 6 of 117 regimes not reached`."""
+        left_out = self.cases - self.cases_judged
+        parts = [f"{counted(self.cases_judged, 'case')}{f' ({left_out} more not judged)' if left_out else ''}"]
+        missed = sum(not count for count in self.regimes.values())
+        if missed:
+            parts.append(f"{missed} of {counted(len(self.regimes), 'regime')} not reached")
+        return "; ".join(parts)
 
     @property
     def _cases_and_time(self) -> str:
@@ -141,8 +155,12 @@ class CaseSummary(msgspec.Struct, frozen=True):
         yield Line("", f"reached {', '.join(parts)}{hint}")
         if not verbose:
             return
-        if missed:
-            yield Line("", f"  regimes not reached: {', '.join(missed)}", "dim")
+        never = [name for name in missed if name not in self.unjudged]
+        if never:
+            yield Line("", f"  regimes not reached: {', '.join(never)}", "dim")
+        for name in missed:
+            if name in self.unjudged:
+                yield Line("", f"  regime not judged: {name} ({self.unjudged[name]})", "dim")
         for covered in self.kernel_lines:
             rest = f"; not lines {', '.join(map(str, covered.missed))}" if covered.missed else ""
             ran_here = f"{covered.executed} of {counted(covered.lines, 'line')} ran"
@@ -163,14 +181,14 @@ class CaseSummary(msgspec.Struct, frozen=True):
                 text += "; several may be one fault seen from several sides: fix the first, then run again"
             return Line("", text, "bad")
         if self.exit_status == NOTHING_FOUND:
-            return Line("", "nothing found", "good")
+            return Line("", f"nothing found in {self._size}", "good")
         if self.harness_failures:
             return Line(
                 "", "nothing found in what could be judged; the harness itself failed in the rest (status 4)", "bad"
             )
         if self.missing and self.exit_status == NOT_REACHED:
-            lacking = {f"operation {name}" for name in self.lacking}
-            why = "the target lacks it" if lacking.issuperset(self.missing) else "a longer run may reach it"
-            text = f"nothing found, but what is missing was required (status 3): {why}"
+            lacking = {f"operation {name}" for name in self.lacking} | {f"regime {name}" for name in self.unjudged}
+            why = "the target does not take it" if lacking.issuperset(self.missing) else "a longer run may reach it"
+            text = f"nothing found in {self._size}, but what is missing was required (status 3): {why}"
             return Line("", text, "bad")
         return None

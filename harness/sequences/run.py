@@ -34,6 +34,7 @@ from harness.oracles.states.violation import EXCEPTION, Violation, ViolationFoun
 from harness.refusal import UnknownTarget
 from harness.sequences.byte_device import ByteDevice
 from harness.sequences.controls import Controls
+from harness.sequences.counters import kept_states
 from harness.sequences.decisions import decisions_of
 from harness.sequences.kernel_cases import KernelCaseWriter
 from harness.sequences.kernels import Kernels
@@ -368,12 +369,14 @@ class SequenceRun:
     def _count(self, output: Any) -> None:
         counters = self.counters
         counters["steps"] += 1
+        counters[f"steps, {kept_states(self.config)}"] += 1
+        counters["steps, partial hits possible"] += self.config.match_unit is not None
         self._stepped = output.num_scheduled_tokens
         for new in output.scheduled_new_reqs:
             if new.num_computed_tokens:
                 counters["admissions with a hit"] += 1
-                if new.num_computed_tokens % self.config.block_size:
-                    counters["partial hits"] += 1
+                inside = new.num_computed_tokens % self.config.block_size
+                counters["partial hits" if inside else f"whole hits, {kept_states(self.config)}"] += 1
         cached = output.scheduled_cached_reqs
         resumed = getattr(cached, "resumed_req_ids", None) or ()
         counters["resumed"] += len(resumed)

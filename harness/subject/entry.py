@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
 
 import msgspec
@@ -13,8 +13,9 @@ from msgspec import Meta
 
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     """One case. `counters` are added up; `skipped` says why nothing was judged; `reached` are its regimes, bits of a
-    hexadecimal number by their place in the subject's list. `steps` and `seconds` (of processor time) are those of
-    subjects that count them. `signature` and `issue` are the key of what was found."""
+    hexadecimal number by their place in the subject's list, and `missed` those that were in it but not judged, for the
+    reason `why`. `steps` and `seconds` (of processor time) are those of subjects that count them. `signature` and
+    `issue` are the key of what was found."""
 
     index: Annotated[int, Meta(ge=0, le=2**62)]
     steps: Annotated[int, Meta(ge=0)] = 0
@@ -24,10 +25,12 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     signature: str | None = None
     issue: str | None = None
     reached: Annotated[str, Meta(pattern="^[0-9a-f]{0,256}$")] = ""
+    missed: Annotated[str, Meta(pattern="^[0-9a-f]{0,256}$")] = ""
+    why: str = ""
 
     def fits(self, regimes: Sequence[str]) -> bool:
         """Whether it names only these regimes."""
-        return int(self.reached or "0", 16) >> len(regimes) == 0
+        return all(int(bits or "0", 16) >> len(regimes) == 0 for bits in (self.reached, self.missed))
 
 
 def bits_of(reached: Iterable[str], names: tuple[str, ...]) -> str:
@@ -52,6 +55,8 @@ class Tally:
         self.counters: Counter[str] = Counter()
         self.skipped: Counter[str] = Counter()
         self.reached: Counter[str] = Counter()
+        self.missed: dict[str, Counter[str]] = {}
+        """How often a regime was in a case that was not judged, by the reason."""
         self.violations = 0
         """Cases in which something was found."""
         self.outcomes: Counter[str] = Counter()
@@ -68,8 +73,14 @@ class Tally:
             self.skipped[entry.skipped] += 1
         else:
             self.outcomes[entry.signature or ""] += 1
-        bits = int(entry.reached or "0", 16)
+        for name in self._named(entry.reached):
+            self.reached[name] += 1
+        for name in self._named(entry.missed):
+            self.missed.setdefault(name, Counter())[entry.why] += 1
+
+    def _named(self, text: str) -> Iterator[str]:
+        bits = int(text or "0", 16)
         while bits:
             lowest = bits & -bits
-            self.reached[self._regimes[lowest.bit_length() - 1]] += 1
+            yield self._regimes[lowest.bit_length() - 1]
             bits ^= lowest
