@@ -22,11 +22,11 @@ def print_replayed(file: Path, repro: Repro, result: Replayed) -> None:
         Text.assemble((result.answer, _STYLE[result.answer]), f" {file} on {result.target} ({result.executor})")
     )
     outcome: Outcome = result.result
-    for verdict in outcome.verdicts:
-        if verdict.status == "skip":
-            console.print(Text(f"{verdict.operation} skipped: {verdict.reason}: {verdict.detail}"))
+    skips = [verdict for verdict in outcome.verdicts if verdict.status == "skip"]
+    for verdict in skips:
+        console.print(Text(f"{verdict.operation} skipped: {verdict.reason}: {verdict.detail}"))
     failure = outcome.failure
-    if result.answer == "SKIPPED" and not any(verdict.status == "skip" for verdict in outcome.verdicts):
+    if result.answer == "SKIPPED" and result.reason not in [f"{skip.reason}: {skip.detail}" for skip in skips]:
         console.print(Text(result.reason or ""))
     if failure is None or failure.evidence is None:
         return

@@ -6,13 +6,17 @@ If one is not available, the test is skipped with the reason; if HARNESS_REQUIRE
 from __future__ import annotations
 
 import os
+import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
 from harness.kernels.targets.registry import prepare
 from harness.kernels.targets.vllm.scheduling.sources import require_packages, whole_tree
+from harness.kernels.targets.vllm.sources import release_tree
 from harness.refusal import UnknownTarget
 
 REQUIRE_VARIABLE = "HARNESS_REQUIRE_RELEASE"
@@ -23,6 +27,38 @@ def with_kernels(target: str) -> str:
     with _needed():
         prepare(target)
     return target
+
+
+def editable(version: str, directory: Path) -> Path:
+    """A copy of the kernel sources of a release, as a checkout to edit: its folder."""
+    with _needed():
+        shutil.copytree(release_tree(version).directory, directory, ignore=shutil.ignore_patterns("manifest.json"))
+    return directory
+
+
+def editable_whole(version: str, directory: Path) -> Path:
+    """The same with all Python files, for step sequences. They are links, so only `edit` and `rename` may write."""
+    tree = whole_tree(with_scheduler(f"vllm=={version}"))
+    shutil.copytree(tree.directory / "vllm", directory / "vllm", copy_function=os.symlink)
+    return directory
+
+
+def edit(checkout: Path, file: str, old: str, new: str) -> None:
+    """Replace the one occurrence of a text in a file of a checkout."""
+    path = checkout / file
+    text = path.read_text(encoding="utf-8")
+    assert text.count(old) == 1, f"{text.count(old)} times in {file}: {old}"
+    path.unlink()  # it may be a link
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def rename(checkout: Path, old: str, new: str, folder: str = "vllm") -> None:
+    """Replace a name in all files of a checkout's folder."""
+    for path in (checkout / folder).rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        if re.search(rf"\b{old}\b", text):
+            path.unlink()
+            path.write_text(re.sub(rf"\b{old}\b", new, text), encoding="utf-8")
 
 
 def with_scheduler(release: str) -> str:

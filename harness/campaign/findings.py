@@ -189,7 +189,7 @@ class Findings:
             kept.repro,
             path,
             kept.count,
-            tuple(issue.line for issue in subject.known_issues(final, kept.repro)),
+            subject.about(final, kept.repro),
             was,
         )
         return others

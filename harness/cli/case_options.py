@@ -222,11 +222,13 @@ class CaseOptions:
 
     def subjects(self, run: RunOptions, targets: Sequence[str] | None) -> tuple[list[str], Callable[[str], Any]]:
         from harness.engines.random import Recipe
+        from harness.kernel_cases.comparison import compared
         from harness.kernel_cases.subject import KernelCases, case_seconds
         from harness.kernels.targets.download_size import announce_downloads
         from harness.kernels.targets.registry import prepare
 
         names = [options.target_or_default(run.target)] if targets is None else list(targets)
+        options.require_base(run.base, names)
         announce_downloads(names, announce)
         for name in names:
             prepare(name, announce)
@@ -253,6 +255,7 @@ class CaseOptions:
                 require=self.require,
                 named=run.named,
                 relations=self.relations,
+                comparison=compared(target, options.base_for(run.base, target), announce),
             )
 
         return names, subject

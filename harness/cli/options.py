@@ -102,6 +102,29 @@ def target_or_default(name: str | None) -> str:
         return "builtin"
 
 
+def require_base(base: str | None, targets: Sequence[str]) -> None:
+    """Raise typer.BadParameter if `base` is given and is no known release, or if no target takes one."""
+    from harness.kernels.targets.vllm.base_release import takes_base
+    from harness.kernels.targets.vllm.family import RELEASES
+
+    if base is None:
+        return
+    if base not in RELEASES:
+        raise typer.BadParameter(unknown("release", [base], RELEASES), param_hint="--base")
+    if not any(takes_base(target.partition("+")[0]) for target in targets):
+        wrong = " or ".join(targets)
+        raise typer.BadParameter(
+            f"only path:DIR and the installed vllm are made from another release, not {wrong}", param_hint="--base"
+        )
+
+
+def base_for(base: str | None, target: str) -> str | None:
+    """The base release that the user gives to a target, one of several of which not all take one."""
+    from harness.kernels.targets.vllm.base_release import takes_base
+
+    return base if takes_base(target.partition("+")[0]) else None
+
+
 def executor_or_default(name: str | None) -> str:
     """The requested executor, or the fastest one that this machine has. Raises UnavailableExecutor."""
     from harness.kernels.executors.registry import default_executor_name, executor_class
@@ -122,6 +145,14 @@ RecordedTargetOption = Annotated[
         "-t",
         help="System under test. Default: the one that the file was found on, if that is builtin or a release; any "
         "other, such as path:DIR, must be given.",
+    ),
+]
+BaseOption = Annotated[
+    str | None,
+    typer.Option(
+        "--base",
+        metavar="X.Y.Z",
+        help="The release that a checkout or the installed vllm was made from. [default: the nearest one by content]",
     ),
 ]
 ExecutorOption = Annotated[

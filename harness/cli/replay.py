@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 def replay(
     file: Annotated[Path, typer.Argument(help="A repro file, a file that holds a case, or a folder of these.")],
     target: options.RecordedTargetOption = None,
+    base: options.BaseOption = None,
     executor: ExecutorOption = None,
     case_limit: options.CaseLimitOption = None,
     checks: options.ReplayChecksOption = None,
@@ -37,7 +38,10 @@ def replay(
     from harness.subject.subject import Answer, Setting
 
     cases = plain_cases(file)
-    setting = Setting(target=target, executor=executor, limit=case_limit, checks=checks, announce=options.announce)
+    options.require_base(base, [target or "a file's own target"])
+    setting = Setting(
+        target=target, base=base, executor=executor, limit=case_limit, checks=checks, announce=options.announce
+    )
     repros = [
         (repro, *read_file(repro)) for repro in _repros(file, cases or [])
     ]  # all are read before the first one runs

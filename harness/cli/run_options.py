@@ -9,7 +9,16 @@ from typing import Annotated, Any, ClassVar, Protocol
 
 import typer
 
-from harness.cli.options import ALL, CaseLimitOption, JsonOption, option, parse_seconds, require_alone, split
+from harness.cli.options import (
+    ALL,
+    BaseOption,
+    CaseLimitOption,
+    JsonOption,
+    option,
+    parse_seconds,
+    require_alone,
+    split,
+)
 from harness.subject.registry import AnySubject
 from harness.suggestions import unknown
 
@@ -20,7 +29,7 @@ DEFAULT_SECONDS = 60.0
 class RunOptions:
     """What is tested, for how long, and where findings go."""
 
-    LAST: ClassVar[tuple[str, ...]] = ("no_shrink", "targets", "executor", "case_limit", "verbose")
+    LAST: ClassVar[tuple[str, ...]] = ("no_shrink", "targets", "base", "executor", "case_limit", "verbose")
 
     target: Annotated[
         str | None,
@@ -77,6 +86,7 @@ class RunOptions:
         str | None,
         typer.Option("--targets", help="Several targets, comma-separated, on the same cases: 'vllm>=0.31,builtin'."),
     ] = None
+    base: BaseOption = None
     executor: Annotated[
         str | None,
         typer.Option(

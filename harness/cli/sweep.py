@@ -25,6 +25,7 @@ def sweep(
             "--targets", "-t", help="Targets, comma-separated; 'vllm>=0.28' represents the releases that it names."
         ),
     ] = "vllm>=0.22",
+    base: options.BaseOption = None,
     executor: ExecutorOption = None,
     workers: Annotated[int, typer.Option("--workers", "-j", help="Number of targets at a time.", min=1, max=64)] = 1,
     case_limit: Annotated[
@@ -59,6 +60,7 @@ def sweep(
     from harness.sweep import sweep as sweeping
 
     chosen = select(targets)
+    options.require_base(base, chosen)
     swept = [(file, *read_file(file)) for file in _files(files)]
     _prepare(list(dict.fromkeys(kind for _, kind, _ in swept)), chosen)
     try:
@@ -66,6 +68,7 @@ def sweep(
             swept,
             chosen,
             options.executor_or_default(executor),
+            base=base,
             limit=case_limit,
             workers=workers,
             announce=options.announce,

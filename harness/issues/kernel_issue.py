@@ -8,8 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 
-from packaging.specifiers import SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.version import InvalidVersion
 
 from harness.case import Case
 from harness.check.outcome import Signature
@@ -31,7 +30,7 @@ class KernelIssue(KnownIssue):
         if version == target or "+" in version:
             return False
         try:
-            return SpecifierSet(self.releases, prereleases=True).contains(Version(version))
+            return self.is_in_release(version)
         except InvalidVersion:
             return False
 

@@ -8,6 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
+REGRESSION = "REGRESSION of"
+"""Before the name of an issue that the base release of a target does not have, and the target does."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class KnownIssue:
@@ -25,6 +31,14 @@ class KnownIssue:
     def releases(self) -> str:
         """The releases that have it, as an expression of versions: `>=0.25.0,<0.28.0`."""
         return f">={self.since}" + (f",<{self.until}" if self.until else "")
+
+    def is_in_release(self, version: str) -> bool:
+        """Whether a release is among those that have it. Raises InvalidVersion."""
+        return SpecifierSet(self.releases, prereleases=True).contains(Version(version))
+
+    def regression_line(self, base: object) -> str:
+        """The line about it that is shown with a finding on a target whose `base` release does not have it."""
+        return f"{REGRESSION} {self.line}; {base} does not have it"
 
     @property
     def line(self) -> str:

@@ -15,8 +15,10 @@ from harness.check.outcome import Evidence, Outcome, Signature
 from harness.engines.random import CASES_PER_LAYOUT, GENERATOR_VERSION, Recipe, case_at
 from harness.engines.relations import RelationPolicy
 from harness.generators.kinds.registry import KINDS
+from harness.issues.kernel_issue import KernelIssue
 from harness.issues.known_issue import KnownIssue
-from harness.issues.registry import kernel_issue
+from harness.issues.registry import kernel_issue, kernel_regression
+from harness.kernel_cases.comparison import Comparison, compared
 from harness.kernel_cases.line_coverage import KernelLines
 from harness.kernel_cases.plan import CasePlan
 from harness.kernel_cases.recipe import ENCODER, JUDGED, CaseQuestion, CaseRecipe, EngineName, JudgedCase, with_regimes
@@ -55,7 +57,7 @@ class KernelCases(Subject[Case, JudgedCase]):
     """`limit` is the maximum number of seconds for one operation. `require` names regimes that have to be reached in
     cases that are judged; with EVERY_REGIME, each that this target takes.
     Operations `named` by the user have to be judged; others that the target lacks are only reported. `checks` are
-    watched in cases of files; None: those that the file says."""
+    watched in cases of files; None: those that the file says. `comparison` is that with the target's base release."""
 
     name: ClassVar[str] = "case"
     noun: ClassVar[str] = "case"
@@ -71,6 +73,7 @@ class KernelCases(Subject[Case, JudgedCase]):
     named: bool = True
     relations: RelationPolicy = field(default_factory=RelationPolicy)
     checks: tuple[Check, ...] | None = None
+    comparison: Comparison = field(default_factory=Comparison)
     _lines: KernelLines = field(default_factory=KernelLines, init=False)
 
     regimes = _REGIMES
@@ -89,8 +92,8 @@ class KernelCases(Subject[Case, JudgedCase]):
     def title(self, limit: str, workers: str) -> str:
         recipe = self._recipe
         return (
-            f"{self.target} on {self.executor}: seed {recipe.seed}, {' and '.join(recipe.domains)} domain, "
-            f"{', '.join(recipe.operations)}, {limit}, {workers}"
+            f"{self.target}{self.comparison.title} on {self.executor}: seed {recipe.seed}, "
+            f"{' and '.join(recipe.domains)} domain, {', '.join(recipe.operations)}, {limit}, {workers}"
         )
 
     def identity(self) -> dict[str, object]:
@@ -219,8 +222,19 @@ class KernelCases(Subject[Case, JudgedCase]):
         )
 
     def known_issues(self, key: Key, repro: Any) -> list[KnownIssue]:
-        issue = kernel_issue(self.target, repro.signature, repro.case)
+        issue = kernel_issue(self.target, repro.signature, repro.case) or self._regression(repro)
         return [] if issue is None else [issue]
+
+    def _regression(self, repro: Repro) -> KernelIssue | None:
+        """The issue that a finding looks like although the base release does not have it any more."""
+        base = self.comparison.base
+        if base is None or not base.found:
+            return None
+        return kernel_regression(base.version, repro.signature, repro.case)
+
+    def about(self, key: Key, repro: Any) -> tuple[str, ...]:
+        issue = self._regression(repro)
+        return super().about(key, repro) if issue is None else (issue.regression_line(self.comparison.base),)
 
     def plan(self, worker: WorkerProcess, key: Key, result: JudgedCase) -> CasePlan:
         """If a relation saw the failure, that relation is checked for candidates."""
@@ -238,7 +252,8 @@ class KernelCases(Subject[Case, JudgedCase]):
         lacking: dict[str, str] = {
             name: words for name in never if not counters[f"declined {name}"] and (words := _lacks(tally, name))
         }
-        excused = {} if self.named or not any(judged.values()) else lacking
+        # A checkout that nothing is known of may have lost what it lacks.
+        excused = {} if self.named or self.comparison.unknown or not any(judged.values()) else lacking
         regimes = {
             name: tally.reached[name]
             for name in _REGIMES
@@ -267,13 +282,15 @@ class KernelCases(Subject[Case, JudgedCase]):
             launches=counters["launches"],
             seconds=round(ended.seconds, 3),
             cases_per_second=round(ended.judged / ended.seconds, 2) if ended.seconds > 0 else 0.0,
-            findings=[_finding(key, kept, self.known_issues(key, kept.repro)) for key, kept in findings],
+            findings=[self._finding(key, kept) for key, kept in findings],
             cases_judged=counters["cases judged"],
             regimes=regimes,
             unjudged=unjudged,
             kernel_lines=self._lines.coverage(),
-            exit_status=ended.exit_status(bool(findings), bool(missing)),
+            exit_status=ended.exit_status(bool(findings), bool(missing or self.comparison.lost)),
             missing=missing,
+            lost=list(self.comparison.lost),
+            base=self.comparison.base,
             harness_failures=ended.harness_failures,
             ended_early=ended.early,
             lacking=lacking,
@@ -282,9 +299,24 @@ class KernelCases(Subject[Case, JudgedCase]):
             whole_seconds=round(ended.whole_seconds, 3),
         )
 
+    def _finding(self, key: Key, kept: Kept) -> Finding:
+        repro: Any = kept.repro
+        known = self.known_issues(key, repro)
+        return Finding(
+            key.signature,
+            repro.evidence.summary,
+            repro.domain,
+            kept.index,
+            kept.count,
+            None if kept.path is None else str(kept.path),
+            None if repro.shrink is None else msgspec.structs.asdict(repro.shrink),
+            known[0].name if known else None,
+            self._regression(repro) is not None,
+        )
+
     def replayed(self, repro: Repro, result: JudgedCase) -> Replayed:
         outcome = result.outcome
-        failure, reason = outcome.failure, _not_judged(outcome)
+        failure, reason = outcome.failure, _not_judged(outcome, self.comparison)
         if failure is not None:
             same, summary = failure.signature == repro.signature, failure.evidence.summary if failure.evidence else ""
             return Replayed("FAILED", self.target, self.executor, same, str(failure.signature), summary, outcome)
@@ -321,7 +353,8 @@ class KernelCases(Subject[Case, JudgedCase]):
         if setting.checks is not None:
             execution = msgspec.structs.replace(repro.case.execution, checks=setting.checks)
             repro = msgspec.structs.replace(repro, case=msgspec.structs.replace(repro.case, execution=execution))
-        return cls(target=target, executor=executor, limit=limit), repro
+        comparison = compared(target, setting.base, setting.announce)
+        return cls(target=target, executor=executor, limit=limit, comparison=comparison), repro
 
     @classmethod
     def case_of(cls, repro: Repro) -> Case:
@@ -361,9 +394,13 @@ def _found(outcome: Outcome) -> tuple[Signature, Evidence]:
     return failure.signature, failure.evidence
 
 
-def _not_judged(outcome: Outcome) -> str | None:
+def _not_judged(outcome: Outcome, comparison: Comparison) -> str | None:
     """Why a passing outcome says nothing about a finding; None if it does."""
-    return next((one.why_not for one in (*outcome.verdicts, *outcome.relations) if not one.judged), None)
+    unjudged = next((one for one in (*outcome.verdicts, *outcome.relations) if not one.judged), None)
+    if unjudged is None:
+        return None
+    lost = comparison.reason(unjudged.operation) if unjudged.reason == "lacks-operation" else None
+    return unjudged.why_not if lost is None else lost
 
 
 def _after(tally: Tally, prefix: str) -> Iterator[tuple[str, int]]:
@@ -375,17 +412,3 @@ def _lacks(tally: Tally, operation: str) -> str | None:
     """The target's most frequent message when it lacks an operation."""
     words = dict(_after(tally, f"lacks {operation}: "))
     return max(words, key=lambda text: words[text]) if words else None
-
-
-def _finding(key: Key, kept: Kept, known: Sequence[KnownIssue]) -> Finding:
-    repro = kept.repro
-    return Finding(
-        key.signature,
-        repro.evidence.summary,
-        repro.domain,
-        kept.index,
-        kept.count,
-        None if kept.path is None else str(kept.path),
-        None if repro.shrink is None else msgspec.structs.asdict(repro.shrink),
-        known[0].name if known else None,
-    )

@@ -9,13 +9,16 @@ import msgspec
 
 from harness import __version__
 from harness.exit_status import NOT_REACHED, NOTHING_FOUND
+from harness.issues.known_issue import REGRESSION
+from harness.kernels.targets.vllm.base_release import BaseRelease
+from harness.kernels.targets.vllm.lost import Lost
 from harness.subject.summary import ComparedFinding, Line, sorting_took
 from harness.text import counted
 
 
 class Finding(msgspec.Struct, frozen=True):
     """One finding in the summary. `cases` is the number of cases that failed with this signature; `issue` names the
-    known issue that it looks like."""
+    known issue that it looks like; `regression`: one that the base release of the target does not have any more."""
 
     signature: str
     summary: str
@@ -25,6 +28,13 @@ class Finding(msgspec.Struct, frozen=True):
     repro: str | None
     shrink: dict[str, float | int | bool] | None
     issue: str | None = None
+    regression: bool = False
+
+    @property
+    def known(self) -> str:
+        """The issue in brackets; empty if there is none."""
+        named = f"{REGRESSION} {self.issue}" if self.regression else self.issue
+        return f" [{named}]" if named else ""
 
 
 class LineCoverage(msgspec.Struct, frozen=True):
@@ -72,6 +82,10 @@ class CaseSummary(msgspec.Struct, frozen=True):
     relations: dict[str, int]
     ended_early: str | None = None
     """Why no more cases were judged, if that was not requested."""
+    base: BaseRelease | None = None
+    """The base release of the target."""
+    lost: list[Lost] = []
+    """Operations that the base release has and the target lacks."""
     harness_version: str = __version__
 
     @property
@@ -113,10 +127,15 @@ class CaseSummary(msgspec.Struct, frozen=True):
             # No drawn case showed it if it has no cases, only a smaller variant of another finding.
             seen = counted(finding.cases, "case") if finding.cases else "met while shrinking another"
             file = finding.repro or "not saved"
-            known = f" [{finding.issue}]" if finding.issue else ""
-            yield Line("finding", f"{finding.signature}{known} ({finding.domain} domain, {seen}): {file}", "bad")
+            yield Line(
+                "finding", f"{finding.signature}{finding.known} ({finding.domain} domain, {seen}): {file}", "bad"
+            )
+        lost = {one.operation for one in self.lost}
         for name, words in self.lacking.items():
-            yield Line("skipped", f"{name} altogether: {words}", "warning")
+            if name not in lost:
+                yield Line("skipped", f"{name} altogether: {words}", "warning")
+        for one in self.lost:
+            yield Line("LOST", str(one), "bad")
         for name in self.missing:
             why = self.unjudged.get(name.removeprefix("regime "))
             yield Line("missing", f"{name}: no {'case' if why is None else f'judged case ({why})'}", "bad")
@@ -166,19 +185,26 @@ class CaseSummary(msgspec.Struct, frozen=True):
             ran_here = f"{covered.executed} of {counted(covered.lines, 'line')} ran"
             yield Line("", f"  kernel {covered.function} ({covered.file}): {ran_here}{rest}", "dim")
 
+    @property
+    def _lost(self) -> str:
+        names = ", ".join(dict.fromkeys(one.operation for one in self.lost))
+        return f"LOST {names}, which {self.base.name if self.base else 'its base release'} has"
+
     def answer(self) -> Line | None:
         """None for a campaign that found nothing before something could not be written or run."""
         if self.findings:
             by_operation = Counter(finding.signature.partition("/")[0] for finding in self.findings)
             named = ", ".join(f"{count} of {name}" for name, count in by_operation.items())
             text = f"{counted(len(self.findings), 'finding')}: {named}"
-            known = {finding.issue for finding in self.findings if finding.issue is not None}
-            new = sum(finding.issue is None for finding in self.findings)
+            known = {finding.issue for finding in self.findings if finding.issue is not None and not finding.regression}
+            new = sum(finding.issue is None or finding.regression for finding in self.findings)
             if known:
                 which = f"{new} like no known issue, the others" if new else "all"
                 text += f"; {which} like known ones: {', '.join(sorted(known))}"
             if new > 1:
                 text += "; several may be one fault seen from several sides: fix the first, then run again"
+            if self.lost:
+                text += f"; {self._lost}"
             return Line("", text, "bad")
         if self.exit_status == NOTHING_FOUND:
             return Line("", f"nothing found in {self._size}", "good")
@@ -186,6 +212,8 @@ class CaseSummary(msgspec.Struct, frozen=True):
             return Line(
                 "", "nothing found in what could be judged; the harness itself failed in the rest (status 4)", "bad"
             )
+        if self.lost and self.exit_status == NOT_REACHED:
+            return Line("", f"nothing found, but {self._lost} (status 3)", "bad")
         if self.missing and self.exit_status == NOT_REACHED:
             lacking = {f"operation {name}" for name in self.lacking} | {f"regime {name}" for name in self.unjudged}
             why = "the target does not take it" if lacking.issuperset(self.missing) else "a longer run may reach it"

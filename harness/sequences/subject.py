@@ -19,8 +19,9 @@ from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.download_size import announce_downloads
 from harness.kernels.targets.registry import prepare
 from harness.kernels.targets.vllm.family import RELEASES
-from harness.kernels.targets.vllm.scheduling.sources import VLLM_WHOLE, require_packages, whole_tree
 from harness.kernels.targets.vllm.scheduling.sources import check as check_target
+from harness.kernels.targets.vllm.scheduling.sources import require_packages, whole_tree
+from harness.kernels.targets.vllm.sources import VLLM_WHOLE
 from harness.refusal import Refusal
 from harness.repro import Origin, SequenceRepro, ShrinkRecord
 from harness.repro.format import DIGITS

@@ -61,10 +61,12 @@ class Replayed(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Where files are judged, as a command line says; None: as the file says, or the default. `limit` is in seconds,
-    `sweeping` says that the target is one of many: a file that does not apply to it is not a mistake of the user."""
+    """Where files are judged, as a command line says; None: as the file says, or the default. `base` is the base
+    release of a checkout, `limit` is in seconds. `sweeping` says that the target is one of many: a file that does not
+    apply to it is not a mistake of the user."""
 
     target: str | None = None
+    base: str | None = None
     executor: str | None = None
     limit: float | None = None
     checks: tuple[Check, ...] | None = None
@@ -254,6 +256,10 @@ class Subject(abc.ABC, Generic[Case, Result]):
     def known_issues(self, key: Key, repro: Any) -> list[KnownIssue]:
         """The known issues that a finding is, or looks like."""
         return []
+
+    def about(self, key: Key, repro: Any) -> tuple[str, ...]:
+        """Lines that say what is known about a finding."""
+        return tuple(issue.line for issue in self.known_issues(key, repro))
 
     @abc.abstractmethod
     def plan(self, worker: WorkerProcess, key: Key, result: Result) -> Plan[Case, Result]:

@@ -16,6 +16,7 @@ import msgspec
 
 from harness.case import InvalidCase
 from harness.exit_status import BAD_INPUT, HARNESS_FAILED
+from harness.kernels.targets.vllm.base_release import takes_base
 from harness.refusal import Refusal
 from harness.repro import AnyRepro
 from harness.subject.registry import AnySubject
@@ -65,12 +66,14 @@ def sweep(
     targets: Sequence[str],
     executor: str | None,
     *,
+    base: str | None = None,
     limit: float | None,
     workers: int = 1,
     announce: Callable[[str], None] = lambda text: None,
 ) -> list[Swept]:
     """Judge every file on every target, `workers` targets at a time. `limit` is the maximum number of seconds that a
-    worker may be silent. Each answer is announced when it is known. Raises SweepInterrupted at Ctrl-C."""
+    worker may be silent, `base` the base release of checkouts. Each answer is announced when it is known. Raises
+    SweepInterrupted at Ctrl-C."""
     columns: list[dict[int, TargetAnswer]] = [{} for _ in targets]
     at_work = _AtWork()
 
@@ -79,7 +82,8 @@ def sweep(
             announce(line)
 
     def ask(target: str, column: dict[int, TargetAnswer]) -> None:
-        setting = Setting(target=target, executor=executor, limit=limit, announce=say, sweeping=True)
+        own = base if takes_base(target.partition("+")[0]) else None
+        setting = Setting(target=target, base=own, executor=executor, limit=limit, announce=say, sweeping=True)
         for row, answer in _column(files, setting, target, at_work):
             if at_work.interrupted:  # its worker was ended by the interrupt: not an answer
                 return

@@ -119,8 +119,10 @@ class VllmBound(Bound):
         return True
 
     def postprocess(self, arrays: PostprocessArrays) -> None:
+        features = self._version.features
         self._need_context()
         if arrays.runner == "V1":
+            self._needs(features.v1_postprocess, "postprocess for V1", "0.22.0")
             self._context.run_fused_postprocess(
                 num_reqs=arrays.num_requests,
                 num_accepted_tokens_gpu=arrays.accepted,
@@ -130,8 +132,7 @@ class VllmBound(Bound):
                 num_draft_tokens_gpu=arrays.draft,
             )
             return
-        if not self._version.features.v2:
-            raise TargetLacks(f"{self._version.name} has no V2 postprocess: it came with vllm 0.25.0")
+        self._needs(features.v2_postprocess, "V2 postprocess", "0.25.0")
         assert self._v2_starts
         self._batch_context.run_fused_postprocess_align(
             num_reqs=arrays.num_requests,
@@ -143,10 +144,9 @@ class VllmBound(Bound):
 
     def precopy(self, arrays: PrecopyArrays) -> None:
         features = self._version.features
-        if arrays.runner == "V1" and not features.v1_precopy:
-            raise TargetLacks(f"{self._version.name} has no fused precopy for V1: it came with vllm 0.27.0")
-        if not features.v2:
-            raise TargetLacks(f"{self._version.name} has no fused precopy: it came with vllm 0.25.0")
+        if arrays.runner == "V1":
+            self._needs(features.v1_precopy, "fused precopy for V1", "0.27.0")
+        self._needs(features.v2_precopy, "fused precopy", "0.25.0")
         self._need_context()
         assert arrays.mapping is None or self._v2_starts
         context = self._context if arrays.mapping is None else self._batch_context
@@ -201,14 +201,17 @@ class VllmBound(Bound):
         return self._host.staged
 
     def stage(self, batch: HostBatch) -> None:
+        self._needs_host("stage_postprocess_inputs_to_gpu")
         self._host.stage(batch)
 
     def postprocess_entry(self, batch: HostBatch, accepted: torch.Tensor) -> None:
+        self._needs_host("postprocess_mamba_align_gpu")
         self._need_context()
         with declining(self._limit or context_limit(self._version.features, self._objects)):
             self._host.postprocess(batch, accepted)
 
     def scalar_copy(self, batch: HostBatch, moves: Sequence[StateMove]) -> None:
+        self._needs_host("collect_mamba_copy_meta", "do_mamba_copy_block")
         self._version.use(self._layout.conv_layout)
         self._host.copy(moves)
 
@@ -217,6 +220,7 @@ class VllmBound(Bound):
         return self._version.features.v1_precopy
 
     def preprocess(self, batch: HostBatch, path: MovePath) -> None:
+        self._needs_host("preprocess_mamba")
         has_choice = self.has_fused_precopy
         if path == "fused":
             self._needs(has_choice, "fused precopy for V1", "0.27.0")
@@ -244,7 +248,14 @@ class VllmBound(Bound):
 
     def _needs(self, there: bool, what: str, since: str) -> None:
         if not there:
-            raise TargetLacks(f"{self._version.name} has no {what}: it came with vllm {since}")
+            known = f"it came with vllm {since}" if self._version.released else "no function of the form that is called"
+            raise TargetLacks(f"{self._version.name} has no {what}: {known}")
+
+    def _needs_host(self, *functions: str) -> None:
+        """Functions of the host path have to be there, in the form that is called."""
+        for name in functions:
+            there = name in self._version.features.host_functions
+            self._needs(there, f"{name} as the harness knows it", "0.22.0")
 
     def _in_batch_order(self, mapping: torch.Tensor | None) -> torch.Tensor:
         """The mapping, after gathering the rows that it names if this version wants them by batch row."""

@@ -13,11 +13,12 @@ from harness.kernels.targets.downloading import Announce, package_installer
 from harness.kernels.targets.family import KnownTarget
 from harness.kernels.targets.releases import DOWNLOADS_FORBIDDEN, check_version, listed, offline
 from harness.kernels.targets.vllm.sources import (
+    PATH_PREFIX,
+    RELEASE_PREFIX,
     VLLM,
-    SourceTree,
     checkout_tree,
     installed_tree,
-    release_tree,
+    source_tree,
 )
 from harness.refusal import UnknownTarget
 
@@ -44,9 +45,6 @@ RELEASES = (
 )
 """Releases with fused kernels that the harness was tested with. Others are tried on request."""
 
-_RELEASE = "vllm=="
-_PATH = "path:"
-
 
 class VllmFamily:
     """See harness.kernels.targets.family.TargetFamily."""
@@ -54,18 +52,18 @@ class VllmFamily:
     forms = ("vllm==VERSION", "vllm", "path:DIRECTORY")
 
     def claims(self, name: str) -> bool:
-        return name == "vllm" or name.startswith((_RELEASE, _PATH))
+        return name == "vllm" or name.startswith((RELEASE_PREFIX, PATH_PREFIX))
 
     def check(self, name: str) -> None:
-        if name.startswith(_RELEASE):
-            check_version(VLLM, name.removeprefix(_RELEASE))
-        elif name.startswith(_PATH):
-            checkout_tree(name.removeprefix(_PATH))
+        if name.startswith(RELEASE_PREFIX):
+            check_version(VLLM, name.removeprefix(RELEASE_PREFIX))
+        elif name.startswith(PATH_PREFIX):
+            checkout_tree(name.removeprefix(PATH_PREFIX))
         else:
             installed_tree()
 
     def prepare(self, name: str, announce: Announce | None) -> None:
-        _tree(name, announce)
+        source_tree(name, announce)
 
     def known(self) -> Iterator[KnownTarget]:
         for version in reversed(RELEASES):
@@ -73,7 +71,7 @@ class VllmFamily:
                 summary, why_not = "release of vLLM; its sources are in the cache", None
             else:
                 summary, why_not = "release of vLLM; its sources are downloaded once", _cannot_download()
-            yield KnownTarget(f"{_RELEASE}{version}", summary, why_not)
+            yield KnownTarget(f"{RELEASE_PREFIX}{version}", summary, why_not)
         yield KnownTarget("vllm", "the vLLM installed next to the harness", _reason(installed_tree))
         yield KnownTarget("path:DIRECTORY", "a checkout of vLLM's repository", None)
 
@@ -81,15 +79,7 @@ class VllmFamily:
         from harness.kernels.targets.vllm.target import VllmTarget
 
         full_name = "+".join([name, *(mutation.name for mutation in mutations)])
-        return VllmTarget(full_name, _tree(name, None), executor, mutations)
-
-
-def _tree(name: str, announce: Announce | None) -> SourceTree:
-    if name.startswith(_RELEASE):
-        return release_tree(name.removeprefix(_RELEASE), announce)
-    if name.startswith(_PATH):
-        return checkout_tree(name.removeprefix(_PATH))
-    return installed_tree()
+        return VllmTarget(full_name, source_tree(name, None), executor, mutations)
 
 
 def _cannot_download() -> str | None:

@@ -19,6 +19,8 @@ from harness.refusal import UnknownTarget
 CONTEXT = "MambaSpecDecodeGPUContext"
 BUFFERS = "MambaBuffers"
 HYBRID_STATE = "MambaHybridModelState"
+PRECOPY_KERNEL = "precopy_mamba_align_fused_kernel"
+FILL_KERNEL = "_fill_num_accepted_kernel"
 
 RowsBy = Literal["slot", "batch"]
 Uncopied = Literal["never", "without drafts", "always"]
@@ -28,8 +30,14 @@ Uncopied = Literal["never", "without drafts", "always"]
 class Features:
     """One field per change that the adapter follows; its comment names the release that introduced it."""
 
+    v1_postprocess: bool
+    """`run_fused_postprocess`, in all known releases; an edit may have lost it."""
     v2: bool
-    """0.25.0: `run_fused_postprocess_align` and `run_fused_precopy` with an index mapping."""
+    """0.25.0: calls with an index mapping, of one of the following two."""
+    v2_postprocess: bool
+    """0.25.0: `run_fused_postprocess_align`."""
+    v2_precopy: bool
+    """0.25.0: `run_fused_precopy`."""
     v1_precopy: bool
     """0.27.0: `run_fused_precopy` without a mapping."""
     states_per_layer: bool
@@ -48,7 +56,9 @@ class Features:
     aligned_indices: bool
     """0.29.0: `compute_aligned_state_indices`."""
     host_path: bool
-    """The V1 runner's host code (buffers, staging, entry points, copy lists), called as in all known releases."""
+    """The buffers of the V1 runner's host code, created as in all known releases."""
+    host_functions: frozenset[str]
+    """The functions of that host code (staging, entry points, copy lists) that are called as in all known releases."""
     validates_functions: bool
     """0.29.0: `validate_mamba_state_copy_funcs`, which runners call before they use copy functions."""
     uncopied: Uncopied
@@ -59,48 +69,54 @@ class Features:
 
 
 def features(tree: SourceTree) -> Features:
-    """Inspect `tree`. Raises UnknownTarget if it lacks the fused kernels or calls them in an unknown way."""
-    module = _parse(tree, WORKER)
+    """Inspect `tree`. Raises UnknownTarget if it lacks the context of the fused kernels, or if that is created in an
+    unknown way. Calls in an unknown form count as absent: the target lacks the operations that need them."""
+    module = parsed(tree, WORKER)
     functions = {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
     context = next((n for n in module.body if isinstance(n, ast.ClassDef) and n.name == CONTEXT), None)
     if context is None:
         raise UnknownTarget(f"{tree.origin} has no fused postprocess ({CONTEXT}): it came with vllm 0.22.0")
     methods = {node.name: node for node in context.body if isinstance(node, ast.FunctionDef)}
-    for name, forms in _KNOWN_FORMS.items():
-        if name in methods:
-            _check_form(tree, name, _parameters(methods[name]), forms)
-        elif name in _REQUIRED:
-            raise UnknownTarget(f"{tree.origin} has no {CONTEXT}.{name}")
-    v2 = "run_fused_postprocess_align" in methods and "run_fused_precopy" in methods
+    for name, forms in CONTEXT_FORMS.items():
+        if name in _REQUIRED:
+            if name not in methods:
+                raise UnknownTarget(f"{tree.origin} has no {CONTEXT}.{name}")
+            _check_form(tree, name, parameters_of(methods[name]), forms)
+        elif name in methods and parameters_of(methods[name]) not in forms:
+            del methods[name]
+    v2_postprocess = "run_fused_postprocess_align" in methods
+    v2_precopy = "run_fused_precopy" in methods
+    v2 = v2_postprocess or v2_precopy
+    precopy = functions.get(PRECOPY_KERNEL)
     return Features(
+        v1_postprocess="run_fused_postprocess" in methods,
         v2=v2,
-        v1_precopy=v2
-        and "HAS_IDX_MAPPING" in _parameters(_kernel(tree, functions, "precopy_mamba_align_fused_kernel")),
-        states_per_layer="copy_funcs" in _parameters(methods["create"]),
+        v2_postprocess=v2_postprocess,
+        v2_precopy=v2_precopy,
+        v1_precopy=v2_precopy and precopy is not None and "HAS_IDX_MAPPING" in parameters_of(precopy),
+        states_per_layer="copy_funcs" in parameters_of(methods["create"]),
         rows_by=(
             "slot"
-            if "aligned_index_block_tables" in _parameters(methods["initialize_from_forward_context"])
+            if "aligned_index_block_tables" in parameters_of(methods["initialize_from_forward_context"])
             else "batch"
         ),
         mapping_bits=_mapping_bits(tree) if v2 else 32,
-        advance=v2 and _model_state_methods(tree).get("preprocess_state") == _ADVANCE_FORM,
-        scatter=list(_model_state_methods(tree).get("postprocess_state", ()))[:2] == ["idx_mapping", "num_sampled"],
+        advance=v2 and _model_state_methods(tree).get("preprocess_state") == ADVANCE_FORM,
+        scatter=list(_model_state_methods(tree).get("postprocess_state", ()))[:2] == SCATTER_FORM,
         fill=tree.has(HYBRID)
-        and any(
-            isinstance(node, ast.FunctionDef) and node.name == "_fill_num_accepted_kernel"
-            for node in _parse(tree, HYBRID).body
-        ),
+        and any(isinstance(node, ast.FunctionDef) and node.name == FILL_KERNEL for node in parsed(tree, HYBRID).body),
         aligned_indices="compute_aligned_state_indices" in methods
-        and _parameters(methods["compute_aligned_state_indices"]) == ["seq_lens", "num_reqs"],
-        host_path=_has_forms(functions, _HOST_FORMS) and _buffers_form(module) == _BUFFERS_FORM,
+        and parameters_of(methods["compute_aligned_state_indices"]) == INDICES_FORM,
+        host_path=_buffers_form(module) == BUFFERS_FORM,
+        host_functions=frozenset(name for name, form in HOST_FORMS.items() if _has_forms(functions, {name: form})),
         validates_functions=_has_forms(functions, _VALIDATION_FORMS),
-        all_mode=_has_forms(functions, _ALL_MODE_FORMS),
+        all_mode=_has_forms(functions, ALL_MODE_FORMS),
         uncopied=_uncopied(tree),
     )
 
 
 # The parameters of the V1 runner's host code, by position.
-_HOST_FORMS: Mapping[str, list[str]] = {
+HOST_FORMS: Mapping[str, list[str]] = {
     "stage_postprocess_inputs_to_gpu": [
         "ctx",
         "scheduler_output",
@@ -143,12 +159,12 @@ _HOST_FORMS: Mapping[str, list[str]] = {
         "copy_bufs",
     ],
 }
-_BUFFERS_FORM = ["max_num_reqs", "kv_cache_config", "copy_funcs", "make_buffer", "device", "with_postprocess_align"]
+BUFFERS_FORM = ["max_num_reqs", "kv_cache_config", "copy_funcs", "make_buffer", "device", "with_postprocess_align"]
 _VALIDATION_FORMS: Mapping[str, list[str]] = {
     "validate_mamba_state_copy_funcs": ["mamba_groups", "copy_funcs"],
     "get_mamba_groups": ["kv_cache_config"],
 }
-_ALL_MODE_FORMS: Mapping[str, list[str]] = {
+ALL_MODE_FORMS: Mapping[str, list[str]] = {
     "preprocess_mamba_all_specdec": [
         "scheduler_output",
         "input_batch",
@@ -166,12 +182,16 @@ _ALL_MODE_FORMS: Mapping[str, list[str]] = {
         "num_reqs",
     ],
 }
-_ADVANCE_FORM = ["input_batch", "block_tables", "kv_cache_config", "num_computed_tokens"]
+INDICES_FORM = ["seq_lens", "num_reqs"]
+SCATTER_FORM = ["idx_mapping", "num_sampled"]
+ADVANCE_FORM = ["input_batch", "block_tables", "kv_cache_config", "num_computed_tokens"]
 
 
 def _has_forms(functions: Mapping[str, ast.FunctionDef], forms: Mapping[str, list[str]]) -> bool:
     """Whether these functions exist and their parameters begin like this."""
-    return all(name in functions and _parameters(functions[name])[: len(form)] == form for name, form in forms.items())
+    return all(
+        name in functions and parameters_of(functions[name])[: len(form)] == form for name, form in forms.items()
+    )
 
 
 def _buffers_form(module: ast.Module) -> Sequence[str]:
@@ -180,7 +200,7 @@ def _buffers_form(module: ast.Module) -> Sequence[str]:
         if isinstance(node, ast.ClassDef) and node.name == BUFFERS:
             for method in node.body:
                 if isinstance(method, ast.FunctionDef) and method.name == "create":
-                    return _parameters(method)
+                    return parameters_of(method)
     return ()
 
 
@@ -189,8 +209,8 @@ def _model_state_methods(tree: SourceTree) -> Mapping[str, Sequence[str]]:
     if not tree.has(HYBRID):
         return {}
     return {
-        method.name: _parameters(method)
-        for node in _parse(tree, HYBRID).body
+        method.name: parameters_of(method)
+        for node in parsed(tree, HYBRID).body
         if isinstance(node, ast.ClassDef) and node.name == HYBRID_STATE
         for method in node.body
         if isinstance(method, ast.FunctionDef)
@@ -202,7 +222,7 @@ def _uncopied(tree: SourceTree) -> Uncopied:
     if not tree.has(CACHE_OPTIONS) or _REPLAY not in tree.text(CACHE_OPTIONS):
         return "never"
     refused = any(
-        isinstance(node, ast.Raise) and _REFUSES_DRAFTS in ast.unparse(node) for node in ast.walk(_parse(tree, OPTIONS))
+        isinstance(node, ast.Raise) and _REFUSES_DRAFTS in ast.unparse(node) for node in ast.walk(parsed(tree, OPTIONS))
     )
     return "without drafts" if refused else "always"
 
@@ -211,7 +231,8 @@ _REPLAY = "use_replayssm"
 _REFUSES_DRAFTS = "--use-replayssm does not support speculative decoding"
 
 
-def _parse(tree: SourceTree, file: str) -> ast.Module:
+def parsed(tree: SourceTree, file: str) -> ast.Module:
+    """The syntax tree of a file. Raises UnknownTarget if it cannot be read or is not valid Python."""
     try:
         return ast.parse(tree.text(file), filename=file)
     except (SyntaxError, ValueError) as error:
@@ -219,8 +240,8 @@ def _parse(tree: SourceTree, file: str) -> ast.Module:
 
 
 # The parameters of each method in all known forms, without `self` and `cls`. The fields of Features decide what the
-# adapter passes. A form that is not listed is refused, so that nothing is guessed.
-_KNOWN_FORMS: Mapping[str, Sequence[Sequence[str]]] = {
+# adapter passes. A form that is not listed is not called, so that nothing is guessed.
+CONTEXT_FORMS: Mapping[str, Sequence[list[str]]] = {
     "create": [
         ["max_num_reqs", "kv_cache_config", "num_state_types", "device", "make_buffer"],
         ["max_num_reqs", "kv_cache_config", "copy_funcs", "device", "make_buffer"],
@@ -250,31 +271,25 @@ _KNOWN_FORMS: Mapping[str, Sequence[Sequence[str]]] = {
     ],
     "run_fused_precopy": [["num_reqs", "state_idx_gpu", "src_col_gpu", "token_bias_gpu", "idx_mapping"]],
 }
-_REQUIRED = ("create", "initialize_from_forward_context", "run_fused_postprocess")
+_REQUIRED = ("create", "initialize_from_forward_context")
 
 
-def _check_form(tree: SourceTree, name: str, parameters: Sequence[str], forms: Sequence[Sequence[str]]) -> None:
-    if list(parameters) not in [list(form) for form in forms]:
+def _check_form(tree: SourceTree, name: str, parameters: list[str], forms: Sequence[list[str]]) -> None:
+    if parameters not in forms:
         got = ", ".join(parameters)
         raise UnknownTarget(f"{tree.origin}: {CONTEXT}.{name} has parameters unknown to the harness: {got}")
 
 
-def _parameters(function: ast.FunctionDef) -> list[str]:
+def parameters_of(function: ast.FunctionDef) -> list[str]:
+    """Names of the parameters of a function, without `self` and `cls`."""
     arguments = function.args
     names = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)]
     return [name for name in names if name not in ("self", "cls")]
 
 
-def _kernel(tree: SourceTree, functions: Mapping[str, ast.FunctionDef], name: str) -> ast.FunctionDef:
-    try:
-        return functions[name]
-    except KeyError:
-        raise UnknownTarget(f"{tree.origin}: {WORKER} has no function {name}") from None
-
-
 def _mapping_bits(tree: SourceTree) -> Literal[32, 64]:
     """The integer type of the mapping in the V2 runner's dummy batch, which is the same in real ones."""
-    types = set(_mapping_types(_parse(tree, INPUT_BATCH)))
+    types = set(_mapping_types(parsed(tree, INPUT_BATCH)))
     if types == {"int32"}:
         return 32
     if types == {"int64"}:

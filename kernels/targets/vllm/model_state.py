@@ -7,6 +7,7 @@ nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -59,8 +60,11 @@ class _NoContext:
     def initialize_from_forward_context(self, *_arguments: Any, **_keywords: Any) -> None:
         """Nothing: the adapter does this."""
 
-    def run_fused_precopy(self, *_arguments: Any, **_keywords: Any) -> None:
-        """Nothing: precopy is a separate operation."""
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        """Whatever a version calls its launch of precopy, which is a separate operation: it does nothing."""
+        if not name.startswith("run_"):
+            raise AttributeError(name)
+        return lambda *_arguments, **_keywords: None
 
 
 _STARTS = ("initialize_kv_cache", "_ensure_align_ctx")

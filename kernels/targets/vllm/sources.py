@@ -11,8 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.kernels.targets.downloading import Announce
-from harness.kernels.targets.releases import Package, release
+from harness.kernels.targets.releases import Package, cached, release
 from harness.refusal import UnknownTarget
+
+RELEASE_PREFIX = "vllm=="
+PATH_PREFIX = "path:"
 
 WORKER = "vllm/v1/worker/mamba_utils.py"
 """The fused kernels, their context, and the host code around them."""
@@ -26,6 +29,10 @@ INPUT_BATCH = "vllm/v1/worker/gpu/input_batch.py"
 CACHE_OPTIONS = "vllm/config/cache.py"
 OPTIONS = "vllm/config/vllm.py"
 """Options, and which of them exclude each other."""
+SCHEDULER = "vllm/v1/core/sched/scheduler.py"
+MANAGERS = "vllm/v1/core/single_type_kv_cache_manager.py"
+HOST = "vllm/v1/worker/gpu_model_runner.py"
+"""The V1 runner."""
 
 VLLM = Package(
     name="vllm",
@@ -33,6 +40,10 @@ VLLM = Package(
     kept=("vllm/v1/", "vllm/model_executor/layers/mamba/", "vllm/utils/", "vllm/config/"),
     needed=(WORKER, LAYERS, MATH, INPUT_BATCH),
 )
+"""What kernel cases need of a release."""
+
+VLLM_WHOLE = Package(name="vllm", kept=("vllm/",), needed=(SCHEDULER, MANAGERS, HOST), entry="vllm-whole")
+"""What step sequences need of a release: all of its Python files."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +78,21 @@ class SourceTree:
 def release_tree(version: str, announce: Announce | None = None) -> SourceTree:
     """The sources of a release, downloaded if necessary. Raises UnknownTarget."""
     return SourceTree(release(VLLM, version, announce).directory, f"vllm {version}", stable=True)
+
+
+def cached_tree(version: str) -> SourceTree | None:
+    """The sources of a release, or all of its files, whichever is in the cache, complete and unchanged; else None."""
+    found = cached(VLLM, version) or cached(VLLM_WHOLE, version)
+    return None if found is None else SourceTree(found.directory, f"vllm {version}", stable=True)
+
+
+def source_tree(name: str, announce: Announce | None = None) -> SourceTree:
+    """The sources of a target, `vllm==X`, `path:DIR` or `vllm`, downloaded if necessary. Raises UnknownTarget."""
+    if name.startswith(RELEASE_PREFIX):
+        return release_tree(name.removeprefix(RELEASE_PREFIX), announce)
+    if name.startswith(PATH_PREFIX):
+        return checkout_tree(name.removeprefix(PATH_PREFIX))
+    return installed_tree()
 
 
 def installed_tree() -> SourceTree:

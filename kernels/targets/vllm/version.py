@@ -29,12 +29,13 @@ UNDER_TEST = (MATH, LAYERS, WORKER)
 class Version:
     """The version in `tree` as the target `name`, with planted faults.
 
-    `worker` and `hybrid` are its files of V1 and V2 host code, `interface` that of its configurations; `surroundings`
-    says what they were loaded on.
+    `released`: not a checkout, which may change. `worker` and `hybrid` are its files of V1 and V2 host code and
+    `interface` that of its configurations; `surroundings` says what they were loaded on.
     """
 
     def __init__(self, name: str, tree: SourceTree, executor: Executor, mutations: Sequence[Mutation] = ()) -> None:
         self.name = name
+        self.released = tree.stable
         self.features: Features = features(tree)
         self.device = executor.device
         self._start = executor.transfers.start

@@ -13,8 +13,9 @@ import pytest
 from harness.kernels.mutations.mutation import mutate
 from harness.kernels.mutations.registry import mutation
 from harness.kernels.targets.vllm.family import RELEASES
-from harness.kernels.targets.vllm.sources import INPUT_BATCH, VLLM, WORKER, release_tree
+from harness.kernels.targets.vllm.sources import WORKER
 from harness.kernels.targets.vllm.version import UNDER_TEST
+from tests.releases import editable
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 ROOT = Path(__file__).parents[3]
@@ -25,20 +26,8 @@ pytestmark = pytest.mark.release
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """The newest release as a working copy: only the files that a target reads."""
-    tree = release_tree(RELEASES[-1])
-    directory = tmp_path / "vllm-checkout"
-    for file in {*VLLM.needed, *UNDER_TEST, INPUT_BATCH, *_more(tree.directory)}:
-        copy = directory / file
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        copy.write_text(tree.text(file), encoding="utf-8")
-    return directory
-
-
-def _more(directory: Path) -> list[str]:
-    """What else V2 targets read: the runner's model states."""
-    folder = directory / "vllm/v1/worker/gpu"
-    return [str(path.relative_to(directory)) for path in folder.rglob("*.py")]
+    """The newest release as a working copy."""
+    return editable(RELEASES[-1], tmp_path / "vllm-checkout")
 
 
 @pytest.mark.long

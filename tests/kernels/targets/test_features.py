@@ -53,7 +53,10 @@ def tree(directory: Path, worker: str, input_batch: str = "") -> SourceTree:
 
 def test_the_oldest_form(tmp_path: Path) -> None:
     assert features(tree(tmp_path, OLDEST)) == Features(
+        v1_postprocess=True,
         v2=False,
+        v2_postprocess=False,
+        v2_precopy=False,
         v1_precopy=False,
         states_per_layer=False,
         rows_by="batch",
@@ -63,6 +66,7 @@ def test_the_oldest_form(tmp_path: Path) -> None:
         fill=False,
         aligned_indices=False,
         host_path=False,
+        host_functions=frozenset(),
         validates_functions=False,
         uncopied="never",
         all_mode=False,

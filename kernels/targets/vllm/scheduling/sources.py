@@ -14,15 +14,9 @@ from pathlib import Path
 from packaging.version import Version
 
 from harness.kernels.targets.downloading import Announce
-from harness.kernels.targets.releases import Package, check_version, release
-from harness.kernels.targets.vllm.sources import checkout_tree, installed_tree
+from harness.kernels.targets.releases import check_version, release
+from harness.kernels.targets.vllm.sources import VLLM_WHOLE, checkout_tree, installed_tree
 from harness.refusal import UnknownTarget
-
-SCHEDULER = "vllm/v1/core/sched/scheduler.py"
-MANAGERS = "vllm/v1/core/single_type_kv_cache_manager.py"
-HOST = "vllm/v1/worker/gpu_model_runner.py"
-
-VLLM_WHOLE = Package(name="vllm", kept=("vllm/",), needed=(SCHEDULER, MANAGERS, HOST), entry="vllm-whole")
 
 REQUIRED = (
     "PIL",

@@ -1,0 +1,41 @@
+"""A comparison of a target with its base release: what the target has lost, and which faults are its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from harness.kernels.targets.registry import parse
+from harness.kernels.targets.vllm.base_release import BaseRelease, base_of, is_compared
+from harness.kernels.targets.vllm.lost import Lost, lost_operations
+from harness.kernels.targets.vllm.sources import source_tree
+
+
+class Comparison(msgspec.Struct, frozen=True):
+    """`base` is None for a target that is not vLLM, and where no release is here to compare with. The latter is
+    `unknown`: an operation that the target lacks may be lost."""
+
+    base: BaseRelease | None = None
+    lost: tuple[Lost, ...] = ()
+    unknown: bool = False
+
+    @property
+    def title(self) -> str:
+        """What a title says in addition to the target: ` (vllm 0.33.0 with 3 files changed)`; nothing for a release."""
+        return f" ({self.base})" if self.base is not None and self.base.found else ""
+
+    def reason(self, operation: str) -> str | None:
+        """Why an operation is lost; None if it is not."""
+        found = [lost.why for lost in self.lost if lost.operation == operation]
+        return f"LOST: {'; '.join(found)}" if found else None
+
+
+def compared(target: str, wanted: str | None = None, announce: Callable[[str], None] | None = None) -> Comparison:
+    """The comparison of a target, whose sources are here. `wanted` is what the user says that its base release is.
+    Raises UnknownTarget."""
+    name = parse(target).name
+    base = base_of(name, wanted, announce)
+    if not is_compared(name):
+        return Comparison(base)
+    return Comparison(base, lost_operations(source_tree(name), base), unknown=base is None)

@@ -1,0 +1,126 @@
+"""What a checkout has lost is seen from its sources: names, parameters, and calls that are gone."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.kernels.targets.vllm.base_release import base_of
+from harness.kernels.targets.vllm.family import RELEASES
+from harness.kernels.targets.vllm.lost import NEEDS, lost_operations
+from harness.kernels.targets.vllm.sources import HOST, HYBRID, WORKER, checkout_tree
+from tests.releases import edit, editable, rename
+
+NEWEST = RELEASES[-1]
+LOOKED = f"looked for MambaSpecDecodeGPUContext.run_fused_precopy in {WORKER}, as in vllm {NEWEST}: "
+
+pytestmark = pytest.mark.release
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The newest release, to edit."""
+    return editable(NEWEST, tmp_path / "checkout")
+
+
+def lost_in(checkout: Path) -> list[str]:
+    """What is lost, in words."""
+    found = lost_operations(checkout_tree(str(checkout)), base_of(f"path:{checkout}"))
+    assert {one.operation for one in found} <= NEEDS.keys()
+    return [str(one) for one in found]
+
+
+def test_an_edit_that_no_caller_sees_loses_nothing(checkout: Path) -> None:
+    assert lost_in(checkout) == []
+    edit(checkout, WORKER, "    def run_fused_precopy(", "    # as before\n    def run_fused_precopy(")
+    edit(checkout, HYBRID, "ctx.run_fused_precopy(", "context = ctx\n        context.run_fused_precopy(")
+    assert lost_in(checkout) == []
+
+
+def test_a_renamed_method(checkout: Path) -> None:
+    rename(checkout, "run_fused_precopy", "run_fused_pre_copy")
+    assert lost_in(checkout) == [f"{operation}: {LOOKED}it is not there" for operation in ("precopy", "preprocess")]
+
+
+def test_a_method_of_another_class(checkout: Path) -> None:
+    edit(checkout, WORKER, "    def run_fused_precopy(", "\n\nclass Precopy:\n    def run_fused_precopy(")
+    assert f"precopy: {LOOKED}there is Precopy.run_fused_precopy now" in lost_in(checkout)
+
+
+def test_other_parameters(checkout: Path) -> None:
+    edit(
+        checkout,
+        WORKER,
+        "def run_fused_precopy(\n        self,",
+        "def run_fused_precopy(\n        self,\n        stream,",
+    )
+    line, _ = lost_in(checkout)
+    assert line.startswith(f"precopy: {LOOKED}it takes (stream, num_reqs, ")
+    assert " now, and took (num_reqs, " in line
+
+
+@pytest.mark.parametrize(
+    ("file", "call", "operation", "name", "runner"),
+    [
+        (HYBRID, "ctx.run_fused_precopy(", "precopy", "MambaSpecDecodeGPUContext.run_fused_precopy", "V2"),
+        (
+            HYBRID,
+            "self._mamba_ctx.run_fused_postprocess_align(",
+            "postprocess",
+            "MambaSpecDecodeGPUContext.run_fused_postprocess_align",
+            "V2",
+        ),
+        (HOST, "mamba_utils.preprocess_mamba(", "preprocess", "preprocess_mamba", "V1"),
+    ],
+)
+def test_a_call_that_is_gone(checkout: Path, file: str, call: str, operation: str, name: str, runner: str) -> None:
+    edit(checkout, file, call, "print(")
+    assert lost_in(checkout) == [
+        f"{operation}: {name} is tested, but nothing of the {runner} runner calls it: {file} does not, "
+        f"as in vllm {NEWEST}"
+    ]
+
+
+def test_a_call_that_moved_to_another_file(checkout: Path) -> None:
+    edit(checkout, HYBRID, "ctx.run_fused_precopy(", "moved(ctx, ")
+    (checkout / "vllm/v1/worker/gpu/moved.py").write_text(
+        "def moved(ctx, *given):\n    ctx.run_fused_precopy(*given)\n"
+    )
+    assert lost_in(checkout) == []
+
+
+@pytest.mark.parametrize(
+    "ops", [(), ("--ops", "precopy,postprocess"), ("--ops", "all")], ids=["default", "named", "all"]
+)
+@pytest.mark.long
+def test_a_run_ends_with_status_3(
+    harness: Callable[..., subprocess.CompletedProcess[str]], checkout: Path, executor_name: str, ops: tuple[str, ...]
+) -> None:
+    rename(checkout, "run_fused_precopy", "run_fused_pre_copy")
+    run = ("run", "-t", f"path:{checkout}", "-e", executor_name, "--cases", 64, "--scale", "small", *ops)
+    done = harness(*run)
+    assert done.returncode == 3, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith(f"path:{checkout} (vllm {NEWEST} with 2 files changed) on ")
+    assert f"LOST precopy: {LOOKED}it is not there" in lines
+    assert "LOST precopy, preprocess" in lines[-1]
+    summary = json.loads(harness(*run, "--json").stdout)
+    assert summary["exit_status"] == 3
+    assert [one["operation"] for one in summary["lost"]] == ["precopy", "preprocess"]
+    assert summary["judged"]["postprocess"]
+    assert summary["base"]["version"] == NEWEST
+
+
+@pytest.mark.long
+def test_a_repro_of_a_lost_operation_is_skipped(
+    harness: Callable[..., subprocess.CompletedProcess[str]], checkout: Path, executor_name: str
+) -> None:
+    file = Path(__file__).parents[3] / "corpus" / "shift-within-block-precopy-total.json"
+    rename(checkout, "run_fused_precopy", "run_fused_pre_copy")
+    done = harness("replay", file, "-t", f"path:{checkout}", "-e", executor_name)
+    assert done.returncode == 3, done.stderr
+    assert f"LOST: {LOOKED}it is not there" in done.stdout
