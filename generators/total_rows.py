@@ -58,6 +58,15 @@ class TotalRows:
             bias=draw.boundary(0, self._most_bias),
         )
 
+    def listed(self, slot: int) -> PrecopyRow:
+        """A row of copies that the host lists after a step: it moves as a row of postprocess does."""
+        if self._draw.boolean(0.85):
+            move = self._postprocess_move(slot)
+            if self._board.claim(slot, move):
+                self._known.setdefault(slot, []).append(move)
+                return PrecopyRow(slot=slot, source_column=move[0], destination_column=move[1], bias=move[2])
+        return PrecopyRow(slot=slot, source_column=FRESH, destination_column=0, bias=0)
+
     def _column(self, most: int) -> int:
         """A column up to `most`: near the left, or occasionally one of the last ones."""
         if most > NEAR and self._draw.boolean(0.95):

@@ -29,6 +29,8 @@ def _total(batch: TotalBatch) -> ScalarCopy:
     if not is_contiguous(batch.layout):
         return ScalarCopy(rows=tuple([_fresh(slot, 0) for slot in batch.slots]))
     biased = can_shift(batch.layout)
+    if biased and batch.draw.boolean(0.3):
+        return ScalarCopy(rows=tuple([batch.rows.listed(slot) for slot in batch.slots]), within_blocks=True)
     return ScalarCopy(rows=tuple([batch.rows.precopy(slot, biased=biased) for slot in batch.slots]))
 
 

@@ -156,6 +156,11 @@ class Bound(abc.ABC):
         """Whether the V1 runner's preprocess can move states by a kernel: it does so where there are drafts."""
         return True
 
+    @property
+    def lists_after_step(self) -> bool:
+        """Whether runners list copies for the scalar path after a step, too, and not only before it."""
+        return False
+
     def preprocess(self, batch: HostBatch, path: MovePath) -> None:
         """Prepare a step: columns, accepted counts, moves. Raises TargetLacks or OutsideContract."""
         raise TargetLacks("no preprocess")

@@ -25,9 +25,17 @@ class ScalarCopyCall(Call[ScalarCopy, Moves]):
             requests.append(HostRequest(request_name(i), 0, 0, blocks=blocks))
             if move is not None:
                 moves.append(StateMove(requests[-1], move.source, move.destination, move.bias))
-        if before.case.domain == "reachable" and bound.has_fused_precopy and any(move.bias for move in moves):
-            raise TargetLacks("its runners list no copies with a bias: these go by a fused kernel")
+        if before.case.domain == "reachable":
+            _require_listed(bound, operation, moves)
         return make_batch(before, len(requests), requests, {}, ()), moves
 
     def run(self, bound: Bound, operation: ScalarCopy, tensors: Tensors, host: Moves) -> None:
         bound.scalar_copy(*host)
+
+
+def _require_listed(bound: Bound, operation: ScalarCopy, moves: list[StateMove]) -> None:
+    """Raise TargetLacks if no runner of the target makes such a list."""
+    if operation.within_blocks and not bound.lists_after_step:
+        raise TargetLacks("its runners list no copies after a step: a fused kernel moves states then")
+    if not operation.within_blocks and bound.has_fused_precopy and any(move.bias for move in moves):
+        raise TargetLacks("its runners list no copies with a bias: a fused kernel moves states then")

@@ -219,6 +219,10 @@ class VllmBound(Bound):
     def has_fused_precopy(self) -> bool:
         return self._version.features.v1_precopy
 
+    @property
+    def lists_after_step(self) -> bool:
+        return self._version.features.lists_after_step
+
     def preprocess(self, batch: HostBatch, path: MovePath) -> None:
         self._needs_host("preprocess_mamba")
         has_choice = self.has_fused_precopy

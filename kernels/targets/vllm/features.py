@@ -59,6 +59,8 @@ class Features:
     """The buffers of the V1 runner's host code, created as in all known releases."""
     host_functions: frozenset[str]
     """The functions of that host code (staging, entry points, copy lists) that are called as in all known releases."""
+    lists_after_step: bool
+    """Until 0.21: the scalar path moves states after a step, too; sister projects do it still."""
     validates_functions: bool
     """0.29.0: `validate_mamba_state_copy_funcs`, which runners call before they use copy functions."""
     uncopied: Uncopied
@@ -109,6 +111,10 @@ def features(tree: SourceTree) -> Features:
         and parameters_of(methods["compute_aligned_state_indices"]) == INDICES_FORM,
         host_path=_buffers_form(module) == BUFFERS_FORM,
         host_functions=frozenset(name for name, form in HOST_FORMS.items() if _has_forms(functions, {name: form})),
+        lists_after_step=any(
+            _calls(function, "collect_mamba_copy_meta") and name != "preprocess_mamba"
+            for name, function in functions.items()
+        ),
         validates_functions=_has_forms(functions, _VALIDATION_FORMS),
         all_mode=_has_forms(functions, ALL_MODE_FORMS),
         uncopied=_uncopied(tree),
@@ -215,6 +221,14 @@ def _model_state_methods(tree: SourceTree) -> Mapping[str, Sequence[str]]:
         for method in node.body
         if isinstance(method, ast.FunctionDef)
     }
+
+
+def _calls(function: ast.FunctionDef, name: str) -> bool:
+    """Whether a function calls another one by its name."""
+    return any(
+        isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == name
+        for node in ast.walk(function)
+    )
 
 
 def _uncopied(tree: SourceTree) -> Uncopied:

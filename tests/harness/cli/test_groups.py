@@ -14,7 +14,7 @@ from harness.oracles.relations.registry import relations
 
 def test_defaults_are_read() -> None:
     case, sequence = CaseOptions(), SequenceOptions()
-    assert (case.domain, case.require) == (("reachable",), ())
+    assert (case.domain, case.require) == (("reachable", "total"), ())
     assert case.relations == sampled(tuple(relations()))
     assert (case.checks, case.interleave, case.engine) == ("vary", "vary", "random")
     assert (sequence.pins, sequence.fixes) == (Pins(), None)

@@ -4,6 +4,7 @@ state. Tests for all subjects are in tests/harness/campaign."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from harness.campaign.settings import Settings
 from harness.case import Precopy
 from harness.engines.random import Recipe, case_at
 from harness.kernel_cases.plan import is_simpler
-from harness.kernel_cases.subject import KernelCases
+from harness.kernel_cases.subject import EVERY_REGIME, KernelCases
 from harness.kernel_cases.summary import CaseSummary
 from harness.regimes.registry import regimes_of
 from harness.repro import read_repro
@@ -70,9 +71,23 @@ def test_regimes_and_operations_asked_for_must_be_reached(run: Run, broken_targe
     assert summary.skipped == {"lacks-operation": sum(i < len(each) for i, each in zip(first, programs, strict=True))}
     assert "operation precopy" in summary.missing
     assert "regime misaligned-base-8" in summary.missing, "no reachable case has it"
-    reached = any("several-groups" in regimes_of(case_at(RECIPE, index)) for index in range(16))
+    judged = [case for case, count in zip(map(partial(case_at, RECIPE), range(16)), first, strict=True) if count]
+    reached = any("several-groups" in regimes_of(case) for case in judged)
     assert ("regime several-groups" in summary.missing) is not reached
     assert summary.exit_status == 3
+
+
+@pytest.mark.long
+def test_what_is_only_skipped_is_not_reached(run: Run, broken_targets: Path) -> None:
+    """Regimes of precopy are in the cases, and this target lacks it: nothing required is met by what was not judged."""
+    summary = run("broken:lack", 32, ["precopy-v1"])
+    assert any("precopy-v1" in regimes_of(case_at(RECIPE, index)) for index in range(32))
+    assert (summary.regimes["precopy-v1"], summary.exit_status) == (0, 3)
+    assert "regime precopy-v1" in summary.missing
+    assert "lacks-operation" in summary.unjudged["precopy-v1"]
+    everything = run("broken:lack", 32, EVERY_REGIME)
+    assert "regime precopy-v1" not in everything.missing, "this target cannot reach it, and says why"
+    assert "precopy-v1" in everything.unjudged
 
 
 @pytest.mark.long

@@ -22,6 +22,7 @@ def summary(*issues: str | None, **values: Any) -> CaseSummary:
         "engine": "random",
         "domain": "reachable",
         "cases": 9,
+        "cases_judged": 9,
         "judged": {"precopy": 9},
         "skipped": {},
         "launches": 9,
@@ -30,6 +31,7 @@ def summary(*issues: str | None, **values: Any) -> CaseSummary:
         "whole_seconds": 1.0,
         "cases_per_second": 9.0,
         "regimes": {},
+        "unjudged": {},
         "kernel_lines": [],
         "findings": findings,
         "exit_status": 1 if findings else 0,
@@ -62,12 +64,37 @@ def test_findings_that_look_like_known_issues_are_counted_apart(issues: tuple[st
 @pytest.mark.parametrize(
     ("missing", "why"),
     [
-        (["operation advance"], "the target lacks it"),
+        (["operation advance"], "the target does not take it"),
+        (["operation advance", "regime layout-ds"], "the target does not take it"),
         (["operation advance", "regime null-block"], "a longer run may reach it"),
         (["operation stage"], "a longer run may reach it"),
     ],
 )
-def test_a_longer_run_does_not_help_where_the_target_lacks_an_operation(missing: list[str], why: str) -> None:
-    answer = summary(missing=missing, lacking={"advance": "there is none"}, exit_status=3).answer()
+def test_a_longer_run_does_not_help_where_the_target_lacks_what_is_missing(missing: list[str], why: str) -> None:
+    made = summary(
+        missing=missing,
+        lacking={"advance": "there is none"},
+        unjudged={"layout-ds": "lacks-operation: no windows"},
+        exit_status=3,
+    )
+    answer = made.answer()
     assert answer is not None
     assert answer.text.endswith(why)
+    told = [line.text for line in made.lines(verbose=False) if line.word == "missing"]
+    assert told[0] == f"{missing[0]}: no case"
+    assert ("regime layout-ds: no judged case (lacks-operation: no windows)" in told) == ("regime layout-ds" in missing)
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({}, "nothing found in 9 cases"),
+        ({"cases": 12}, "nothing found in 9 cases (3 more not judged)"),
+        ({"regimes": {"a": 0, "b": 2, "c": 0}}, "nothing found in 9 cases; 2 of 3 regimes not reached"),
+        ({"cases_judged": 1, "cases": 1}, "nothing found in 1 case"),
+    ],
+)
+def test_the_last_line_says_how_much_it_rests_on(values: dict[str, Any], text: str) -> None:
+    answer = summary(**values).answer()
+    assert answer is not None
+    assert answer.text == text

@@ -67,6 +67,7 @@ def test_the_oldest_form(tmp_path: Path) -> None:
         aligned_indices=False,
         host_path=False,
         host_functions=frozenset(),
+        lists_after_step=False,
         validates_functions=False,
         uncopied="never",
         all_mode=False,
