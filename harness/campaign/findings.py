@@ -15,7 +15,6 @@ from harness.campaign.events import Event, FindingFound, FindingKept, Notice
 from harness.campaign.settings import Settings
 from harness.repro import ShrinkRecord, save
 from harness.shrink.driver import Judged, Plan, Shrunk, shrink
-from harness.shrink.proposals import Pass
 from harness.subject.subject import Kept, Key, Subject
 from harness.text import counted
 from harness.worker.losses import WorkerError
@@ -242,11 +241,11 @@ class _Guarded:
         self.encode, self.size, self.require_valid = plan.encode, plan.size, plan.require_valid
         self.notices: list[str] = []
 
-    def judge(self, case: Any, proposed_by: Pass[Any]) -> Judged[Any] | None:
+    def judge(self, case: Any) -> Judged[Any] | None:
         if self._broken:
             return None
         try:
-            return self._plan.judge(case, proposed_by)
+            return self._plan.judge(case)
         except WorkerError as error:
             line = self._fail(self._index, error, case, True)
             if line is None:

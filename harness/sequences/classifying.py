@@ -87,7 +87,7 @@ class SequencePlan:
     def require_valid(self, case: SequenceCase) -> None:
         """Do nothing: a sequence that can be constructed is valid."""
 
-    def judge(self, case: SequenceCase, proposed_by: Pass[SequenceCase]) -> Judged[RunResult]:
+    def judge(self, case: SequenceCase) -> Judged[RunResult]:
         result = check(self._worker, case, self._controls)
         violation = result.violation
         if violation is None or str(signature_of(violation)) != self._signature:

@@ -80,6 +80,6 @@ def test_a_difference_is_not_a_known_issue(signature: str, known: bool) -> None:
     case = sequence_at(SequenceRecipe(0), 0)
     assert (classify(worker, case, Controls(), signature) is not None) is known
     plan = SequencePlan(worker, signature, None, Controls())
-    judged = plan.judge(case, plan.passes[0])
+    judged = plan.judge(case)
     assert judged is not None
     assert judged.same is not known, "what is new shrinks into no known issue"
