@@ -200,6 +200,9 @@ class StepSequences(Subject[SequenceCase, RunResult]):
             sequence=case,
         )
 
+    def drawn_stem(self, repro: SequenceRepro) -> str:
+        return repro.file_name.rsplit("-", 2)[0]  # without the runner
+
     def classify(self, worker: WorkerProcess, case: SequenceCase, signature: str) -> str | None:
         return classify(worker, case, self.controls, signature)
 
