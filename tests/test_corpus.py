@@ -62,6 +62,16 @@ def test_files_are_minimal_forms_of_what_releases_do(file: Path) -> None:
     assert f"| {repro.case.domain} |" in next(line for line in PAGE.splitlines() if f"`corpus/{file.name}`" in line)
 
 
+@pytest.mark.release
+def test_a_race_is_not_fixed_because_nobody_looked(harness: Command, executor_name: str) -> None:
+    if executor_name != "native":
+        pytest.skip("races are seen on the native executor alone")
+    done = harness("replay", ROOT / "corpus" / "shift-within-block-sd.json", "--checks", "none")
+    assert done.returncode == 3, done.stderr
+    assert done.stdout.startswith("SKIPPED ")
+    assert "the check of races is off: try `--checks races`" in done.stdout
+
+
 def wide_window() -> Case:
     """A window in DS layout, 18 tokens of 40 elements, that moves by one token inside its block."""
     window = ConvState(item_size=2, window=18, dim=40, buffer=0, offset=0, block_stride=1440, row_stride=36)

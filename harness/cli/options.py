@@ -124,6 +124,14 @@ RecordedTargetOption = Annotated[
         "other, such as path:DIR, must be given.",
     ),
 ]
+RecordedExecutorOption = Annotated[
+    str | None,
+    typer.Option(
+        "--executor",
+        "-e",
+        help="How kernels run: cuda, native or interpreter. Default: as for the file, if this machine can.",
+    ),
+]
 ExecutorOption = Annotated[
     str | None,
     typer.Option("--executor", "-e", help="How kernels run: cuda, native or interpreter. Default: the fastest here."),
