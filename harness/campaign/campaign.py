@@ -14,22 +14,21 @@ from typing import Any
 
 import msgspec
 
+from harness.campaign.earlier import move_aside, moved
 from harness.campaign.events import CampaignFinished, CampaignStarted, CaseJudged, Event, Notice
-from harness.campaign.findings import AS_DRAWN, MET, Findings
-from harness.campaign.harness_failures import HarnessFailures
+from harness.campaign.findings import AS_DRAWN, Findings
+from harness.campaign.harness_failures import FAILURES, HarnessFailures
 from harness.campaign.journal import Journal
 from harness.campaign.settings import Settings, useful_workers
 from harness.files import NotSaved, require_writable
 from harness.subject.entry import Entry, Tally
+from harness.subject.registry import subject_classes
 from harness.subject.subject import Ended, Key, Subject
 from harness.text import counted
 from harness.worker.losses import WorkerError, WorkerLost, WorkerRefused
 from harness.worker.messages import CaseResult, RangeDone
 from harness.worker.process import WorkerProcess
 from harness.worker.silence import LOOK_SECONDS
-
-FAILURES = "harness-failures"
-"""The subfolder of a campaign for cases that the harness itself failed in."""
 
 
 class Campaign:
@@ -136,11 +135,12 @@ class Campaign:
     def _open_journal(self) -> None:
         """Raises NotSaved."""
         settings, subject = self._settings, self._subject
-        patterns = [f"{folder}{name}" for folder in ("", f"{AS_DRAWN}/", f"{MET}/") for name in subject.file_patterns]
-        patterns.append(f"{FAILURES}/*-{subject.noun}-*")
-        aside = self._journal.open(resume=settings.resume, patterns=patterns)
-        if aside is not None:
-            self._notices.append(f"what an earlier campaign left in '{settings.out}' is now in '{aside}'")
+        if not settings.resume:
+            others = [one for one in subject_classes() if one.name not in (subject.name, *settings.together)]
+            aside = move_aside(settings.out, [subject, *others])
+            if aside is not None:
+                self._notices.append(moved(settings.out, aside))
+        self._journal.open(resume=settings.resume)
 
     def _take_over(self, worker: WorkerProcess) -> Iterator[Event]:
         """Add the entries of an earlier part. For each finding its first case is judged again."""

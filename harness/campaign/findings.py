@@ -6,16 +6,17 @@ Findings that result in the same key are merged."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Generator, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from harness.campaign.events import Event, FindingFound, FindingKept, Notice
 from harness.campaign.settings import Settings
-from harness.repro import ShrinkRecord, save
+from harness.repro import AnyRepro, ShrinkRecord, save
 from harness.shrink.driver import Judged, Plan, Shrunk, shrink
-from harness.shrink.proposals import Pass
 from harness.subject.subject import Kept, Key, Subject
 from harness.text import counted
 from harness.worker.losses import WorkerError
@@ -65,17 +66,22 @@ class Findings:
             known.count += 1
             return None
         repro = subject.repro(case, result, index, None, None)
-        path = self._settings.out / AS_DRAWN / repro.file_name
         if known is None:
             found = self._found[key] = Kept(index, case, result, 1, None, repro)  # in the summary even if not saved
+            path = self._place(key, repro)
             save(path, repro)
             found.path = path
             return FindingFound(subject.noun, key, repro, path, index)
+        path = known.path or self._place(key, repro)
         save(path, repro)
-        if known.path not in (None, path):
-            known.path.unlink(missing_ok=True)
         self._found[key] = Kept(index, case, result, known.count + 1, path, repro)
         return None
+
+    def _place(self, key: Key, repro: AnyRepro) -> Path:
+        """Where a finding is saved as drawn: one file, which was announced and stays, whichever case represents the
+        key later."""
+        digits = hashlib.sha256(str(key).encode()).hexdigest()[:8]
+        return self._settings.out / AS_DRAWN / f"{self._subject.drawn_stem(repro)}-{digits}.json"
 
     def count(self, key: Key, more: int) -> None:
         """Count `more` cases of a known key, none of a lower rank than its case."""
@@ -242,11 +248,11 @@ class _Guarded:
         self.encode, self.size, self.require_valid = plan.encode, plan.size, plan.require_valid
         self.notices: list[str] = []
 
-    def judge(self, case: Any, proposed_by: Pass[Any]) -> Judged[Any] | None:
+    def judge(self, case: Any) -> Judged[Any] | None:
         if self._broken:
             return None
         try:
-            return self._plan.judge(case, proposed_by)
+            return self._plan.judge(case)
         except WorkerError as error:
             line = self._fail(self._index, error, case, True)
             if line is None:

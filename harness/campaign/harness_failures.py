@@ -13,6 +13,9 @@ from pathlib import Path
 
 from harness.files import NotSaved, write_whole
 
+FAILURES = "harness-failures"
+"""The subfolder of a campaign for cases that the harness itself failed in."""
+
 LIMIT = 5
 """A harness that fails this often has a fault, about which more cases say nothing new."""
 

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,9 +19,6 @@ from harness.subject.entry import Entry
 
 SHOWN_NAMES = 3
 """The number of names that a message shows of a list that differs completely."""
-
-EARLIER = "earlier"
-"""The name of folders of earlier campaigns, followed by a number."""
 
 
 class CannotResume(Exception):
@@ -94,51 +90,23 @@ class Journal:
             return "its first line has another form"
         return "; ".join(_setting_difference(name, there.get(name), here.get(name)) for name in different)
 
-    def open(self, *, resume: bool, patterns: Sequence[str] = ()) -> Path | None:
-        """Start writing: after the existing lines, or in a new file. In the latter case the old journal and all files
-        next to it that match the patterns are moved to a separate folder, which is returned.
+    def open(self, *, resume: bool) -> None:
+        """Start writing: after the existing lines, or a new file, which must not be there.
 
         Raises NotSaved, also while another campaign writes there, or OSError as `require_regular` does.
         """
         self.require_regular()
-        aside = None
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            if not resume and self._path.exists():
-                with self._locked():
-                    aside = self._move_aside(patterns)
-            self._stream = self._locked()
+            self._stream = locked(self._path)
+            if not resume and self._path.stat().st_size:
+                raise OSError(errno.EEXIST, os.strerror(errno.EEXIST), str(self._path))
             self._stream.truncate(self._path.read_bytes().rfind(b"\n") + 1)
         except OSError as error:
+            self.close()
             raise self._not_saved(error, "the journal of this campaign") from error
         if not resume:
             self._write(self._head, "the journal of this campaign")
-        return aside
-
-    def _locked(self) -> BinaryIO:
-        """The file, opened for appending and locked for this campaign. Raises NotSaved if another one has it."""
-        stream = self._path.open("ab", buffering=0)
-        try:
-            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the lock ends with the process, in any case
-        except BlockingIOError:
-            stream.close()
-            what = "the journal of this campaign"
-            taken = OSError(errno.EWOULDBLOCK, "another campaign is writing here: give another --out", str(self._path))
-            raise NotSaved(what, taken) from None
-        return stream
-
-    def _move_aside(self, patterns: Sequence[str]) -> Path:
-        """Move the journal and files aside. The journal goes last: a kill in between leaves a campaign that can be
-        resumed, or moved again."""
-        home = self._path.parent
-        numbered = (home / f"{EARLIER}.{number}" for number in itertools.count(1))
-        folder = next(path for path in numbered if not os.path.lexists(path))  # a dangling link also takes the name
-        folder.mkdir()
-        for path in [path for pattern in patterns for path in sorted(home.glob(pattern))] + [self._path]:
-            there = folder / path.relative_to(home)
-            there.parent.mkdir(exist_ok=True)
-            path.rename(there)
-        return folder
 
     def append(self, entry: Entry) -> None:
         """Raises NotSaved."""
@@ -164,6 +132,19 @@ class Journal:
         if self._stream is not None:
             self._stream.close()
             self._stream = None
+
+
+def locked(path: Path) -> BinaryIO:
+    """A journal, opened for appending and locked for this process. Raises NotSaved if another campaign has it."""
+    stream = path.open("ab", buffering=0)
+    try:
+        fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the lock ends with the process, in any case
+    except BlockingIOError:
+        stream.close()
+        what = "the journal of this campaign"
+        taken = OSError(errno.EWOULDBLOCK, "another campaign is writing here: give another --out", str(path))
+        raise NotSaved(what, taken) from None
+    return stream
 
 
 def _flat(identity: dict[str, object], prefix: str = "") -> dict[str, object]:

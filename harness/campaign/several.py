@@ -14,11 +14,12 @@ from typing import Any
 import msgspec
 
 from harness.campaign.campaign import Campaign
-from harness.campaign.events import CampaignFinished, Event
+from harness.campaign.earlier import move_aside, moved
+from harness.campaign.events import CampaignFinished, Event, Notice
 from harness.campaign.settings import Settings
 from harness.exit_status import Interrupted, worst
 from harness.refusal import Refusal
-from harness.subject.registry import AnySubject
+from harness.subject.registry import AnySubject, subject_classes
 from harness.subject.summary import Summary
 
 
@@ -47,10 +48,14 @@ def run_several(
 ) -> TargetComparison:
     """Run a campaign on every target; `settings.out` gets a folder for each.
 
-    Raises Refusal if two targets would get the same folder, the exceptions of Campaign and its `run` for the first
-    target that fails, and Interrupted, which says what is left.
+    Raises Refusal if two targets would get the same folder, NotSaved if what an earlier run left cannot be moved aside,
+    the exceptions of Campaign and its `run` for the first target that fails, and Interrupted, which says what is left.
     """
     outs = _folders(settings.out, targets)
+    if not settings.resume:
+        aside = move_aside(settings.out, [one for one in subject_classes() if one.name not in settings.together])
+        if aside is not None:
+            handle(Notice(moved(settings.out, aside)))
     started = any(any(out.glob("*.journal")) for out in outs)
     summaries: list[Summary] = []
     cases, seconds = settings.cases, settings.seconds

@@ -98,6 +98,7 @@ _PARSERS: dict[str, Callable[[str], Any]] = {
 class CaseOptions:
     """How kernel cases are drawn and watched."""
 
+    SUBJECT: ClassVar[str] = "case"
     HEADING: ClassVar[str] = "Kernel operations"
     ONLY: ClassVar[str] = "not with step sequences alone, to which it does not apply"
     PLACE: ClassVar[int] = 0

@@ -155,6 +155,14 @@ BaseOption = Annotated[
         help="The release that a checkout or the installed vllm was made from. [default: the nearest one by content]",
     ),
 ]
+RecordedExecutorOption = Annotated[
+    str | None,
+    typer.Option(
+        "--executor",
+        "-e",
+        help="How kernels run: cuda, native or interpreter. Default: as for the file, if this machine can.",
+    ),
+]
 ExecutorOption = Annotated[
     str | None,
     typer.Option("--executor", "-e", help="How kernels run: cuda, native or interpreter. Default: the fastest here."),

@@ -12,7 +12,7 @@ import typer
 
 from harness.case import InvalidCase
 from harness.cli import options
-from harness.cli.options import ExecutorOption, JsonOption
+from harness.cli.options import JsonOption, RecordedExecutorOption
 from harness.exit_status import worst
 from harness.text import counted
 
@@ -26,7 +26,7 @@ def replay(
     file: Annotated[Path, typer.Argument(help="A repro file, a file that holds a case, or a folder of these.")],
     target: options.RecordedTargetOption = None,
     base: options.BaseOption = None,
-    executor: ExecutorOption = None,
+    executor: RecordedExecutorOption = None,
     case_limit: options.CaseLimitOption = None,
     checks: options.ReplayChecksOption = None,
     json: JsonOption = False,

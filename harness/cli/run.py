@@ -36,11 +36,13 @@ def run(context: typer.Context, common: RunOptions, groups: tuple[SubjectOptions
 
     require_writable(common.out)
     started = len(wanted) > 1 and any(common.out.glob("*.journal"))
-    sys.exit(worst([_run(common, group, started) for group in wanted]))
+    together = tuple(group.SUBJECT for group in wanted)
+    sys.exit(worst([_run(common, group, started, together) for group in wanted]))
 
 
-def _run(common: RunOptions, group: SubjectOptions, or_start: bool) -> int:
-    """Run a campaign of one subject. Returns the exit status. `or_start`: see harness.campaign.settings.Settings."""
+def _run(common: RunOptions, group: SubjectOptions, or_start: bool, together: tuple[str, ...]) -> int:
+    """Run a campaign of one subject. Returns the exit status. `or_start` and `together`: see
+    harness.campaign.settings.Settings."""
     from harness.campaign.settings import Settings
     from harness.kernels.targets.selection import select
 
@@ -55,6 +57,7 @@ def _run(common: RunOptions, group: SubjectOptions, or_start: bool) -> int:
         shrink=not common.no_shrink,
         resume=common.resume,
         or_start=or_start,
+        together=together,
     )
     report = "json" if common.json else "verbose" if common.verbose else "terminal"
     if targets is not None:

@@ -124,6 +124,8 @@ def require_operations(names: Sequence[str] | None, known: Sequence[str]) -> Non
 class SubjectOptions(Protocol):
     """A group of options for one subject; a data class."""
 
+    SUBJECT: ClassVar[str]
+    """The `name` of the subject."""
     HEADING: ClassVar[str]
     ONLY: ClassVar[str]
     """Why its options are refused if the subject is not selected."""

@@ -66,6 +66,7 @@ def parse_fixes(text: str) -> tuple[str, ...]:
 class SequenceOptions:
     """How step sequences are drawn, and which known issues they avoid."""
 
+    SUBJECT: ClassVar[str] = "sequence"
     HEADING: ClassVar[str] = "Step sequences"
     ONLY: ClassVar[str] = "only with --ops sequences"
     PLACE: ClassVar[int] = 1

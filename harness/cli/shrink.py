@@ -10,13 +10,13 @@ import msgspec
 import typer
 
 from harness.cli import options
-from harness.cli.options import ExecutorOption, JsonOption
+from harness.cli.options import JsonOption, RecordedExecutorOption
 
 
 def shrink(
     file: Annotated[Path, typer.Argument(help="A repro file.")],
     target: options.RecordedTargetOption = None,
-    executor: ExecutorOption = None,
+    executor: RecordedExecutorOption = None,
     out: Annotated[
         Path | None,
         typer.Option(

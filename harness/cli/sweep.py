@@ -11,7 +11,7 @@ import typer
 
 from harness.case import InvalidCase
 from harness.cli import options
-from harness.cli.options import ExecutorOption, JsonOption, option, parse_seconds
+from harness.cli.options import JsonOption, RecordedExecutorOption, option, parse_seconds
 from harness.exit_status import Interrupted
 from harness.refusal import Refusal
 from harness.subject.registry import AnySubject
@@ -26,7 +26,7 @@ def sweep(
         ),
     ] = "vllm>=0.22",
     base: options.BaseOption = None,
-    executor: ExecutorOption = None,
+    executor: RecordedExecutorOption = None,
     workers: Annotated[int, typer.Option("--workers", "-j", help="Number of targets at a time.", min=1, max=64)] = 1,
     case_limit: Annotated[
         float,
@@ -67,7 +67,7 @@ def sweep(
         results = sweeping.sweep(
             swept,
             chosen,
-            options.executor_or_default(executor),
+            None if executor is None else options.executor_or_default(executor),
             base=base,
             limit=case_limit,
             workers=workers,

@@ -43,6 +43,7 @@ from harness.issues.sequences import (
     tail_behind_extend,
     tokens_lost_async,
     unaligned_eagle_chunk,
+    uncounted_draft_slots,
     unrelocated_block,
     untruncated_hit,
     zero_draft_row,
@@ -70,6 +71,7 @@ SEQUENCE_ISSUES: tuple[SequenceIssue, ...] = (
     padded_to_limit.ISSUE,
     tokens_lost_async.ISSUE,
     drained_queue.ISSUE,
+    uncounted_draft_slots.ISSUE,
 )
 
 KERNEL_ISSUES: tuple[KernelIssue, ...] = (

@@ -11,6 +11,7 @@ import msgspec
 
 from harness import __version__
 from harness.case import Case, Check, InvalidCase, decode_case, encode_case
+from harness.check.looked_at import not_looked_at, rests_on_order
 from harness.check.outcome import Evidence, Outcome, Signature
 from harness.engines.random import CASES_PER_LAYOUT, GENERATOR_VERSION, Recipe, case_at
 from harness.engines.relations import RelationPolicy
@@ -24,7 +25,7 @@ from harness.kernel_cases.plan import CasePlan
 from harness.kernel_cases.recipe import ENCODER, JUDGED, CaseQuestion, CaseRecipe, EngineName, JudgedCase, with_regimes
 from harness.kernel_cases.summary import CaseSummary, Finding
 from harness.kernel_cases.worker import CaseWorker, assignment, check, lost_outcome
-from harness.kernels.executors.registry import default_executor_name, executor_class
+from harness.kernels.executors.registry import executor_class, recorded_executor_name
 from harness.kernels.targets.download_size import announce_downloads
 from harness.kernels.targets.registry import prepare
 from harness.oracles.relations.registry import UnknownRelation, relation
@@ -316,15 +317,14 @@ class KernelCases(Subject[Case, JudgedCase]):
 
     def replayed(self, repro: Repro, result: JudgedCase) -> Replayed:
         outcome = result.outcome
-        failure, reason = outcome.failure, _not_judged(outcome, self.comparison)
+        failure, signature = outcome.failure, repro.signature
         if failure is not None:
-            same, summary = failure.signature == repro.signature, failure.evidence.summary if failure.evidence else ""
+            same, summary = failure.signature == signature, failure.evidence.summary if failure.evidence else ""
             return Replayed("FAILED", self.target, self.executor, same, str(failure.signature), summary, outcome)
-        skipped = any(verdict.status == "skip" for verdict in (*outcome.verdicts, *outcome.relations))
-        if not skipped and repro.signature.instrumented and not executor_class(self.executor).instrumented:
-            skipped = True
-            reason = f"{repro.signature.oracle} findings need an executor that watches for them, such as native"
-        answer: Answer = "SKIPPED" if skipped else "FIXED"
+        reason = _not_judged(outcome, signature, self.comparison) or not_looked_at(
+            signature, repro.origin.executor, repro.case.execution, self.executor
+        )
+        answer: Answer = "FIXED" if reason is None else "SKIPPED"
         return Replayed(answer, self.target, self.executor, False, None, "", outcome, reason)
 
     def answer_fields(self, replayed: Replayed) -> dict[str, object]:
@@ -347,7 +347,7 @@ class KernelCases(Subject[Case, JudgedCase]):
                 raise unnamed_target(target)
         relations_to_ask(repro.signature)
         prepare(target, setting.announce)
-        executor = default_executor_name() if setting.executor is None else setting.executor
+        executor = setting.executor or recorded_executor_name(repro.origin.executor, setting.announce)
         executor_class(executor)
         limit = case_seconds(executor) if setting.limit is None else setting.limit
         if setting.checks is not None:
@@ -370,8 +370,13 @@ class KernelCases(Subject[Case, JudgedCase]):
         announce_downloads(targets, announce)
 
     def judge_file(self, worker: WorkerProcess, repro: Repro) -> JudgedCase:
-        question = CaseQuestion(relations_to_ask(repro.signature), instrumented=repro.signature.instrumented)
-        return JudgedCase(check(worker, repro.case, question))
+        """If the finding may rest on an order that this executor does not repeat, races are watched for as well."""
+        signature, case = repro.signature, repro.case
+        watched = signature.instrumented or rests_on_order(
+            signature, repro.origin.executor, case.execution, self.executor
+        )
+        question = CaseQuestion(relations_to_ask(signature), instrumented=watched)
+        return JudgedCase(check(worker, case, question))
 
 
 def relations_to_ask(signature: Signature) -> tuple[str, ...]:
@@ -394,13 +399,15 @@ def _found(outcome: Outcome) -> tuple[Signature, Evidence]:
     return failure.signature, failure.evidence
 
 
-def _not_judged(outcome: Outcome, comparison: Comparison) -> str | None:
-    """Why a passing outcome says nothing about a finding; None if it does."""
-    unjudged = next((one for one in (*outcome.verdicts, *outcome.relations) if not one.judged), None)
-    if unjudged is None:
-        return None
-    lost = comparison.reason(unjudged.operation) if unjudged.reason == "lacks-operation" else None
-    return unjudged.why_not if lost is None else lost
+def _not_judged(outcome: Outcome, signature: Signature, comparison: Comparison) -> str | None:
+    """Why a passing outcome says nothing about a finding; None if it does. Where an exception is the finding, a refusal
+    is an answer: it comes before memory changes."""
+    for verdict in (*outcome.verdicts, *outcome.relations):
+        if verdict.judged or (verdict.refused and signature.oracle == "exception"):
+            continue
+        lost = comparison.reason(verdict.operation) if verdict.reason == "lacks-operation" else None
+        return verdict.why_not if lost is None else lost
+    return None
 
 
 def _after(tally: Tally, prefix: str) -> Iterator[tuple[str, int]]:

@@ -30,6 +30,7 @@ from harness.oracles.states.violation import Violation, ViolationFound
 from harness.sequences.arguments import Arguments
 from harness.sequences.byte_layout import LAYERS, TOKEN_BYTES, blocks_outermost, byte_layout, page_bytes, window_of
 from harness.sequences.kernels import Kernels
+from harness.sequences.result import LAUNCHES
 from harness.sequences.tags import Pages
 
 if TYPE_CHECKING:
@@ -292,7 +293,7 @@ class ByteDevice:
     def _compare(self, how: str, moves: Sequence[MoveRow]) -> None:
         counters = self._meaning.counters
         counters["byte comparisons"] += 1
-        counters["kernel launches"] += self._kernels.executor.launches
+        counters[LAUNCHES] += self._kernels.executor.launches
         self._kernels.executor.launches = 0
         for fault in self._kernels.executor.faults():
             where = (

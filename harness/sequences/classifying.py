@@ -14,11 +14,11 @@ import msgspec
 from harness.case.sequence import SequenceCase, encode_sequence
 from harness.issues.registry import DEFAULT_FIXES, SEQUENCE_ISSUES, TOGETHER, issues_of
 from harness.issues.sequence_issue import SequenceIssue
-from harness.oracles.states.violation import HOST_CODE_DIFFERS
+from harness.oracles.states.violation import HOST_CODE_DIFFERS, LOST
 from harness.sequences.controls import Controls
 from harness.sequences.result import RunResult
 from harness.sequences.verdicts import signature_of
-from harness.sequences.worker import LOST, check
+from harness.sequences.worker import check
 from harness.shrink.driver import Judged
 from harness.shrink.proposals import Pass
 from harness.shrink.sequences import PASSES, size
@@ -87,7 +87,7 @@ class SequencePlan:
     def require_valid(self, case: SequenceCase) -> None:
         """Do nothing: a sequence that can be constructed is valid."""
 
-    def judge(self, case: SequenceCase, proposed_by: Pass[SequenceCase]) -> Judged[RunResult]:
+    def judge(self, case: SequenceCase) -> Judged[RunResult]:
         result = check(self._worker, case, self._controls)
         violation = result.violation
         if violation is None or str(signature_of(violation)) != self._signature:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from harness.generators.sequences.configurations import Pins
 from harness.issues.change import Change
@@ -20,11 +20,29 @@ class Fault(NamedTuple):
     change: Change
 
 
+def _whole_blocks(size: int) -> Callable[..., int]:
+    """A rule of `wrap_split` that rounds the end of every prefill chunk down to a block."""
+
+    def rule(split: Callable[..., int], request: Any, tokens: int, *hits: int) -> int:
+        start = request.num_computed_tokens + sum(hits)
+        if start >= max(request.num_prompt_tokens, request.num_tokens - 1):
+            return int(split(request, tokens, *hits))
+        end = (start + tokens) // size * size
+        return int(max(end - start, 0))
+
+    return rule
+
+
 FAULTS: Mapping[str, Fault] = {
     "chunk-off-grid": Fault(
         "a prefill chunk ends off the block grid",
         Pins(retention="dense", chunks=True, partial=False, checkpoints=False),
         Change(engine=lambda engine: wrap_split(engine, lambda split, request, tokens, *hits: tokens)),
+    ),
+    "chunk-never-ends": Fault(
+        "a prefill chunk that does not reach the end of a block is never scheduled",
+        Pins(block_size=8, partial=False, checkpoints=False),
+        Change(engine=lambda engine: wrap_split(engine, _whole_blocks(engine.config.block_size))),
     ),
     "kept-columns": Fault(
         "state columns of preempted requests are kept",

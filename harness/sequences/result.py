@@ -6,6 +6,9 @@ import msgspec
 
 from harness.oracles.states.violation import Violation
 
+ROWS, LAUNCHES = "rows", "kernel launches"
+"""Counters of what ran: rows of forward passes, and kernels on bytes."""
+
 NOT_RUN = "host code not run"
 
 

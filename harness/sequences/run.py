@@ -28,6 +28,7 @@ from harness.kernels.targets.vllm.scheduling.runner_model import Outcome, StepTi
 from harness.kernels.targets.vllm.scheduling.runner_pair import HostCodeDiffers
 from harness.oracles.states.device import NO_WRITER, Device
 from harness.oracles.states.history import History
+from harness.oracles.states.progress import Progress, Situation
 from harness.oracles.states.state_oracle import StateOracle
 from harness.oracles.states.texts import STOP, Text
 from harness.oracles.states.violation import EXCEPTION, Violation, ViolationFound
@@ -104,6 +105,8 @@ class SequenceRun:
         self._scheduled: dict[str, list[int]] = {}
         self._arrival = 0.0
         self._may_deliver_early = config.asynchronous and self.engine.delivers_early()
+        self._progress = Progress()
+        self._paused = False
 
     def run(self) -> RunResult:
         """Run all events, up to the first violation. Raises UnknownTarget if the release cannot be driven."""
@@ -174,11 +177,14 @@ class SequenceRun:
         elif isinstance(event, Reset):
             if self.engine.reset(event.running):
                 self.counters["cache resets"] += 1
+            self._progress.thrown_away()
         elif isinstance(event, Pause):
             self.engine.pause(event.mode)
             self.counters["pauses"] += 1
+            self._paused = True
         elif isinstance(event, Resume):
             self.engine.pause(None)
+            self._paused = False
 
     def _add(self, event: Add) -> None:
         name = f"request {event.request}"
@@ -190,6 +196,7 @@ class SequenceRun:
             name, text.tokens[: text.prompt_length], event.outputs, event.priority, self._arrival, STOP
         )
         self._registered.learn(name, self._requests[name], text)
+        self._progress.arrives(name, self.meaning.step + 1)
         self.counters["requests"] += 1
 
     # Steps.
@@ -249,6 +256,7 @@ class SequenceRun:
             self.counters["empty steps"] += 1
             self.meaning.idle(plan)
         self.meaning.check_cache(self._registered.now())
+        self._progress.step(self.meaning.step, plan.rows if output.total_num_scheduled_tokens else (), self._situation)
         names = list(outcome)
         made = self._make_output(
             req_ids=names,
@@ -260,6 +268,17 @@ class SequenceRun:
         )
         self._queue.append(Frame(output, made, outcome))
         return bool(output.total_num_scheduled_tokens)
+
+    def _situation(self) -> Situation:
+        engine = self.engine
+        return Situation(
+            {name: len(request._all_token_ids) for name, request in engine.scheduler.requests.items()},
+            self._paused,
+            any(frame.outcome for frame in self._queue),
+            self.config.budget,
+            engine.pool.get_num_free_blocks(),
+            self.config.num_blocks,
+        )
 
     def _require_tokens(self, scheduled: dict[str, int]) -> None:
         """Fail if a row has no tokens or a negative number of them, which no runner can run."""

@@ -14,7 +14,7 @@ from harness.case.sequence import SequenceCase, decode_sequence, encode_sequence
 from harness.generators.sequences.events import SEQUENCE_GENERATOR_VERSION
 from harness.issues.known_issue import KnownIssue
 from harness.issues.registry import SEQUENCE_ISSUES, TOGETHER, current_name, issues_of
-from harness.kernels.executors.registry import default_executor_name, executor_class
+from harness.kernels.executors.registry import executor_class, recorded_executor_name
 from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.download_size import announce_downloads
 from harness.kernels.targets.registry import prepare
@@ -22,6 +22,7 @@ from harness.kernels.targets.vllm.family import RELEASES
 from harness.kernels.targets.vllm.scheduling.sources import check as check_target
 from harness.kernels.targets.vllm.scheduling.sources import require_packages, whole_tree
 from harness.kernels.targets.vllm.sources import VLLM_WHOLE
+from harness.oracles.states.violation import LOST
 from harness.refusal import Refusal
 from harness.repro import Origin, SequenceRepro, ShrinkRecord
 from harness.repro.format import DIGITS
@@ -32,8 +33,8 @@ from harness.sequences.kernels import KernelChoice, KernelSide
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RESULTS, RunResult
 from harness.sequences.summary import SequenceFinding, SequenceSummary
-from harness.sequences.verdicts import evidence_of, not_judged, signature_of
-from harness.sequences.worker import LIMIT_SECONDS, LOST, assignment, check, lost_result, reason_in, recipe_text
+from harness.sequences.verdicts import bytes_not_judged, evidence_of, not_judged, signature_of
+from harness.sequences.worker import LIMIT_SECONDS, assignment, check, lost_result, reason_in, recipe_text
 from harness.shrink.driver import Shrunk
 from harness.subject.entry import Entry, Tally
 from harness.subject.subject import Answer, Ended, Kept, Key, NotApplicable, Replayed, Setting, Subject
@@ -201,6 +202,9 @@ class StepSequences(Subject[SequenceCase, RunResult]):
             sequence=case,
         )
 
+    def drawn_stem(self, repro: SequenceRepro) -> str:
+        return repro.file_name.rsplit("-", 2)[0]  # without the runner
+
     def classify(self, worker: WorkerProcess, case: SequenceCase, signature: str) -> str | None:
         return classify(worker, case, self.controls, signature)
 
@@ -257,7 +261,12 @@ class StepSequences(Subject[SequenceCase, RunResult]):
             signature = signature_of(result.violation)
             same, summary = signature == repro.signature, result.violation.summary
             return Replayed("FAILED", self.target, self.executor, same, str(signature), summary, result)
+        kernels = self.kernel_side.kernels
         reason = not_judged(repro.signature, result)
+        if reason is None:
+            reason = bytes_not_judged(
+                repro.signature, result, repro.origin.executor, None if kernels is None else kernels.executor
+            )
         summary = reason or f"{counted(result.steps, 'step')} without violation"
         answer: Answer = "FIXED" if reason is None else "SKIPPED"
         return Replayed(answer, self.target, self.executor, False, None, summary, result, reason)
@@ -273,7 +282,7 @@ class StepSequences(Subject[SequenceCase, RunResult]):
             if setting.target is None and not may_choose(name):
                 raise unnamed_target(name)
             prepare(name, setting.announce)
-            executor = default_executor_name() if setting.executor is None else setting.executor
+            executor = setting.executor or recorded_executor_name(repro.origin.executor, setting.announce)
             executor_class(executor)
             kernel_side = KernelSide(KernelChoice(name, executor))
         limit = LIMIT_SECONDS if setting.limit is None else setting.limit

@@ -9,7 +9,7 @@ import msgspec
 from harness.case.sequence import SequenceCase, encode_sequence
 from harness.kernels.targets.vllm.scheduling.loading import HASH_SEED
 from harness.oracles.states.device import NO_WRITER
-from harness.oracles.states.violation import Violation
+from harness.oracles.states.violation import LOST, Violation
 from harness.sequences.controls import Controls
 from harness.sequences.judge import ENCODER, DrawnSequences, SequenceAssignment
 from harness.sequences.kernels import KernelSide
@@ -21,9 +21,6 @@ from harness.worker.process import Assignment, WorkerProcess
 LIMIT_SECONDS = 120.0
 """Maximum number of seconds for a sequence. It takes a fraction of a second, but the first ones import host code, and
 compile kernels if they run on bytes."""
-
-LOST = "process-"
-"""The prefix of kinds of violations in which the worker was lost."""
 
 
 def assignment(target: str, kernel_side: KernelSide | None = None) -> Assignment:

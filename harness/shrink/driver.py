@@ -47,7 +47,7 @@ class Plan(Protocol[Case, Result]):
     def require_valid(self, case: Case) -> None:
         """Raise InvalidCase if this is not a case, or one of another domain: it is not run."""
 
-    def judge(self, case: Case, proposed_by: Pass[Case]) -> Judged[Result] | None:
+    def judge(self, case: Case) -> Judged[Result] | None:
         """Run a candidate; None if it could not be judged. Raises InvalidCase if it is outside the preconditions."""
 
 
@@ -97,7 +97,7 @@ class _Shrinker(Generic[Case, Result]):
         while improved and not self._exhausted():
             improved = False
             for propose, counter in zip(self._plan.passes, counters, strict=True):
-                while self._improve(propose(self._best), propose, counter):
+                while self._improve(propose(self._best), counter):
                     improved = True
         return Shrunk(
             self._best,
@@ -109,7 +109,7 @@ class _Shrinker(Generic[Case, Result]):
             list(self._others.values()),
         )
 
-    def _improve(self, proposals: Iterator[Proposal[Case]], proposed_by: Pass[Case], counter: PassCounter) -> bool:
+    def _improve(self, proposals: Iterator[Proposal[Case]], counter: PassCounter) -> bool:
         """Accept the first proposal that shows the same finding."""
         for proposal in proposals:
             if self._exhausted():
@@ -118,7 +118,7 @@ class _Shrinker(Generic[Case, Result]):
             if candidate is None:
                 continue
             try:
-                judged = self._plan.judge(candidate, proposed_by)
+                judged = self._plan.judge(candidate)
             except InvalidCase:
                 continue
             self._executions += 1

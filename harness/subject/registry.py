@@ -23,6 +23,11 @@ def subject_class(kind: str) -> type[AnySubject]:
     return cast(type[AnySubject], found_at(_SUBJECTS[kind]))
 
 
+def subject_classes() -> list[type[AnySubject]]:
+    """All subjects."""
+    return [subject_class(kind) for kind in _SUBJECTS]
+
+
 def register(kind: str, place: str, repro_type: type[AnyRepro]) -> None:
     """Add a subject: the kind of its files, the place of its class (`module:Class`), and the format of its files."""
     _SUBJECTS[kind] = place

@@ -249,6 +249,10 @@ class Subject(abc.ABC, Generic[Case, Result]):
     ) -> AnyRepro:
         """The file that carries a finding."""
 
+    def drawn_stem(self, repro: Any) -> str:
+        """The start of the name of a finding's file as drawn, which must not depend on the case."""
+        return str(repro.file_name).rpartition("-")[0]
+
     def classify(self, worker: WorkerProcess, case: Case, signature: str) -> str | None:
         """The known issue behind a finding."""
         return None

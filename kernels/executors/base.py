@@ -143,6 +143,8 @@ class Arena(abc.ABC):
         """Declare that these bytes are no longer needed; their contents are undefined afterwards."""
 
 
+OrderChoice = Literal["chosen", "natural", "any"]
+
 ProgramOrder = Literal["natural", "reversed"] | tuple[Literal["shuffled"], int]
 
 
@@ -155,6 +157,9 @@ class Executor(abc.ABC):
     name: ClassVar[str]
     instrumented: ClassVar[bool] = False
     """Whether it supports the checks that cases ask for."""
+    order: ClassVar[OrderChoice] = "any"
+    """In which order programs and warps run: as a case says (addresses are then as it says, too), one program after the
+    other, or as the device likes."""
     imports: ClassVar[str] = "triton"
     """The module that imports everything the executor runs kernels with."""
     device: torch.device

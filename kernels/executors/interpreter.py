@@ -26,6 +26,7 @@ class InterpreterExecutor(Executor):
     """Runs kernels in Triton's interpreter. Raises RuntimeError if Triton was already imported without it."""
 
     name = "interpreter"
+    order = "natural"
 
     def __init__(self) -> None:
         if "triton" not in sys.modules:

@@ -9,7 +9,7 @@ import functools
 import importlib
 import importlib.metadata
 import warnings
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import cast
 
 from harness.kernels.executors.base import Executor
@@ -105,6 +105,21 @@ def default_executor_name() -> str:
     raise UnavailableExecutor(
         f"no executor is available ({'; '.join(f'{name}: {reason}' for name, reason in reasons.items())})"
     )
+
+
+@functools.cache
+def recorded_executor_name(recorded: str, announce: Callable[[str], None]) -> str:
+    """The executor that a file names, on which its finding was made; where this machine does not have it, the default
+    one, of which `announce` gets one line. Raises UnavailableExecutor if there is none."""
+    try:
+        reason = why_unavailable(recorded)
+    except UnavailableExecutor:
+        reason = "there is no such executor"
+    if reason is None:
+        return recorded
+    name = default_executor_name()
+    announce(f"the file is from the executor {recorded}, which is not available here ({reason}): {name} runs it")
+    return name
 
 
 def _imported(name: str) -> type[Executor]:

@@ -62,6 +62,16 @@ class Violation(NamedTuple):
 EXCEPTION = "exception-"
 """How the kind of an exception begins; `state` is the function that raised it, `holds` its message."""
 
+LOST = "process-"
+"""How the kind begins where the process that ran the sequence was lost."""
+
+ACCESS_KINDS = ("out-of-bounds", "misaligned", "read-only")
+BYTE_KINDS = ("bytes-differ", "count-differs", *ACCESS_KINDS)
+"""Kinds that only kernels on bytes show; the former need an executor that checks accesses."""
+
+NO_PROGRESS = "no-progress"
+"""The kind that is about an engine which stands still; `state` is what is missing: rows, or tokens that are new."""
+
 HOST_CODE_DIFFERS = "host-code-differs"
 """The kind that is not about states: a release's host code and our model of it disagree."""
 
@@ -79,6 +89,7 @@ KINDS = {
     "misaligned": "a kernel made an access that is not aligned",
     "read-only": "a kernel wrote what it may only read",
     "negative-schedule": "the scheduler gives the request a negative number of tokens",
+    NO_PROGRESS: "requests wait, and no step gets any of them further",
     HOST_CODE_DIFFERS: "the release's host code says something else than our model of it",
     "token-mismatch": "the scheduler has other tokens than the model said",
     "process-hang": "the sequence did not end in time",

@@ -43,6 +43,3 @@ PASSES: tuple[Pass[Case], ...] = (
     fewer_blocks,
     canonical_contents,
 )
-
-REPLACING: tuple[Pass[Case], ...] = (simpler_settings, smaller_pages, smaller_states)
-"""Passes that replace a state by one of another kind, where the kind does not matter."""

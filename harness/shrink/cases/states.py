@@ -106,13 +106,6 @@ def _shared(case: Case, state: State) -> Iterator[ConvState]:
             yield shared
 
 
-def _as_shared_windows(case: Case) -> Case:
-    def shared(_: Where, state: State) -> State:
-        return _shiftable(case, state, times=17) if isinstance(state, ConvState) else state
-
-    return edits.repack(edits.map_states(case, shared), lambda where, state: 0)
-
-
 def _least_window(case: Case) -> int:
     """The smallest number of tokens of a window; in a real model it has room for all drafts."""
     return 1 if case.domain == "total" else 1 + case.layout.num_spec
@@ -128,11 +121,8 @@ def _one_element(case: Case, state: State) -> State:
 def smaller_states(case: Case) -> Iterator[Proposal[Case]]:
     """Few elements: the whole state at once, then one number at a time; blocks keep the gaps between them.
 
-    First comes the simplest state in eight bytes instead of any state, for cases where the state does not matter; and
-    SD windows that warps share instead of DS windows, which may be smaller where warps share them.
+    First comes the simplest state in eight bytes instead of any state, for cases where the state does not matter.
     """
-    if case.layout.conv_layout == "DS" and any(isinstance(state, ConvState) for _, state in case.layout.states()):
-        yield lambda: _as_shared_windows(edits.change_conv_layout(case, "SD"))
     for where, state in case.layout.states():
         small = _plain(case, state)
         if state != small:

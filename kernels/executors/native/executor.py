@@ -24,6 +24,7 @@ from harness.kernels.executors.base import (
     Arena,
     Executor,
     ExecutorCannot,
+    OrderChoice,
     ProgramOrder,
 )
 from harness.kernels.executors.native.program_order import check_order, program_ids
@@ -54,6 +55,7 @@ class NativeExecutor(Executor):
 
     name: ClassVar[str] = "native"
     instrumented: ClassVar[bool] = True
+    order: ClassVar[OrderChoice] = "chosen"
     imports: ClassVar[str] = "harness.kernels.executors.native.kernel"
 
     def __init__(

@@ -167,7 +167,7 @@ class Numbers(Subject[list[int], str]):
         )
 
     def plan(self, worker: WorkerProcess, key: Key, result: str) -> Any:
-        def judge(case: list[int], proposed_by: object) -> Judged[str]:
+        def judge(case: list[int]) -> Judged[str]:
             found = self.judge(worker, case)
             return Judged(found, found == result, found if found != result else None, found == "process-hang")
 

@@ -76,6 +76,8 @@ def test_the_lowest_case_represents_a_finding_whichever_comes_first(tmp_path: Pa
     assert [event is not None for event in events] == [True, False, False], "it is new once"
     (drawn,) = (tmp_path / "as-drawn").iterdir()
     assert read_repro(drawn).origin.index == 3
+    assert events[0] is not None
+    assert events[0].path == drawn, "the file that was announced is there at the end"
     ((_, kept),) = findings.summary()
     assert (kept.index, kept.count, kept.path) == (3, 3, drawn)
     assert findings.cases == 3

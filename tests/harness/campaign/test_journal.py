@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
 
+from harness.campaign.earlier import move_aside
 from harness.campaign.journal import CannotResume, Journal
 from harness.files import NotSaved
 from harness.subject.entry import Entry
@@ -15,6 +18,8 @@ from harness.subject.entry import Entry
 HEAD = b'{"a":1}\n'
 LINE = b'{"index":3,"steps":5,"seconds":0.5}\n'
 ENTRY = Entry(3, 5, 0.5)
+LEFT: Any = SimpleNamespace(journal="journal", file_patterns=("*-left.json",), noun="case")
+"""What belongs to a campaign, as a subject says it."""
 
 
 def journal(path: Path) -> Journal:
@@ -45,15 +50,38 @@ def test_nothing_resumes_from_a_torn_first_line(tmp_path: Path, torn: bytes) -> 
     writing = journal(path)
     with pytest.raises(CannotResume):
         writing.read()
-    assert writing.open(resume=False) == tmp_path / "earlier.1"
+    assert move_aside(tmp_path, [LEFT]) == tmp_path / "earlier.1"
     assert (tmp_path / "earlier.1" / "journal").read_bytes() == torn
+    assert move_aside(tmp_path, [LEFT]) is None
+    writing.open(resume=False)
     writing.close()
     (tmp_path / "earlier.2").symlink_to(tmp_path / "nowhere")
-    assert writing.open(resume=False) == tmp_path / "earlier.3"
+    assert move_aside(tmp_path, [LEFT]) == tmp_path / "earlier.3"
+    writing.open(resume=False)
     writing.append(ENTRY)
     writing.close()
     assert path.read_bytes() == HEAD + LINE
     assert journal(path).read() == [ENTRY]
+
+
+def test_files_without_a_journal_are_moved_aside_too(tmp_path: Path) -> None:
+    names = ("a-left.json", "as-drawn/b-left.json", "met-while-shrinking/c-left.json", "harness-failures/d-case-1.txt")
+    for name in (*names, "notes.json"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(name)
+    assert move_aside(tmp_path, [LEFT]) == tmp_path / "earlier.1"
+    assert all((tmp_path / "earlier.1" / name).read_text() == name for name in names)
+    assert [path.name for path in tmp_path.rglob("*.json") if "earlier.1" not in path.parts] == ["notes.json"]
+
+
+def test_what_a_running_campaign_writes_is_not_moved(tmp_path: Path) -> None:
+    running = journal(tmp_path / "journal")
+    running.open(resume=False)
+    with pytest.raises(NotSaved) as caught:
+        move_aside(tmp_path, [LEFT])
+    assert "another campaign is writing here" in str(caught.value.error)
+    running.close()
+    assert move_aside(tmp_path, [LEFT]) is not None
 
 
 @pytest.mark.parametrize("resume", [True, False])

@@ -241,7 +241,7 @@ def test_nothing_resumes_without_a_journal(kit: Kit, settings: Make) -> None:
 
 
 def test_a_new_campaign_moves_what_is_there_aside(kit: Kit, run: Run, settings: Make, tmp_path: Path) -> None:
-    """Completely: the earlier campaign can be resumed in its new place. Files of other subjects stay."""
+    """Completely: the earlier campaign can be resumed in its new place. Files that no campaign wrote stay."""
     out = tmp_path / "out"
     others = [out / "wrong-group.json", out / "as-drawn" / "wrong-group.json", out / f"{kit.name}.txt"]
     (out / "as-drawn").mkdir(parents=True)
@@ -262,6 +262,28 @@ def test_a_new_campaign_moves_what_is_there_aside(kit: Kit, run: Run, settings: 
     assert all(path.read_text() == "something else" for path in others)
     resumed = run(subject, settings(out=out / "earlier.2", resume=True))
     assert resumed.judged == list(range(COUNT // 2, COUNT))
+
+
+def test_what_another_subject_left_is_not_part_of_a_new_campaign(
+    kit: Kit, run: Run, settings: Make, tmp_path: Path
+) -> None:
+    """Unless one run has campaigns of both."""
+    out = tmp_path / "out"
+    names = {
+        "case": ("cases.journal", "postprocess-wrong-bytes-temporal-01234567.json"),
+        "sequence": ("sequences.journal", "sequence-left-out-row-mamba-v1-01234567.json"),
+    }
+    (journal, finding) = names["case" if kit.name == "sequence" else "sequence"]
+    out.mkdir()
+    for name in (journal, finding):
+        (out / name).write_text("of another subject")
+    other = "case" if kit.name == "sequence" else "sequence"
+    run(kit.right(), settings(cases=2, together=(kit.name, other)))
+    assert (out / journal).exists()
+    ran = run(kit.right(), settings(cases=2))
+    assert f"what an earlier campaign left in '{out}' is now in '{out / 'earlier.1'}'" in ran.notices
+    assert {path.name for path in (out / "earlier.1").iterdir()} >= {journal, finding}
+    assert not (out / finding).exists()
 
 
 def test_a_journal_that_another_campaign_is_writing_ends_this_one(kit: Kit, settings: Make) -> None:

@@ -96,7 +96,12 @@ def gives(case: SequenceCase, how: str, right: bool) -> RunResult:
         violation = Violation(kind, "conv", 1, "request 1", 1, 2, 3, NO_WRITER, "this", "that")
     steps = case.steps
     return RunResult(
-        violation, None, 0, steps, 0.001 * steps, {"steps": steps, "odd": zlib.crc32(str(prompts).encode())}
+        violation,
+        None,
+        0,
+        steps,
+        0.001 * steps,
+        {"steps": steps, "rows": steps, "odd": zlib.crc32(str(prompts).encode())},
     )
 
 

@@ -22,7 +22,6 @@ from harness.sequences.faults import FAULTS
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.shrink import driver
 from harness.shrink.driver import Judged, Shrunk
-from harness.shrink.proposals import Pass
 from harness.shrink.sequences import PASSES, size
 
 
@@ -43,7 +42,7 @@ class Holding:
     def require_valid(self, case: SequenceCase) -> None:
         pass
 
-    def judge(self, case: SequenceCase, proposed_by: Pass[SequenceCase]) -> Judged[None]:
+    def judge(self, case: SequenceCase) -> Judged[None]:
         return Judged(None, same=self._holds(case))
 
 

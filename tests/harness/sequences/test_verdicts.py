@@ -19,7 +19,7 @@ from harness.sequences.controls import Controls
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RunResult
 from harness.sequences.subject import StepSequences
-from harness.sequences.verdicts import not_judged, signature_of, violation_of
+from harness.sequences.verdicts import bytes_not_judged, not_judged, signature_of, violation_of
 from harness.sweep.sweep import _judged
 
 CORPUS = Path(__file__).resolve().parents[3] / "corpus"
@@ -29,7 +29,8 @@ OTHER = Signature("sequence", "meaning", "wrong-state-read", "mamba", "-")
 
 
 def result(**fields: Any) -> RunResult:
-    return RunResult(None, fields.pop("skipped", None), -1, 9, 0.1, {}, **fields)
+    counters = fields.pop("counters", {"rows": 9})
+    return RunResult(None, fields.pop("skipped", None), -1, 9, 0.1, counters, **fields)
 
 
 def test_a_difference_is_not_judged_where_host_code_did_not_run() -> None:
@@ -37,6 +38,39 @@ def test_a_difference_is_not_judged_where_host_code_did_not_run() -> None:
     assert not_judged(DIFFERS, result()) is None
     assert not_judged(OTHER, result(host_code_lacks="it needs a")) is None
     assert not_judged(OTHER, result(skipped="no b")) == not_judged(DIFFERS, result(skipped="no b")) == "no b"
+
+
+@pytest.mark.parametrize("kind", ["exception-ValueError", "process-crash-SIGSEGV"])
+def test_what_host_code_may_have_done_is_not_cleared_without_it(kind: str) -> None:
+    signature = msgspec.structs.replace(OTHER, violation=kind)
+    assert not_judged(signature, result(host_code_lacks="it needs a")) == "host code not run: it needs a"
+    assert not_judged(signature, result()) is None
+
+
+def test_a_sequence_without_a_row_is_no_pass() -> None:
+    assert not_judged(OTHER, result(counters={"steps": 9, "empty steps": 9})) == "no row ran"
+    assert not_judged(OTHER, result(counters={"rows": 1})) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "found_on", "executor", "counters", "says"),
+    [
+        ("bytes-differ", "native", "native", {"kernel launches": 2}, None),
+        ("bytes-differ", "native", None, {}, "only --bytes shows it"),
+        ("bytes-differ", "native", "native", {}, "no kernel was launched"),
+        ("count-differs", "native", "cuda", {"kernel launches": 2}, "depends on program order: try `-e native`"),
+        ("count-differs", "native", "interpreter", {"kernel launches": 2}, None),
+        ("out-of-bounds", "native", "native", {"kernel launches": 2}, None),
+        ("out-of-bounds", "native", "interpreter", {"kernel launches": 2}, "try `-e native`"),
+        ("wrong-state-read", "symbolic", None, {}, None),
+    ],
+)
+def test_what_only_kernels_show_is_cleared_by_kernels(
+    kind: str, found_on: str, executor: str | None, counters: dict[str, int], says: str | None
+) -> None:
+    signature = msgspec.structs.replace(OTHER, violation=kind)
+    reason = bytes_not_judged(signature, result(counters=counters), found_on, executor)
+    assert reason is None if says is None else reason is not None and says in reason
 
 
 def test_a_difference_is_a_violation_that_names_both_sides() -> None:
@@ -80,6 +114,6 @@ def test_a_difference_is_not_a_known_issue(signature: str, known: bool) -> None:
     case = sequence_at(SequenceRecipe(0), 0)
     assert (classify(worker, case, Controls(), signature) is not None) is known
     plan = SequencePlan(worker, signature, None, Controls())
-    judged = plan.judge(case, plan.passes[0])
+    judged = plan.judge(case)
     assert judged is not None
     assert judged.same is not known, "what is new shrinks into no known issue"
