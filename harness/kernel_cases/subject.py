@@ -218,7 +218,7 @@ class KernelCases(Subject[Case, JudgedCase]):
     def _regression(self, repro: Repro) -> KernelIssue | None:
         """The issue that a finding looks like although the base release does not have it any more."""
         base = self.comparison.base
-        if base is None or not base.found:
+        if base is None:
             return None
         return kernel_regression(base.version, repro.signature, repro.case)
 

@@ -80,7 +80,7 @@ class CaseSummary(msgspec.Struct, frozen=True):
     ended_early: str | None = None
     """Why no more cases were judged, if that was not requested."""
     base: BaseRelease | None = None
-    """The base release of the target."""
+    """The base release of a target that is not a known release."""
     lost: list[Lost] = []
     """Operations that the base release has and the target lacks."""
     harness_version: str = __version__

@@ -26,14 +26,15 @@ LOST = "process-"
 """The prefix of kinds of violations in which the worker was lost."""
 
 
-def assignment(target: str, kernel_side: KernelSide | None = None) -> Assignment:
-    """What a worker for a release is started with; `kernel_side` says where the sequences' kernel arguments go."""
+def assignment(target: str, kernel_side: KernelSide | None = None, base: str | None = None) -> Assignment:
+    """What a worker for a release is started with; `kernel_side` says where the sequences' kernel arguments go, `base`
+    is the version of the base release of a target that is none."""
     kernel_side = kernel_side or KernelSide()
     on_device = kernel_side.kernels is not None and kernel_side.kernels.executor == "cuda"
     environment: tuple[tuple[str, str | None], ...] = (("PYTHONHASHSEED", HASH_SEED),)
     if not on_device:
         environment += (("CUDA_VISIBLE_DEVICES", ""),)
-    text = msgspec.json.encode(SequenceAssignment(target, kernel_side)).decode()
+    text = msgspec.json.encode(SequenceAssignment(target, kernel_side, base)).decode()
     return Assignment("harness.sequences.judge:make", text, environment)
 
 
@@ -75,8 +76,9 @@ class SequenceWorker(WorkerProcess):
         kernel_side: KernelSide | None = None,
         limit: float | None = None,
         on_notice: Callable[[str], None] = lambda text: None,
+        base: str | None = None,
     ) -> None:
-        super().__init__(assignment(target, kernel_side), LIMIT_SECONDS if limit is None else limit, on_notice)
+        super().__init__(assignment(target, kernel_side, base), LIMIT_SECONDS if limit is None else limit, on_notice)
 
     def check(self, case: SequenceCase, controls: Controls, *, again: bool = True) -> RunResult:
         """Run one sequence; see `check` above."""
