@@ -9,6 +9,7 @@ import msgspec
 from harness.check.outcome import Outcome
 from harness.engines.random import Recipe
 from harness.engines.relations import RelationPolicy
+from harness.kernels.targets.vllm.base_release import BaseRelease
 
 EngineName = Literal["random", "hypothesis"]
 
@@ -37,11 +38,13 @@ class JudgedCase(msgspec.Struct, frozen=True):
 
 
 class CaseAssignment(msgspec.Struct, frozen=True):
-    """What a worker is started with. Each case says which of `checks` it wants."""
+    """What a worker is started with. Each case says which of `checks` it wants. `base` is the base release of a
+    checkout, with the changed files whose edits are watched."""
 
     target: str
     executor: str
     checks: tuple[str, ...]
+    base: BaseRelease | None = None
 
 
 ENCODER = msgspec.msgpack.Encoder()

@@ -19,6 +19,7 @@ from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.download_size import announce_downloads
 from harness.kernels.targets.registry import prepare
 from harness.kernels.targets.vllm.base_release import BaseRelease, base_of, is_compared
+from harness.kernels.targets.vllm.edits import why_not_watched
 from harness.kernels.targets.vllm.family import RELEASES
 from harness.kernels.targets.vllm.scheduling.sources import check as check_target
 from harness.kernels.targets.vllm.scheduling.sources import require_packages, whole_tree
@@ -38,6 +39,7 @@ from harness.sequences.summary import SequenceFinding, SequenceSummary, never_ru
 from harness.sequences.verdicts import evidence_of, not_judged, signature_of
 from harness.sequences.worker import LIMIT_SECONDS, LOST, assignment, check, lost_result, reason_in, recipe_text
 from harness.shrink.driver import Shrunk
+from harness.subject.edits import EditTally
 from harness.subject.entry import Entry, Tally
 from harness.subject.subject import Answer, Ended, Kept, Key, NotApplicable, Replayed, Setting, Subject
 from harness.subject.trust import may_choose, unnamed_target
@@ -69,6 +71,7 @@ class StepSequences(Subject[SequenceCase, RunResult]):
     loads: str | None = None
     base: BaseRelease | None = None
     _edits: AboutEdits = field(default_factory=lambda: AboutEdits([], []), init=False)
+    _ran: EditTally = field(default_factory=EditTally, init=False)
     _idle_fixes: list[str] = field(default_factory=list, init=False)
 
     block = 8
@@ -121,7 +124,7 @@ class StepSequences(Subject[SequenceCase, RunResult]):
         return {**identity, "controls": {**controls, "fixes": [current_name(str(fix)) for fix in controls["fixes"]]}}
 
     def assignment(self) -> Assignment:
-        return assignment(self.target, self.kernel_side, self._base)
+        return assignment(self.target, self.kernel_side, self.base)
 
     def prepare(self, worker: WorkerProcess, notice: Callable[[str], None]) -> None:
         self._ask_about_edits(worker, notice)
@@ -140,6 +143,12 @@ class StepSequences(Subject[SequenceCase, RunResult]):
         idle = [fix for fix in self._idle_fixes if fix in self.named_fixes]
         if idle:
             notice(f"{self.target} has nothing that these fixes change: {', '.join(idle)}")
+
+    def finish(
+        self, workers: Sequence[WorkerProcess], notice: Callable[[str], None], *, lost: bool, resumed: bool
+    ) -> None:
+        if self.base is not None and (self._ran.collect(workers) or lost or resumed):
+            notice("edited lines that ran are those of the workers that are left, in this part of the campaign")
 
     def _ask_about_edits(self, worker: WorkerProcess, notice: Callable[[str], None]) -> None:
         if self._base is None:
@@ -301,6 +310,7 @@ class StepSequences(Subject[SequenceCase, RunResult]):
             base=self.base,
             lost=lost,
             changed_rules=self._edits.rules,
+            edited=None if self.base is None else self._ran.coverage(why_not_watched(self.base)),
         )
 
     def replayed(self, repro: SequenceRepro, result: RunResult) -> Replayed:

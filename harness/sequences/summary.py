@@ -11,6 +11,7 @@ from harness import __version__
 from harness.issues.known_issue import REGRESSION
 from harness.kernels.targets.vllm.base_release import BaseRelease
 from harness.sequences.result import NOT_RUN
+from harness.subject.edits import EditCoverage
 from harness.subject.subject import Key
 from harness.subject.summary import ComparedFinding, Line, sorting_took
 from harness.text import counted
@@ -78,6 +79,8 @@ class SequenceSummary(msgspec.Struct):
     """The base release of a target that is not a known release."""
     lost: list[str] = []
     """What the base release has and the target lacks, so that it was not tested."""
+    edited: EditCoverage | None = None
+    """How many lines of its edits a checkout ran."""
     changed_rules: list[str] = []
     """Rules of which the target has other words than its base release, whose rules the models play."""
     harness_version: str = __version__
@@ -104,9 +107,9 @@ class SequenceSummary(msgspec.Struct):
         return counted(self.steps, "step"), f"; skipped {skipped}" if skipped else ""
 
     def lines(self, *, verbose: bool) -> Sequence[Line]:
-        return list(self._lines())
+        return list(self._lines(verbose))
 
-    def _lines(self) -> Iterator[Line]:
+    def _lines(self, verbose: bool) -> Iterator[Line]:
         skipped = sum(self.skipped.values())
         more = f" ({skipped} more skipped)" if skipped else ""
         time = "" if self.in_this_part < self.sequences else f" in {self.seconds:.0f} s"
@@ -121,6 +124,8 @@ class SequenceSummary(msgspec.Struct):
                 yield Line("", f"  {name:28} {count:10}")
         for reason, count in self.skipped.items():
             yield Line("", f"  skipped: {reason} ({counted(count, 'sequence')})")
+        if self.edited is not None and self.base is not None and self.base.changed:
+            yield from self.edited.in_words(verbose=verbose)
         for finding in self.findings:
             yield Line("finding", finding.line, "bad")
         if self.harness_failures:

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import msgspec
 
 from harness.case.sequence import SequenceCase, encode_sequence
+from harness.kernels.targets.vllm.base_release import BaseRelease
+from harness.kernels.targets.vllm.edits import files_to_watch
 from harness.kernels.targets.vllm.scheduling.loading import HASH_SEED
 from harness.oracles.states.device import NO_WRITER
 from harness.oracles.states.violation import Violation
@@ -26,15 +28,16 @@ LOST = "process-"
 """The prefix of kinds of violations in which the worker was lost."""
 
 
-def assignment(target: str, kernel_side: KernelSide | None = None, base: str | None = None) -> Assignment:
+def assignment(target: str, kernel_side: KernelSide | None = None, base: BaseRelease | None = None) -> Assignment:
     """What a worker for a release is started with; `kernel_side` says where the sequences' kernel arguments go, `base`
-    is the version of the base release of a target that is none."""
+    is the base release of a target that is none."""
     kernel_side = kernel_side or KernelSide()
     on_device = kernel_side.kernels is not None and kernel_side.kernels.executor == "cuda"
     environment: tuple[tuple[str, str | None], ...] = (("PYTHONHASHSEED", HASH_SEED),)
     if not on_device:
         environment += (("CUDA_VISIBLE_DEVICES", ""),)
-    text = msgspec.json.encode(SequenceAssignment(target, kernel_side, base)).decode()
+    watched = None if base is None else BaseRelease(base.version, files_to_watch(base))
+    text = msgspec.json.encode(SequenceAssignment(target, kernel_side, watched)).decode()
     return Assignment("harness.sequences.judge:make", text, environment)
 
 
@@ -76,7 +79,7 @@ class SequenceWorker(WorkerProcess):
         kernel_side: KernelSide | None = None,
         limit: float | None = None,
         on_notice: Callable[[str], None] = lambda text: None,
-        base: str | None = None,
+        base: BaseRelease | None = None,
     ) -> None:
         super().__init__(assignment(target, kernel_side, base), LIMIT_SECONDS if limit is None else limit, on_notice)
 

@@ -79,6 +79,7 @@ def test_a_known_issue_that_is_put_back_is_a_finding(harness: Command, checkout:
     assert isinstance(findings, list)
     assert [(one["issue"], one["regression"]) for one in findings] == [("zero-draft-row", True)]
     assert found["base"] == {"version": NEWEST, "changed": [HYBRID]}
+    assert found["edited"] == {"lines": 1, "ran": 1, "missed": [], "reason": None}
     rules = found["changed_rules"]
     assert isinstance(rules, list)
     assert rules[0] == (
