@@ -130,8 +130,8 @@ class Findings:
         if found:
             yield Notice(f"looking for the known issues behind {counted(self.cases, 'violation')} ...")
         sorted_out: dict[Key, Kept] = {}
-        for (signature, _), one in found:
-            issue = None
+        for key, one in found:
+            signature, issue = key.signature, None
             try:
                 if not self._subject.is_loss(one.result):
                     issue = self._subject.classify(worker, one.case, signature)
@@ -140,7 +140,7 @@ class Findings:
                 yield Notice(f"{signature} stays unclassified, and as drawn: {line}")
                 worker.restart()
                 one.classified = False
-            earlier = sorted_out.setdefault(Key(signature, issue), one)
+            earlier = sorted_out.setdefault(self._subject.key_of(signature, issue), one)
             if earlier is not one:
                 earlier.count += one.count
         self._found = sorted_out
@@ -179,7 +179,7 @@ class Findings:
             repro = subject.repro(found.case, found.result, found.index, final.issue, None)
             found = msgspec.structs.replace(found, repro=repro)
         if final.issue != key.issue:
-            yield Notice(f"{key} shrank to {final.issue}")
+            yield Notice(f"{key} shrank to {final.issue_in_words}")
         if self._is_counted(final, found):
             yield self._more(final, found)
             return others

@@ -121,6 +121,7 @@ class SequenceOptions:
 
     def subjects(self, run: RunOptions, targets: Sequence[str] | None) -> tuple[list[str], Callable[[str], Any]]:
         from harness.files import require_writable
+        from harness.sequences.subject import sequence_target
 
         if self.cases_out is not None:
             if targets is not None:
@@ -128,6 +129,7 @@ class SequenceOptions:
             require_writable(self.cases_out)
             self.cases_out.mkdir(parents=True, exist_ok=True)
         names = [run.target or ""] if targets is None else list(targets)
+        options.require_base(run.base, [sequence_target(name) for name in names])
         return names, lambda target: self._subject(run, target)
 
     def _subject(self, run: RunOptions, target: str) -> Any:
@@ -139,7 +141,7 @@ class SequenceOptions:
         from harness.sequences.faults import FAULTS
         from harness.sequences.kernels import KernelChoice, KernelSide
         from harness.sequences.recipe import SequenceRecipe
-        from harness.sequences.subject import StepSequences, require_driven, sequence_target
+        from harness.sequences.subject import StepSequences, base_release, require_driven, sequence_target
         from harness.sequences.worker import LIMIT_SECONDS
 
         name, _, planted = target.partition("+")
@@ -147,6 +149,7 @@ class SequenceOptions:
         mutations = [fault for fault in faults if fault not in FAULTS] if self.on_bytes else []
         chosen = sequence_target(name)
         origin = require_driven(chosen, announce)
+        base = base_release(chosen, options.base_for(run.base, chosen), announce)
         if name == "builtin" and not self.on_bytes:
             announce(f"builtin has no scheduler: that of {chosen} runs, and no kernels without --bytes")
         kernels = None
@@ -161,6 +164,7 @@ class SequenceOptions:
             kernel_side=KernelSide(kernels, None if self.cases_out is None else str(self.cases_out.resolve())),
             limit=LIMIT_SECONDS if run.case_limit is None else run.case_limit,
             named_fixes=() if fixes == DEFAULT_FIXES else fixes,
+            base=base,
         )
         announce(f"loading {origin} ...")
         return subject

@@ -39,7 +39,7 @@ def shrink(
     from harness.repro import naming, write_repro
     from harness.shrink.driver import shrink as run_shrinker
     from harness.subject.registry import read_file
-    from harness.subject.subject import Key, Setting
+    from harness.subject.subject import Setting
     from harness.text import counted
 
     kind, recorded = read_file(file)
@@ -62,7 +62,7 @@ def shrink(
                 )
                 sys.exit(replayed.exit_status)
             signature = str(replayed.signature)
-            key = Key(signature, subject.classify(worker, case, signature))
+            key = subject.key_of(signature, subject.classify(worker, case, signature))
             shrunk = run_shrinker(case, result, subject.plan(worker, key, result), executions)
             concluded = subject.conclude(worker, key, shrunk)
     if concluded is None:

@@ -36,6 +36,11 @@ class KnownIssue:
         """Whether a release is among those that have it. Raises InvalidVersion."""
         return SpecifierSet(self.releases, prereleases=True).contains(Version(version))
 
+    def is_fixed_in(self, version: str) -> bool:
+        """Whether a release came after all that have it. `since` is only where it was seen first: older releases than
+        that may have it, too."""
+        return self.until is not None and Version(version) >= Version(self.until)
+
     def regression_line(self, base: object) -> str:
         """The line about it that is shown with a finding on a target whose `base` release does not have it."""
         return f"{REGRESSION} {self.line}; {base} does not have it"

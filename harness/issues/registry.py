@@ -130,5 +130,4 @@ def kernel_issue(target: str, signature: Signature, case: Case) -> KernelIssue |
 def kernel_regression(base: str, signature: Signature, case: Case) -> KernelIssue | None:
     """The issue that a finding of kernels looks like, among those that were fixed up to the release `base`: on a target
     that was made from it, the issue is back."""
-    fixed = (one for one in KERNEL_ISSUES if one.until is not None and not one.is_in_release(base))
-    return next((one for one in fixed if one.shows(signature, case)), None)
+    return next((one for one in KERNEL_ISSUES if one.is_fixed_in(base) and one.shows(signature, case)), None)

@@ -11,21 +11,27 @@ from collections.abc import Callable
 from harness.case.sequence import SequenceCase, SequenceConfig
 from harness.issues.change import Change
 from harness.issues.known_issue import KnownIssue
+from harness.kernels.targets.vllm.scheduling.needed import Name
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SequenceIssue(KnownIssue):
     """`fix` says what the change does, `reaches` whether a configuration can run into the issue at all. `old_name` is
-    an earlier name of the fix: files, `--fixes` and journals accept it as well."""
+    an earlier name of the fix: files, `--fixes` and journals accept it as well. `patches` are the functions that the
+    change wraps or rewrites, and cannot do without."""
 
     fix: str
     change: Change
     reaches: Callable[[SequenceConfig], bool]
     old_name: str | None = None
+    patches: tuple[Name, ...] = ()
 
     def reached_by(self, case: SequenceCase) -> bool:
         """Whether a case can run into the issue."""
         return self.reaches(case.config)
+
+
+SPLIT = Name("vllm.v1.core.sched.scheduler", "Scheduler._mamba_block_aligned_split")
 
 
 def speculates(config: SequenceConfig) -> bool:

@@ -13,8 +13,8 @@ from harness.kernels.targets.vllm.sources import source_tree
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """`base` is None for a target that is not vLLM, and where no release is here to compare with. The latter is
-    `unknown`: an operation that the target lacks may be lost."""
+    """`base` is None for a release and for a target that is not vLLM, and where no release is here to compare with. The
+    last is `unknown`: an operation that the target lacks may be lost."""
 
     base: BaseRelease | None = None
     lost: tuple[Lost, ...] = ()
@@ -23,7 +23,7 @@ class Comparison(msgspec.Struct, frozen=True):
     @property
     def title(self) -> str:
         """What a title says in addition to the target: ` (vllm 0.33.0 with 3 files changed)`; nothing for a release."""
-        return f" ({self.base})" if self.base is not None and self.base.found else ""
+        return "" if self.base is None else f" ({self.base})"
 
     def reason(self, operation: str) -> str | None:
         """Why an operation is lost; None if it is not."""
@@ -37,5 +37,5 @@ def compared(target: str, wanted: str | None = None, announce: Callable[[str], N
     name = parse(target).name
     base = base_of(name, wanted, announce)
     if not is_compared(name):
-        return Comparison(base)
+        return Comparison()
     return Comparison(base, lost_operations(source_tree(name), base), unknown=base is None)

@@ -19,6 +19,7 @@ from harness.kernel_cases.recipe import (
     with_regimes,
 )
 from harness.kernels.cache_directory import cache_directory
+from harness.subject.edits import QUESTION, answer
 from harness.worker import stack_location
 from harness.worker.judge import Channel, Judge
 from harness.worker.messages import JudgeRange
@@ -42,9 +43,12 @@ class CaseJudge(Judge):
 
         executor = create_executor(assignment.executor, assignment.checks)
         from harness.check.session import Session
+        from harness.kernel_cases.ran_edits import RanEdits
 
         target = load_target(assignment.target, executor)
         self._session = Session(target, executor, channel.at)
+        base = assignment.base
+        self._edits = None if base is None or not base.changed else RanEdits(assignment.target, base, executor)
         stack_location.answer(executor, target.owns)
 
     def judge(self, case: bytes, how: bytes) -> bytes:
@@ -90,8 +94,10 @@ class CaseJudge(Judge):
         return result, encode_case(case) if outcome.failure else None
 
     def ask(self, question: str, content: bytes) -> bytes:
-        """`lines`: executed kernel lines, and all known ones. `time`: seconds of each call of each operation of a
-        case."""
+        """`lines`: executed kernel lines, and all known ones. QUESTION: which edited lines ran. `time`: seconds of each
+        call of each operation of a case."""
+        if question == QUESTION:
+            return answer((), ()) if self._edits is None else self._edits.answer()
         if question == "lines":
             executor = self._session.executor
             return ENCODER.encode((sorted(executor.executed_lines()), sorted(executor.known_lines())))

@@ -10,6 +10,7 @@ from harness.case import Case
 from harness.check.outcome import Outcome
 from harness.engines.random import Recipe
 from harness.engines.relations import RelationPolicy
+from harness.kernels.targets.vllm.base_release import BaseRelease
 from harness.regimes import regimes_of
 
 EngineName = Literal["random", "hypothesis"]
@@ -52,11 +53,13 @@ def with_regimes(case: Case, outcome: Outcome) -> JudgedCase:
 
 
 class CaseAssignment(msgspec.Struct, frozen=True):
-    """What a worker is started with. Each case says which of `checks` it wants."""
+    """What a worker is started with. Each case says which of `checks` it wants. `base` is the base release of a
+    checkout, with the changed files whose edits are watched."""
 
     target: str
     executor: str
     checks: tuple[str, ...]
+    base: BaseRelease | None = None
 
 
 ENCODER = msgspec.msgpack.Encoder()

@@ -28,10 +28,12 @@ from harness.kernel_cases.worker import CaseWorker, assignment, check, lost_outc
 from harness.kernels.executors.registry import executor_class, recorded_executor_name
 from harness.kernels.targets.download_size import announce_downloads
 from harness.kernels.targets.registry import prepare
+from harness.kernels.targets.vllm.edits import why_not_watched
 from harness.oracles.relations.registry import UnknownRelation, relation
 from harness.regimes import REGIMES
 from harness.repro import Origin, Repro, ShrinkRecord
 from harness.repro.format import DIGITS
+from harness.subject.edits import EditCoverage, EditTally
 from harness.subject.entry import Entry, Tally, bits_of
 from harness.subject.subject import Answer, Ended, Kept, Key, Replayed, Setting, Subject
 from harness.subject.trust import may_choose, unnamed_target
@@ -76,6 +78,7 @@ class KernelCases(Subject[Case, JudgedCase]):
     checks: tuple[Check, ...] | None = None
     comparison: Comparison = field(default_factory=Comparison)
     _lines: KernelLines = field(default_factory=KernelLines, init=False)
+    _edits: EditTally = field(default_factory=EditTally, init=False)
 
     regimes = _REGIMES
 
@@ -109,15 +112,17 @@ class KernelCases(Subject[Case, JudgedCase]):
         }
 
     def assignment(self) -> Assignment:
-        return assignment(self.target, self.executor)
+        return assignment(self.target, self.executor, base=self.comparison.base)
 
     def new_worker(self, on_notice: Callable[[str], None] = lambda text: None) -> CaseWorker:
-        return CaseWorker(self.target, self.executor, limit=self.limit, on_notice=on_notice)
+        return CaseWorker(self.target, self.executor, limit=self.limit, on_notice=on_notice, base=self.comparison.base)
 
     def finish(
         self, workers: Sequence[WorkerProcess], notice: Callable[[str], None], *, lost: bool, resumed: bool
     ) -> None:
         silent = self._lines.collect(workers)
+        if self.comparison.base is not None:
+            self._edits.collect(workers)
         if silent or lost:
             notice("line coverage leaves out what lost workers ran")
         if resumed:
@@ -229,7 +234,7 @@ class KernelCases(Subject[Case, JudgedCase]):
     def _regression(self, repro: Repro) -> KernelIssue | None:
         """The issue that a finding looks like although the base release does not have it any more."""
         base = self.comparison.base
-        if base is None or not base.found:
+        if base is None:
             return None
         return kernel_regression(base.version, repro.signature, repro.case)
 
@@ -292,6 +297,7 @@ class KernelCases(Subject[Case, JudgedCase]):
             missing=missing,
             lost=list(self.comparison.lost),
             base=self.comparison.base,
+            edited=self._edited(),
             harness_failures=ended.harness_failures,
             ended_early=ended.early,
             lacking=lacking,
@@ -299,6 +305,10 @@ class KernelCases(Subject[Case, JudgedCase]):
             in_this_part=ended.judged,
             whole_seconds=round(ended.whole_seconds, 3),
         )
+
+    def _edited(self) -> EditCoverage | None:
+        base = self.comparison.base
+        return None if base is None else self._edits.coverage(why_not_watched(base))
 
     def _finding(self, key: Key, kept: Kept) -> Finding:
         repro: Any = kept.repro

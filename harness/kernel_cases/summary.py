@@ -12,6 +12,7 @@ from harness.exit_status import NOT_REACHED, NOTHING_FOUND
 from harness.issues.known_issue import REGRESSION
 from harness.kernels.targets.vllm.base_release import BaseRelease
 from harness.kernels.targets.vllm.lost import Lost
+from harness.subject.edits import EditCoverage
 from harness.subject.summary import ComparedFinding, Line, sorting_took
 from harness.text import counted
 
@@ -83,9 +84,11 @@ class CaseSummary(msgspec.Struct, frozen=True):
     ended_early: str | None = None
     """Why no more cases were judged, if that was not requested."""
     base: BaseRelease | None = None
-    """The base release of the target."""
+    """The base release of a target that is not a known release."""
     lost: list[Lost] = []
     """Operations that the base release has and the target lacks."""
+    edited: EditCoverage | None = None
+    """How many lines of its edits a checkout ran."""
     harness_version: str = __version__
 
     @property
@@ -121,6 +124,8 @@ class CaseSummary(msgspec.Struct, frozen=True):
             asked = ", ".join(f"{count} {name}" for name, count in self.relations.items() if count)
             yield Line("", f"relations judged: {asked}")
         yield from self._coverage(verbose)
+        if self.edited is not None and self.base is not None and self.base.changed:
+            yield from self.edited.in_words(verbose=verbose)
         for reason, count in self.skipped.items():
             yield Line("skipped", f"{count}: {reason}", "warning")
         for finding in self.findings:

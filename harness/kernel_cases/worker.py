@@ -9,6 +9,8 @@ import msgspec
 from harness.case import CHECKS, Case, encode_case
 from harness.check.outcome import RELATION, WITHIN, Evidence, Outcome, Seconds, Signature, Verdict
 from harness.kernel_cases.recipe import ENCODER, JUDGED, CaseAssignment, CaseQuestion
+from harness.kernels.targets.vllm.base_release import BaseRelease
+from harness.kernels.targets.vllm.edits import files_to_watch
 from harness.worker.losses import WorkerLost
 from harness.worker.process import Assignment, WorkerProcess
 
@@ -16,9 +18,12 @@ KernelLine = tuple[str, str, int]
 """File, function and line number."""
 
 
-def assignment(target: str, executor: str, checks: tuple[str, ...] = CHECKS) -> Assignment:
-    """What a worker for a target on an executor is started with."""
-    text = msgspec.json.encode(CaseAssignment(target, executor, checks)).decode()
+def assignment(
+    target: str, executor: str, checks: tuple[str, ...] = CHECKS, base: BaseRelease | None = None
+) -> Assignment:
+    """What a worker for a target on an executor is started with. `base` is the base release of a checkout."""
+    watched = None if base is None else BaseRelease(base.version, files_to_watch(base))
+    text = msgspec.json.encode(CaseAssignment(target, executor, checks, watched)).decode()
     return Assignment("harness.kernel_cases.judge:make", text)
 
 
@@ -57,8 +62,9 @@ class CaseWorker(WorkerProcess):
         limit: float,
         checks: tuple[str, ...] = CHECKS,
         on_notice: Callable[[str], None] = lambda text: None,
+        base: BaseRelease | None = None,
     ) -> None:
-        super().__init__(assignment(target, executor, checks), limit, on_notice)
+        super().__init__(assignment(target, executor, checks, base), limit, on_notice)
 
     def check(
         self,

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from harness.case.sequence import SequenceCase, encode_sequence
-from harness.issues.registry import DEFAULT_FIXES, SEQUENCE_ISSUES, TOGETHER, issues_of
+from harness.issues.registry import SEQUENCE_ISSUES, TOGETHER, issues_of
 from harness.issues.sequence_issue import SequenceIssue
 from harness.oracles.states.violation import HOST_CODE_DIFFERS, LOST
 from harness.sequences.controls import Controls
@@ -25,18 +25,27 @@ from harness.shrink.sequences import PASSES, size
 from harness.worker.process import WorkerProcess
 
 
-def _may_be_known(signature: str) -> bool:
-    """Whether a known issue may be behind it. Host code and our model of it have the same issues, so a difference
-    between them is not a known issue, even if a fix that keeps the place from being reached would take it away."""
-    return f"/{HOST_CODE_DIFFERS}/" not in signature
+def _candidates(signature: str, base: str | None) -> list[SequenceIssue]:
+    """The issues that may be behind a finding, on a target that was made from the release `base` (None: on a release,
+    or where that is not known). Those that the base has come first.
+
+    Host code and our model of it have the same issues, so a difference between them is not a known issue, even if a fix
+    that keeps the place from being reached would take it away. An issue that the base does not have, the model does not
+    have either.
+    """
+    back = [] if base is None else [issue for issue in SEQUENCE_ISSUES if issue.is_fixed_in(base)]
+    if f"/{HOST_CODE_DIFFERS}/" in signature:
+        return back
+    return [issue for issue in SEQUENCE_ISSUES if issue not in back] + back
 
 
-def classify(worker: WorkerProcess, case: SequenceCase, controls: Controls, signature: str) -> str | None:
+def classify(
+    worker: WorkerProcess, case: SequenceCase, controls: Controls, signature: str, base: str | None = None
+) -> str | None:
     """The known issue whose fix alone takes the violation away, or the smallest set that does together; None if there
-    is none."""
-    if not _may_be_known(signature):
-        return None
-    off = [issue for issue in SEQUENCE_ISSUES if issue.name not in controls.fixes and issue.reached_by(case)]
+    is none. `base` is the base release of the target, if it is not a release itself."""
+    candidates = _candidates(signature, base)
+    off = [issue for issue in candidates if issue.name not in controls.fixes and issue.reached_by(case)]
 
     def clear(issues: list[SequenceIssue]) -> bool:
         fixes = (*controls.fixes, *(issue.name for issue in issues))
@@ -55,13 +64,18 @@ def classify(worker: WorkerProcess, case: SequenceCase, controls: Controls, sign
 
 
 def classify_again(
-    worker: WorkerProcess, case: SequenceCase, controls: Controls, signature: str, issue: str | None
+    worker: WorkerProcess,
+    case: SequenceCase,
+    controls: Controls,
+    signature: str,
+    issue: str | None,
+    base: str | None = None,
 ) -> str | None:
     """The known issue of a smaller case whose first form was `issue`: if several explained that one together, fewer may
     be enough."""
     if issue is None or TOGETHER not in issue:
         return issue
-    return classify(worker, case, controls, signature) or issue
+    return classify(worker, case, controls, signature, base) or issue
 
 
 class SequencePlan:
@@ -70,11 +84,11 @@ class SequencePlan:
 
     passes: Sequence[Pass[SequenceCase]] = PASSES
 
-    def __init__(self, worker: WorkerProcess, signature: str, issue: str | None, controls: Controls) -> None:
+    def __init__(
+        self, worker: WorkerProcess, signature: str, issue: str | None, controls: Controls, base: str | None = None
+    ) -> None:
         self._worker, self._signature, self._is_known, self._controls = worker, signature, issue is not None, controls
-        wanted: Sequence[str] = DEFAULT_FIXES if _may_be_known(signature) else ()
-        if issue is not None:
-            wanted = [one.name for one in issues_of(issue)]
+        wanted = [one.name for one in (_candidates(signature, base) if issue is None else issues_of(issue))]
         more = tuple(fix for fix in wanted if fix not in controls.fixes)
         self._fixed = msgspec.structs.replace(controls, fixes=(*controls.fixes, *more)) if more else None
 

@@ -7,12 +7,13 @@ change a rule that a release may have already.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Any
 
 from harness.case.sequence import SequenceConfig
 from harness.kernels.targets.vllm.scheduling.engine import Engine, ReleaseLacks
 from harness.sequences.controls import Controls
+from harness.sequences.lost import lost_fixes
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.runner_models import release_rules
 
@@ -20,15 +21,17 @@ CONFIGURATIONS = 32
 """Drawn configurations, tried in turn: they have every option that a fix depends on."""
 
 
-def without_effect(fixes: Iterable[str]) -> list[str]:
+def without_effect(fixes: Sequence[str]) -> list[str]:
     """Those of `fixes` that change nothing in the loaded release, in any configuration."""
-    left = list(fixes)
+    lost = lost_fixes()
+    idle = [name for name in fixes if name in lost]
+    left = [name for name in fixes if name not in lost]
     for index in range(CONFIGURATIONS):
         config = sequence_at(SequenceRecipe(0), index).config
         left = [name for name in left if not _changes(name, config)]
         if not left:
             break
-    return left
+    return [name for name in fixes if name in {*idle, *left}]
 
 
 def _changes(name: str, config: SequenceConfig) -> bool:

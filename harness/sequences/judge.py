@@ -15,10 +15,17 @@ from harness.case import Case, encode_case
 from harness.case.operations import Runner
 from harness.case.sequence import SequenceCase, decode_sequence, encode_sequence
 from harness.files import NotSaved, write_whole
+from harness.kernels.targets.vllm.base_release import BaseRelease
+from harness.kernels.targets.vllm.edits import Edit, edits_of
+from harness.kernels.targets.vllm.probes import Probes
+from harness.kernels.targets.vllm.scheduling.loading import has_base
+from harness.kernels.targets.vllm.sources import SourceTree
 from harness.sequences.controls import Controls
 from harness.sequences.kernels import Kernels, KernelSide
+from harness.sequences.lost import lost_attribute, lost_lines, lost_of, lost_with_fixes
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RESULTS, RunResult, not_run
+from harness.subject.edits import QUESTION, EditedLines, answer
 from harness.worker import stack_location
 from harness.worker.judge import Channel, Judge
 
@@ -30,10 +37,20 @@ of V1 is the release's own code in every sequence."""
 
 
 class SequenceAssignment(msgspec.Struct, frozen=True):
-    """What a worker is started with."""
+    """What a worker is started with. `base` is the target's base release, with the changed files whose edits are
+    watched; None: it is a release, or that is not known."""
 
     target: str
     kernel_side: KernelSide
+    base: BaseRelease | None = None
+
+
+class AboutEdits(msgspec.Struct, frozen=True):
+    """What is known of a checkout once it is loaded, in lines: what it has lost, and rules of which it changed the
+    words."""
+
+    lost: list[str]
+    rules: list[str]
 
 
 class DrawnSequences(msgspec.Struct, frozen=True):
@@ -63,7 +80,14 @@ class SequenceJudge(Judge):
         kernel_side = assignment.kernel_side
         self._kernels = None if kernel_side.kernels is None else Kernels(kernel_side.kernels)
         self._folder = None if kernel_side.cases is None else Path(kernel_side.cases)
-        prefix = str(load(assignment.target).directory)
+        base = assignment.base
+        loaded = load(assignment.target, None if base is None else base.version)
+        prefix = str(loaded.directory)
+        self._edits: list[Edit] = []
+        if base is not None:
+            tree = SourceTree(loaded.directory, loaded.origin, stable=False)
+            self._edits = [edit for edit in edits_of(tree, base) if not edit.kernel]
+            self._probes = Probes(tree, self._edits)
         if threading.current_thread() is threading.main_thread():
             executor = None if self._kernels is None else self._kernels.executor
             stack_location.answer(executor, lambda file: file.startswith(prefix))
@@ -71,7 +95,9 @@ class SequenceJudge(Judge):
     def judge(self, case: bytes, how: bytes) -> bytes:
         """A sequence without a step says nothing, and does not count as a pass."""
         self.channel.at("sequence")
-        result = run(decode_sequence(case), _CONTROLS.decode(how), self._kernels)
+        sequence = decode_sequence(case)
+        self._plant(sequence.config.runner)
+        result = run(sequence, _CONTROLS.decode(how), self._kernels)
         if result.violation is None and result.skipped is None and not result.steps:
             result.skipped = "the engine had nothing to do: no step was run"
         return RESULTS.encode(result)
@@ -83,12 +109,34 @@ class SequenceJudge(Judge):
         drawn = _drawn(recipe)
         case = sequence_at(drawn.recipe, index)
         seconds = time.perf_counter() - began
+        self._plant(case.config.runner)
+        lost = lost_with_fixes(case, drawn.controls.fixes)
+        if lost is not None:
+            return RESULTS.encode(RunResult(None, lost, -1, 0, 0.0, {})), None, seconds
         keep = None if self._folder is None else _Keeper(self._folder, drawn.recipe, index)
-        result = run(case, drawn.controls, self._kernels, keep, index % HOST_EVERY[case.config.runner] == 0)
+        host = index % HOST_EVERY[case.config.runner] == 0 or _has_other_rules(case.config.runner)
+        result = run(case, drawn.controls, self._kernels, keep, host)
         return RESULTS.encode(result), encode_sequence(case) if result.violation is not None else None, seconds
 
+    def _plant(self, runner: Runner) -> None:
+        """Watch the edits of what has been imported by now, and of the host code of a runner."""
+        if self._edits:
+            _import_host_code(runner)
+            self._probes.plant()
+
     def ask(self, question: str, content: bytes) -> bytes:
-        """`effects`: the fixes, of those given, that change nothing in this release."""
+        """`effects`: the fixes, of those given, that change nothing in this release. `edits`: what is known of a
+        checkout's edits, with these fixes on. QUESTION: which edited lines ran."""
+        if question == "edits":
+            from harness.sequences.runner_models import changed_rules
+
+            fixes = msgspec.msgpack.decode(content, type=tuple[str, ...])
+            return ENCODER.encode(AboutEdits(list(lost_lines(fixes)), changed_rules()))
+        if question == QUESTION:
+            ran = self._probes.ran() if self._edits else []
+            return answer(
+                *([EditedLines(edit.file, edit.function, edit.lines) for edit in edits] for edits in (self._edits, ran))
+            )
         if question != "effects":
             return super().ask(question, content)
         from harness.sequences.effects import without_effect
@@ -125,6 +173,10 @@ def _run(
     from harness.kernels.targets.vllm.scheduling.runner_pair import HostCodeLacks
     from harness.sequences.run import SequenceRun
 
+    lost = lost_of(case.config.runner)
+    if lost is not None:
+        return RunResult(None, lost, -1, 0, 0.0, {})
+
     _import_host_code(case.config.runner)
     start = time.process_time()
     try:
@@ -137,8 +189,21 @@ def _run(
         result = SequenceRun(case, controls, kernels, keep, host=False).run()
         result.host_code_lacks = str(lacks)
         result.counters[not_run(case.config.runner, result.host_code_lacks)] = 1
+    except AttributeError as error:
+        lost = lost_attribute(error)
+        if lost is None:
+            raise
+        return RunResult(None, lost, -1, 0, 0.0, {})
     result.seconds = time.process_time() - start
     return result
+
+
+@functools.cache
+def _has_other_rules(runner: Runner) -> bool:
+    """Whether an edit changed the words of a rule. Then the host code has to show what it does now."""
+    from harness.sequences.runner_models import own_rules, release_rules
+
+    return has_base() and own_rules(runner) != release_rules(runner)
 
 
 @functools.cache

@@ -39,9 +39,10 @@ from harness.sequences.counters import kept_states
 from harness.sequences.decisions import decisions_of
 from harness.sequences.kernel_cases import KernelCaseWriter
 from harness.sequences.kernels import Kernels
+from harness.sequences.lost import lost_fixes
 from harness.sequences.registered import RegisteredEntries
 from harness.sequences.result import RunResult, not_run
-from harness.sequences.runner_models import make_runner_model, release_rules
+from harness.sequences.runner_models import make_runner_model, own_rules, release_rules
 from harness.sequences.verdicts import violation_of
 from harness.text import one_line
 
@@ -65,13 +66,14 @@ class SequenceRun:
     ) -> None:
         self.case, self.config = case, case.config
         asked = controls or Controls()
-        self.controls = msgspec.structs.replace(asked, fixes=applicable(asked.fixes, case))
+        self.controls = msgspec.structs.replace(asked, fixes=applicable(set(asked.fixes) - lost_fixes(), case))
         self.counters: Counter[str] = Counter()
         self.engine = Engine(case.config)
         self.controls.change_engine(self.engine)
         config = case.config
         rules = self.controls.rules(release_rules(config.runner))
-        self.runner, self._paired, self._host_code_lacks = make_runner_model(self.engine, rules, host)
+        own = self.controls.rules(own_rules(config.runner))
+        self.runner, self._paired, self._host_code_lacks = make_runner_model(self.engine, rules, own, host)
         if self._paired:
             self.counters[f"sequences of {config.runner} host code"] += 1
         if self._host_code_lacks is not None:

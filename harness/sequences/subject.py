@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -18,6 +18,8 @@ from harness.kernels.executors.registry import executor_class, recorded_executor
 from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.download_size import announce_downloads
 from harness.kernels.targets.registry import prepare
+from harness.kernels.targets.vllm.base_release import BaseRelease, base_of, is_compared
+from harness.kernels.targets.vllm.edits import why_not_watched
 from harness.kernels.targets.vllm.family import RELEASES
 from harness.kernels.targets.vllm.scheduling.sources import check as check_target
 from harness.kernels.targets.vllm.scheduling.sources import require_packages, whole_tree
@@ -29,13 +31,16 @@ from harness.repro.format import DIGITS
 from harness.sequences.classifying import SequencePlan, classify, classify_again
 from harness.sequences.controls import Controls
 from harness.sequences.counters import below_threshold
+from harness.sequences.judge import AboutEdits
 from harness.sequences.kernels import KernelChoice, KernelSide
+from harness.sequences.lost import LOST as LOST_NAME
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RESULTS, RunResult
-from harness.sequences.summary import SequenceFinding, SequenceSummary
+from harness.sequences.summary import SequenceFinding, SequenceSummary, never_run
 from harness.sequences.verdicts import bytes_not_judged, evidence_of, not_judged, signature_of
 from harness.sequences.worker import LIMIT_SECONDS, assignment, check, lost_result, reason_in, recipe_text
 from harness.shrink.driver import Shrunk
+from harness.subject.edits import EditTally
 from harness.subject.entry import Entry, Tally
 from harness.subject.subject import Answer, Ended, Kept, Key, NotApplicable, Replayed, Setting, Subject
 from harness.subject.trust import may_choose, unnamed_target
@@ -48,8 +53,9 @@ PACKAGES_MISSING = "step sequences cannot run here: packages are missing"
 
 @dataclass(kw_only=True)
 class StepSequences(Subject[SequenceCase, RunResult]):
-    """`kernel_side` says where the kernel arguments go. `named_fixes` are fixes that the user asked for by name; a line
-    says if they change nothing."""
+    """`controls` are those that were asked for, `kernel_side` says where the kernel arguments go. `named_fixes` are
+    fixes that the user asked for by name; a line says if they change nothing. `base` is the target's base release
+    (None: `target` is a release, or no release is here to compare with)."""
 
     name: ClassVar[str] = "sequence"
     noun: ClassVar[str] = "sequence"
@@ -64,6 +70,9 @@ class StepSequences(Subject[SequenceCase, RunResult]):
     limit: float = LIMIT_SECONDS
     named_fixes: tuple[str, ...] = ()
     loads: str | None = None
+    base: BaseRelease | None = None
+    _edits: AboutEdits = field(default_factory=lambda: AboutEdits([], []), init=False)
+    _ran: EditTally = field(default_factory=EditTally, init=False)
     _idle_fixes: list[str] = field(default_factory=list, init=False)
 
     block = 8
@@ -76,6 +85,13 @@ class StepSequences(Subject[SequenceCase, RunResult]):
 
     def __post_init__(self) -> None:
         kernels = self.kernel_side.kernels
+        self._base = None if self.base is None else self.base.version
+        self._on = self.controls
+        """The controls with the fixes that act: an issue that is fixed in the base release must not be muted."""
+        if self._base is not None:
+            fixed = {issue.name for issue in SEQUENCE_ISSUES if issue.is_fixed_in(self._base)}
+            fixes = tuple(fix for fix in self.controls.fixes if fix not in fixed)
+            self._on = msgspec.structs.replace(self.controls, fixes=fixes)
         self.executor = "symbolic" if kernels is None else kernels.executor
         self.seed = 0 if self.recipe is None else self.recipe.seed
 
@@ -89,7 +105,8 @@ class StepSequences(Subject[SequenceCase, RunResult]):
         pinned = {name: value for name, value in msgspec.structs.asdict(recipe.pins).items() if value is not None}
         pins = "pins " + ",".join(f"{name}={_pin(value)}" for name, value in pinned.items()) if pinned else "no pins"
         planted = "+".join([self.target, *self.controls.faults])
-        return f"{planted}: step sequences, seed {recipe.seed}, {pins}, {limit}, {workers}"
+        made_from = "" if self._base is None else f" ({self.base})"
+        return f"{planted}{made_from}: step sequences, seed {recipe.seed}, {pins}, {limit}, {workers}"
 
     def identity(self) -> dict[str, object]:
         return {
@@ -98,6 +115,7 @@ class StepSequences(Subject[SequenceCase, RunResult]):
             "controls": msgspec.to_builtins(self.controls),
             "kernels": msgspec.to_builtins(self.kernel_side.kernels),
             "generator": SEQUENCE_GENERATOR_VERSION,
+            **({} if self._base is None else {"base": self._base}),
         }
 
     def current_identity(self, identity: dict[str, object]) -> dict[str, object]:
@@ -107,10 +125,14 @@ class StepSequences(Subject[SequenceCase, RunResult]):
         return {**identity, "controls": {**controls, "fixes": [current_name(str(fix)) for fix in controls["fixes"]]}}
 
     def assignment(self) -> Assignment:
-        return assignment(self.target, self.kernel_side)
+        return assignment(self.target, self.kernel_side, self.base)
 
     def prepare(self, worker: WorkerProcess, notice: Callable[[str], None]) -> None:
-        fixes = self.controls.fixes
+        self._ask_about_edits(worker, notice)
+        fixes = self._on.fixes
+        muted = [fix for fix in self.named_fixes if fix not in fixes]
+        if muted and self.base is not None:
+            notice(f"{self.base.name}, the base release, does not have {', '.join(muted)}: these fixes stay off")
         if not fixes:
             return
         try:
@@ -123,10 +145,26 @@ class StepSequences(Subject[SequenceCase, RunResult]):
         if idle:
             notice(f"{self.target} has nothing that these fixes change: {', '.join(idle)}")
 
+    def finish(
+        self, workers: Sequence[WorkerProcess], notice: Callable[[str], None], *, lost: bool, resumed: bool
+    ) -> None:
+        if self.base is not None and (self._ran.collect(workers) or lost or resumed):
+            notice("edited lines that ran are those of the workers that are left, in this part of the campaign")
+
+    def _ask_about_edits(self, worker: WorkerProcess, notice: Callable[[str], None]) -> None:
+        if self._base is None:
+            return
+        try:
+            self._edits = msgspec.msgpack.decode(
+                worker.ask("edits", msgspec.msgpack.encode(self._on.fixes)), type=AboutEdits
+            )
+        except WorkerLost as lost:
+            notice(f"a worker was lost before the first sequence ({lost.violation}): what is lost is not known")
+
     # Cases.
 
     def recipe_text(self) -> bytes:
-        return recipe_text(self._recipe, self.controls)
+        return recipe_text(self._recipe, self._on)
 
     def draw(self, index: int) -> SequenceCase:
         return sequence_at(self._recipe, index)
@@ -151,11 +189,11 @@ class StepSequences(Subject[SequenceCase, RunResult]):
         return None if reason is None else lost_result(reason)
 
     def judge(self, worker: WorkerProcess, case: SequenceCase, *, index: int = -1, again: bool = True) -> RunResult:
-        return check(worker, case, self.controls, index=index, again=again)
+        return check(worker, case, self._on, index=index, again=again)
 
     def key(self, case: SequenceCase, result: RunResult) -> Key | None:
-        """The issues of the key are those whose fix is off and that the case can reach; they are distinguished when
-        findings are sorted out."""
+        """The issues of the key are those whose fix was not asked for and that the case can reach; they are
+        distinguished when findings are sorted out."""
         if result.violation is None:
             return None
         signature = str(signature_of(result.violation))
@@ -173,7 +211,7 @@ class StepSequences(Subject[SequenceCase, RunResult]):
         return reason_in(signature)
 
     def entry(self, index: int, case: SequenceCase | None, result: RunResult, key: Key | None) -> Entry:
-        signature, issue = (None, None) if key is None else key
+        signature, issue = (None, None) if key is None else (key.signature, key.issue)
         return Entry(index, result.steps, result.seconds, result.counters, result.skipped, signature, issue)
 
     # Findings.
@@ -194,7 +232,7 @@ class StepSequences(Subject[SequenceCase, RunResult]):
                 seed=self._recipe.seed,
                 index=index,
             ),
-            fixes=self.controls.fixes,
+            fixes=self._on.fixes,
             faults=self.controls.faults,
             issue=issue,
             kernels=None if kernels is None else kernels.target,
@@ -206,23 +244,37 @@ class StepSequences(Subject[SequenceCase, RunResult]):
         return repro.file_name.rsplit("-", 2)[0]  # without the runner
 
     def classify(self, worker: WorkerProcess, case: SequenceCase, signature: str) -> str | None:
-        return classify(worker, case, self.controls, signature)
+        return classify(worker, case, self._on, signature, self._base)
+
+    def key_of(self, signature: str, issue: str | None) -> Key:
+        """An issue that the base release does not have is a regression, also together with one that it has."""
+        base = self._base
+        back = base is not None and any(one.is_fixed_in(base) for one in issues_of(issue))
+        return Key(signature, issue, back)
+
+    def about(self, key: Key, repro: Any) -> tuple[str, ...]:
+        if not key.regression or self._base is None:
+            return super().about(key, repro)
+        return tuple(
+            issue.regression_line(f"vllm {self._base}") if issue.is_fixed_in(self._base) else issue.line
+            for issue in issues_of(key.issue)
+        )
 
     def known_issues(self, key: Key, repro: SequenceRepro) -> list[KnownIssue]:
         return list(issues_of(key.issue))
 
     def plan(self, worker: WorkerProcess, key: Key, result: RunResult) -> SequencePlan:
-        return SequencePlan(worker, key.signature, key.issue, self.controls)
+        return SequencePlan(worker, key.signature, key.issue, self._on, self._base)
 
     def conclude(
         self, worker: WorkerProcess, key: Key, shrunk: Shrunk[SequenceCase, RunResult]
     ) -> tuple[RunResult, Key] | None:
         """Run the minimal case once more, alone: in a campaign the host code does not run with every sequence."""
-        result = check(worker, shrunk.case, self.controls)
+        result = check(worker, shrunk.case, self._on)
         if result.violation is None or str(signature_of(result.violation)) != key.signature:
             return None
-        issue = classify_again(worker, shrunk.case, self.controls, key.signature, key.issue)
-        return result, Key(key.signature, issue)
+        issue = classify_again(worker, shrunk.case, self._on, key.signature, key.issue, self._base)
+        return result, self.key_of(key.signature, issue)
 
     def stays_as_drawn(self, result: RunResult) -> bool:
         return self.is_loss(result)
@@ -236,6 +288,11 @@ class StepSequences(Subject[SequenceCase, RunResult]):
             missing.append("no kernel was launched")
         if not tally.steps:
             missing.append("no step was run")
+        lost = [*self._edits.lost]
+        lost += [reason.removeprefix(f"{LOST_NAME} ") for reason in tally.skipped if reason.startswith(LOST_NAME)]
+        lost = list(dict.fromkeys(lost))
+        # The base release's host code runs: that of the target has changed so that it does not.
+        lost += never_run(counters) if self._base is not None else []
         return SequenceSummary(
             target=self.target,
             seed=recipe.seed,
@@ -247,13 +304,17 @@ class StepSequences(Subject[SequenceCase, RunResult]):
             in_this_part=ended.judged,
             skipped=dict(sorted(tally.skipped.items())),
             counters=dict(sorted(counters.items())),
-            fixes=list(self.controls.fixes),
+            fixes=list(self._on.fixes),
             fixes_without_effect=self._idle_fixes,
             findings=[_finding(key, kept) for key, kept in findings],
             missing=missing,
             harness_failures=ended.harness_failures,
             ended_early=ended.early,
-            exit_status=ended.exit_status(bool(findings), bool(missing)),
+            exit_status=ended.exit_status(bool(findings), bool(missing or lost)),
+            base=self.base,
+            lost=lost,
+            changed_rules=self._edits.rules,
+            edited=None if self.base is None else self._ran.coverage(why_not_watched(self.base)),
         )
 
     def replayed(self, repro: SequenceRepro, result: RunResult) -> Replayed:
@@ -287,7 +348,9 @@ class StepSequences(Subject[SequenceCase, RunResult]):
             kernel_side = KernelSide(KernelChoice(name, executor))
         limit = LIMIT_SECONDS if setting.limit is None else setting.limit
         controls = Controls(faults=repro.faults, fixes=repro.fixes)
-        return cls(target=target, controls=controls, kernel_side=kernel_side, limit=limit, loads=origin), repro
+        base = base_release(target, setting.base, setting.announce)
+        subject = cls(target=target, controls=controls, kernel_side=kernel_side, limit=limit, loads=origin, base=base)
+        return subject, repro
 
     @classmethod
     def case_of(cls, repro: SequenceRepro) -> SequenceCase:
@@ -359,6 +422,12 @@ def _target_of(repro: SequenceRepro, setting: Setting) -> tuple[str, str]:
     return name, require_driven(name, setting.announce)
 
 
+def base_release(target: str, wanted: str | None, announce: Callable[[str], None]) -> BaseRelease | None:
+    """The base release of a target whose files are here. Raises UnknownTarget."""
+    directory = whole_tree(target).directory if is_compared(target) else None
+    return base_of(target, wanted, announce, directory)
+
+
 def require_driven(target: str, announce: Callable[[str], None]) -> str:
     """The target as messages name it. Raises UnknownTarget, with one line, if sequences cannot run on it here."""
     require_packages()
@@ -380,4 +449,5 @@ def _finding(key: Key, kept: Kept) -> SequenceFinding:
         len(kept.case.events),
         None if kept.path is None else str(kept.path),
         record is not None and record.complete,
+        key.regression,
     )

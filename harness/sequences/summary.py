@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from harness import __version__
+from harness.issues.known_issue import REGRESSION
+from harness.kernels.targets.vllm.base_release import BaseRelease
 from harness.sequences.result import NOT_RUN
+from harness.subject.edits import EditCoverage
+from harness.subject.subject import Key
 from harness.subject.summary import ComparedFinding, Line, sorting_took
 from harness.text import counted
+
+
+def never_run(counters: Mapping[str, int]) -> list[str]:
+    """The counters of host code that did not run in any of the sequences chosen for it."""
+    ran = {name.split()[2] for name in counters if name.startswith("sequences of ")}
+    return [name for name in counters if f" {NOT_RUN}: " in name and name.split()[0] not in ran]
 
 
 class SequenceFinding(msgspec.Struct):
@@ -25,11 +35,13 @@ class SequenceFinding(msgspec.Struct):
     events: int
     repro: str | None
     minimal: bool = False
+    regression: bool = False
+    """The base release of the target does not have the issue."""
 
     @property
     def name(self) -> str:
         """Its signature and its issue."""
-        return f"{self.signature} [{self.issue}]" if self.issue else self.signature
+        return str(Key(self.signature, self.issue, self.regression))
 
     @property
     def line(self) -> str:
@@ -63,14 +75,21 @@ class SequenceSummary(msgspec.Struct):
     harness_failures: int
     exit_status: int
     ended_early: str | None = None
+    base: BaseRelease | None = None
+    """The base release of a target that is not a known release."""
+    lost: list[str] = []
+    """What the base release has and the target lacks, so that it was not tested."""
+    edited: EditCoverage | None = None
+    """How many lines of its edits a checkout ran."""
+    changed_rules: list[str] = []
+    """Rules of which the target has other words than its base release, whose rules the models play."""
     harness_version: str = __version__
 
     @property
     def not_run(self) -> list[str]:
         """Host code that could not run next to our model of it in any of the sequences chosen for it: edits there were
         not tested."""
-        ran = {name.split()[2] for name in self.counters if name.startswith("sequences of ")}
-        return [name for name in self.counters if f" {NOT_RUN}: " in name and name.split()[0] not in ran]
+        return never_run(self.counters)
 
     @property
     def count(self) -> int:
@@ -81,21 +100,16 @@ class SequenceSummary(msgspec.Struct):
         return "sequence"
 
     def compared(self) -> Sequence[ComparedFinding]:
-        return [
-            ComparedFinding(
-                f"{one.signature} [{one.issue}]" if one.issue else one.signature, "reachable", one.sequences, one.repro
-            )
-            for one in self.findings
-        ]
+        return [ComparedFinding(one.name, "reachable", one.sequences, one.repro) for one in self.findings]
 
     def overview(self) -> tuple[str, str]:
         skipped = sum(self.skipped.values())
         return counted(self.steps, "step"), f"; skipped {skipped}" if skipped else ""
 
     def lines(self, *, verbose: bool) -> Sequence[Line]:
-        return list(self._lines())
+        return list(self._lines(verbose))
 
-    def _lines(self) -> Iterator[Line]:
+    def _lines(self, verbose: bool) -> Iterator[Line]:
         skipped = sum(self.skipped.values())
         more = f" ({skipped} more skipped)" if skipped else ""
         time = "" if self.in_this_part < self.sequences else f" in {self.seconds:.0f} s"
@@ -110,6 +124,8 @@ class SequenceSummary(msgspec.Struct):
                 yield Line("", f"  {name:28} {count:10}")
         for reason, count in self.skipped.items():
             yield Line("", f"  skipped: {reason} ({counted(count, 'sequence')})")
+        if self.edited is not None and self.base is not None and self.base.changed:
+            yield from self.edited.in_words(verbose=verbose)
         for finding in self.findings:
             yield Line("finding", finding.line, "bad")
         if self.harness_failures:
@@ -119,6 +135,11 @@ class SequenceSummary(msgspec.Struct):
             yield Line("", f"ended early: {self.ended_early}", "warning")
         for line in self.missing:
             yield Line("MISSING", line, "bad")
+        for line in self.lost:
+            if line not in self.not_run:
+                yield Line("LOST", line, "bad")
+        for line in self.changed_rules:
+            yield Line("changed", line, "warning")
         for line in self.not_run:
             yield Line("NOT RUN", f"{line} ({counted(self.counters[line], 'sequence')})", "bad")
         fixes = [fix for fix in self.fixes if fix not in self.fixes_without_effect]
@@ -135,12 +156,21 @@ class SequenceSummary(msgspec.Struct):
         how = f"{self.in_this_part} of {self.sequences} in {self.seconds:.0f} s" if self.in_this_part else "nothing"
         return f"; this part ran {how}"
 
+    @property
+    def _lost(self) -> str:
+        return ", but part of the base release is LOST or did not run (above)" if self.lost else ""
+
     def answer(self) -> Line:
         if self.findings:
-            known = sum(finding.issue is not None for finding in self.findings)
-            new = f"{len(self.findings) - known} new"
-            named = f"{counted(known, 'known issue')}, {new}" if known else new
-            return Line("", f"{counted(len(self.findings), 'finding')}: {named}", "bad")
+            known = sum(finding.issue is not None and not finding.regression for finding in self.findings)
+            back = dict.fromkeys(finding.issue for finding in self.findings if finding.regression)
+            new = sum(finding.issue is None for finding in self.findings)
+            parts = [counted(known, "known issue")] if known else []
+            parts += [f"{new} new"] if new or not back else []
+            parts += [f"{REGRESSION} {', '.join(map(str, back))}"] if back else []
+            return Line("", f"{counted(len(self.findings), 'finding')}: {', '.join(parts)}{self._lost}", "bad")
+        if self.lost:
+            return Line("", f"nothing found{self._lost} (status 3)", "bad")
         if self.missing:
             return Line("", "nothing found, in less than a campaign has to meet (MISSING, above)", "bad")
         nothing = "nothing found (known issues were kept out)" if self.fixes else "nothing found"

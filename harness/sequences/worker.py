@@ -7,6 +7,8 @@ from collections.abc import Callable
 import msgspec
 
 from harness.case.sequence import SequenceCase, encode_sequence
+from harness.kernels.targets.vllm.base_release import BaseRelease
+from harness.kernels.targets.vllm.edits import files_to_watch
 from harness.kernels.targets.vllm.scheduling.loading import HASH_SEED
 from harness.oracles.states.device import NO_WRITER
 from harness.oracles.states.violation import LOST, Violation
@@ -23,14 +25,16 @@ LIMIT_SECONDS = 120.0
 compile kernels if they run on bytes."""
 
 
-def assignment(target: str, kernel_side: KernelSide | None = None) -> Assignment:
-    """What a worker for a release is started with; `kernel_side` says where the sequences' kernel arguments go."""
+def assignment(target: str, kernel_side: KernelSide | None = None, base: BaseRelease | None = None) -> Assignment:
+    """What a worker for a release is started with; `kernel_side` says where the sequences' kernel arguments go, `base`
+    is the base release of a target that is none."""
     kernel_side = kernel_side or KernelSide()
     on_device = kernel_side.kernels is not None and kernel_side.kernels.executor == "cuda"
     environment: tuple[tuple[str, str | None], ...] = (("PYTHONHASHSEED", HASH_SEED),)
     if not on_device:
         environment += (("CUDA_VISIBLE_DEVICES", ""),)
-    text = msgspec.json.encode(SequenceAssignment(target, kernel_side)).decode()
+    watched = None if base is None else BaseRelease(base.version, files_to_watch(base))
+    text = msgspec.json.encode(SequenceAssignment(target, kernel_side, watched)).decode()
     return Assignment("harness.sequences.judge:make", text, environment)
 
 
@@ -72,8 +76,9 @@ class SequenceWorker(WorkerProcess):
         kernel_side: KernelSide | None = None,
         limit: float | None = None,
         on_notice: Callable[[str], None] = lambda text: None,
+        base: BaseRelease | None = None,
     ) -> None:
-        super().__init__(assignment(target, kernel_side), LIMIT_SECONDS if limit is None else limit, on_notice)
+        super().__init__(assignment(target, kernel_side, base), LIMIT_SECONDS if limit is None else limit, on_notice)
 
     def check(self, case: SequenceCase, controls: Controls, *, again: bool = True) -> RunResult:
         """Run one sequence; see `check` above."""

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
 import msgspec
 
 from harness.case import Check
-from harness.issues.known_issue import KnownIssue
+from harness.issues.known_issue import REGRESSION, KnownIssue
 from harness.repro.format import AnyRepro, ShrinkRecord
 from harness.shrink.driver import Plan, Shrunk
 from harness.subject.entry import Entry, Tally
@@ -25,13 +25,20 @@ from harness.worker.process import Assignment, WorkerProcess
 
 
 class Key(NamedTuple):
-    """What distinguishes findings: a signature, and the known issue behind it if there is one."""
+    """What distinguishes findings: a signature, and the known issue behind it if there is one. `regression`: the base
+    release of the target does not have the issue."""
 
     signature: str
     issue: str | None = None
+    regression: bool = False
 
     def __str__(self) -> str:
-        return f"{self.signature} [{self.issue}]" if self.issue else self.signature
+        return f"{self.signature} [{self.issue_in_words}]" if self.issue else self.signature
+
+    @property
+    def issue_in_words(self) -> str | None:
+        """The issue, with the word for one that is back."""
+        return f"{REGRESSION} {self.issue}" if self.issue and self.regression else self.issue
 
 
 class NotApplicable(Exception):
@@ -238,7 +245,7 @@ class Subject(abc.ABC, Generic[Case, Result]):
 
     def entry(self, index: int, case: Case | None, result: Result, key: Key | None) -> Entry:
         """What the campaign remembers of a case; `case` is None if only its worker knows it."""
-        signature, issue = (None, None) if key is None else key
+        signature, issue = (None, None) if key is None else (key.signature, key.issue)
         return Entry(index, signature=signature, issue=issue)
 
     # Findings.
@@ -257,6 +264,10 @@ class Subject(abc.ABC, Generic[Case, Result]):
         """The known issue behind a finding."""
         return None
 
+    def key_of(self, signature: str, issue: str | None) -> Key:
+        """The key of a finding that was classified."""
+        return Key(signature, issue)
+
     def known_issues(self, key: Key, repro: Any) -> list[KnownIssue]:
         """The known issues that a finding is, or looks like."""
         return []
@@ -273,7 +284,7 @@ class Subject(abc.ABC, Generic[Case, Result]):
         """The result of a minimal case and its key; None if it does not show the finding a second time."""
         found = self.key(shrunk.case, shrunk.result)
         assert found is not None
-        return shrunk.result, Key(found.signature, key.issue)
+        return shrunk.result, self.key_of(found.signature, key.issue)
 
     def stays_as_drawn(self, result: Result) -> bool:
         """Whether a campaign does not shrink it, because each run would cost too much."""

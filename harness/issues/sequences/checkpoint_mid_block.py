@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.issues.change import Change
 from harness.issues.engine_changes import to_block_end, wrap_split
-from harness.issues.sequence_issue import SequenceIssue, has_checkpoints
+from harness.issues.sequence_issue import SPLIT, SequenceIssue, has_checkpoints
 
 
 def _realign_chunks(engine: Any) -> None:
@@ -35,5 +35,6 @@ ISSUE = SequenceIssue(
     reaches=has_checkpoints,
     fix="a chunk that starts inside a block ends at the next boundary, also with a checkpoint inside it",
     change=Change(engine=_realign_chunks),
+    patches=(SPLIT,),
     old_name="realign-chunks",
 )

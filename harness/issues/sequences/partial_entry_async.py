@@ -8,6 +8,7 @@ from typing import Any
 from harness.issues.change import Change
 from harness.issues.engine_changes import managers_of
 from harness.issues.sequence_issue import SequenceIssue, has_partial_hits
+from harness.kernels.targets.vllm.scheduling.needed import Name
 
 
 def _tails_of_prompts(engine: Any) -> None:
@@ -37,5 +38,6 @@ ISSUE = SequenceIssue(
     reaches=lambda config: has_partial_hits(config) and config.asynchronous,
     fix="a partial entry is registered only by a step that computes tokens of the prompt",
     change=Change(engine=_tails_of_prompts),
+    patches=(Name("vllm.v1.core.single_type_kv_cache_manager", "MambaManager._cache_partial_tail_block"),),
     old_name="tails-of-prompts",
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 from harness.issues.change import Change
 from harness.issues.sequence_issue import SequenceIssue
+from harness.kernels.targets.vllm.scheduling.needed import Name
 
 
 def _forget_unscheduled(engine: Any) -> None:
@@ -37,5 +38,6 @@ ISSUE = SequenceIssue(
     reaches=lambda config: config.policy == "priority",
     fix="a request preempted in the step that scheduled it takes the blocks cached for it out again",
     change=Change(engine=_forget_unscheduled),
+    patches=(Name("vllm.v1.core.sched.scheduler", "Scheduler._preempt_request"),),
     old_name="forget-unscheduled",
 )

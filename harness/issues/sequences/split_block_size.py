@@ -8,7 +8,7 @@ from typing import Any
 
 from harness.issues.change import Change
 from harness.issues.engine_changes import wrap_split
-from harness.issues.sequence_issue import SequenceIssue, has_other_drafter_blocks
+from harness.issues.sequence_issue import SPLIT, SequenceIssue, has_other_drafter_blocks
 
 
 def _split_in_mamba_blocks(engine: Any) -> None:
@@ -34,4 +34,5 @@ ISSUE = SequenceIssue(
     reaches=has_other_drafter_blocks,
     fix="prefill chunks are aligned to the Mamba block size, whatever the smallest block size is",
     change=Change(engine=_split_in_mamba_blocks),
+    patches=(SPLIT,),
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.issues.change import Change
 from harness.issues.engine_changes import to_block_end
-from harness.issues.sequence_issue import SequenceIssue, speculates
+from harness.issues.sequence_issue import SPLIT, SequenceIssue, speculates
 from harness.kernels.targets.vllm.bare import source_of
 
 
@@ -46,5 +46,6 @@ ISSUE = SequenceIssue(
     reaches=speculates,
     fix="up to 0.26, a chunk that starts inside a block ends at the next boundary",
     change=Change(engine=_align_eagle_chunks),
+    patches=(SPLIT,),
     old_name="aligned-eagle-chunks",
 )

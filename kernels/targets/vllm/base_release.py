@@ -1,8 +1,8 @@
 """The base release of a target is the known release that its sources were made from: the nearest one by content.
 
 A checkout is judged against it: what it has lost, which known issues are its own, and what an edit changed. A known
-release is its own base. Those of a checkout, of the installed vLLM and of a release that is newer than all known ones
-are found by comparing the files that are kept of a release: the one with most files equal, then with most lines in
+release has none. Those of a checkout, of the installed vLLM and of a release that is newer than all known ones are
+found by comparing the files that are kept of a release: the one with most files equal, then with most lines in
 common, then the newest.
 """
 
@@ -39,11 +39,10 @@ NEAR = 0.9
 
 class BaseRelease(msgspec.Struct, frozen=True):
     """`version` of the release; `changed` are the kept files that the target has in another form, in addition, or not
-    at all, by their paths (`vllm/...`). `found`: the target is not that release itself."""
+    at all, by their paths (`vllm/...`)."""
 
     version: str
     changed: tuple[str, ...] = ()
-    found: bool = False
 
     def __str__(self) -> str:
         """In words: `vllm 0.33.0 with 3 files changed`."""
@@ -84,12 +83,11 @@ def base_of(
     """The base release of a target, written without planted faults. `wanted` is what the user says it is, `directory`
     where the target's sources are, if that is known.
 
-    None, after a notice, if no release is here to compare with, and without one for a target that is not vLLM. Raises
-    UnknownTarget if the target or the wanted release is not available.
+    None for a known release and for a target that is not vLLM, and, after a notice, if no release is here to compare
+    with. Raises UnknownTarget if the target or the wanted release is not available.
     """
     if not is_compared(name):
-        version = name.removeprefix(RELEASE_PREFIX)
-        return BaseRelease(version) if version in RELEASES else None
+        return None
     say: Announce = announce or (lambda text: None)
     root = source_tree(name, announce).directory if directory is None else directory
     files = _checksums(root)
@@ -103,7 +101,7 @@ def base_of(
     if found is None:
         return None
     version, theirs = found
-    return BaseRelease(version, tuple(sorted({file for file, _ in files.items() ^ theirs.items()})), found=True)
+    return BaseRelease(version, tuple(sorted({file for file, _ in files.items() ^ theirs.items()})))
 
 
 def _nearest(root: Path, files: Mapping[str, str], announce: Announce) -> tuple[str, Mapping[str, str]] | None:

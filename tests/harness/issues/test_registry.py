@@ -22,6 +22,7 @@ from harness.issues.registry import (
     current_name,
     issues_of,
     kernel_issue,
+    kernel_regression,
     lines_about,
 )
 from harness.issues.sequence_issue import SequenceIssue
@@ -197,3 +198,20 @@ def test_no_fix_of_an_engine_undoes_a_planted_fault() -> None:
     Controls(faults=("chunk-off-grid",), fixes=("checkpoint-mid-block",)).change_engine(engine)
     request = SimpleNamespace(num_computed_tokens=3, num_prompt_tokens=20, num_tokens=20)
     assert engine.scheduler._mamba_block_aligned_split(request, 17) == 17, "as the fault says, off the grid"
+
+
+@pytest.mark.parametrize(("name", "path"), SHOWN, ids=[path.stem for _, path in SHOWN])
+def test_what_looks_like_an_issue_that_the_base_release_is_without_is_a_regression(name: str, path: Path) -> None:
+    repro = read_repro(path)
+    assert isinstance(repro, Repro)
+    (issue,) = (one for one in KERNEL_ISSUES if one.name == name)
+    assert issue.until is not None
+    for release in RELEASES:
+        fixed = RELEASES.index(release) >= RELEASES.index(issue.until)
+        assert kernel_regression(release, repro.signature, repro.case) is (issue if fixed else None)
+
+
+def test_older_releases_than_the_first_that_showed_an_issue_may_have_it() -> None:
+    late, fixed = issues_of("drained-queue+zero-draft-row")
+    assert [late.is_fixed_in(release) for release in ("0.25.0", "0.33.0", "0.99.0")] == [False] * 3
+    assert [fixed.is_fixed_in(release) for release in ("0.25.0", "0.31.0", "0.32.0")] == [False, False, True]

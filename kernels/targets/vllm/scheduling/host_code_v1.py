@@ -16,7 +16,7 @@ from harness.case.step_plan import PlannedRow, PostprocessInput, StepPlan
 from harness.kernels.targets.vllm.scheduling.batch_v1 import BatchV1
 from harness.kernels.targets.vllm.scheduling.engine import Engine
 from harness.kernels.targets.vllm.scheduling.rules import RunnerRules
-from harness.kernels.targets.vllm.scheduling.rules_v1 import rules_v1
+from harness.kernels.targets.vllm.scheduling.rules_v1 import own_rules_v1
 from harness.kernels.targets.vllm.scheduling.runner_model import Outcome, StepTiming
 from harness.kernels.targets.vllm.scheduling.runner_pair import HostCodeLacks
 from harness.kernels.targets.vllm.scheduling.runner_without_model_v1 import make_runner
@@ -53,7 +53,7 @@ class HostCodeV1(BatchV1):
         self._pending: dict[int, int] = {}
         self._count = _DRAFT
         super().__init__(engine, rules)
-        self._release = rules_v1()
+        self._release = own_rules_v1()
 
     def make_runner(self, rows: int) -> Any:
         if self._context is not None:

@@ -14,7 +14,9 @@ import sys
 import warnings
 from typing import Any
 
+from harness.kernels.targets.vllm.scheduling.release_source import ReleaseSource
 from harness.kernels.targets.vllm.scheduling.sources import WholeTree, require_packages, whole_tree
+from harness.kernels.targets.vllm.sources import RELEASE_PREFIX, cached_tree, release_tree
 from harness.refusal import UnknownTarget
 from harness.text import one_line
 
@@ -23,11 +25,14 @@ HASH_SEED = "0"
 
 _SCHEDULER = "vllm.v1.core.sched.scheduler"
 _loaded: WholeTree | None = None
+_base: ReleaseSource | None = None
+"""The source of the base release of what is loaded, if that is another one."""
 
 
-def load(name: str) -> WholeTree:
-    """Make `vllm` the target `name`. Raises UnknownTarget if packages are missing or it cannot be imported here."""
-    global _loaded  # noqa: PLW0603 - one process, one release
+def load(name: str, base: str | None = None) -> WholeTree:
+    """Make `vllm` the target `name`. `base` is the version of its base release; None: it is a release, or that is not
+    known. Raises UnknownTarget if packages are missing, or if it cannot be imported here."""
+    global _loaded, _base  # noqa: PLW0603 - one process, one release
     require_packages()
     tree = whole_tree(name)
     if _loaded is not None:
@@ -49,8 +54,27 @@ def load(name: str) -> WholeTree:
     except UnknownTarget:
         sys.path.remove(str(tree.directory))
         raise
+    if base is not None and name != f"{RELEASE_PREFIX}{base}":
+        found = cached_tree(base) or release_tree(base)
+        _base = ReleaseSource(found.directory, found.origin)
     _loaded = tree
     return tree
+
+
+def own_source() -> ReleaseSource:
+    """The source of what is loaded."""
+    assert _loaded is not None, "nothing is loaded"
+    return ReleaseSource(_loaded.directory, _loaded.origin)
+
+
+def base_source() -> ReleaseSource:
+    """The source of its base release: of the release itself, if one is loaded."""
+    return own_source() if _base is None else _base
+
+
+def has_base() -> bool:
+    """Whether what is loaded was made from another release."""
+    return _base is not None
 
 
 def module(name: str) -> Any:

@@ -23,6 +23,23 @@ class ColumnUnit(enum.Enum):
         return (computed - 1) // sizes[self]
 
 
+class MarkedRows(enum.Enum):
+    """The rows that the V2 host code marks as speculative for gated delta nets, with their number of drafts."""
+
+    ONE_TOKEN = "drafts after one token"
+    PAST_PREFILL = "drafts, past the prefill"
+    SHORT = "past the prefill, no longer than a decode"
+
+    def marks(self, scheduled: int, drafts: int, prefilling: bool, longest: int) -> bool:
+        """Whether a row is marked; `prefilling` is what layers of Mamba2 read, a decode has at most `longest`
+        tokens."""
+        if self is MarkedRows.ONE_TOKEN:
+            return drafts > 0 and scheduled == drafts + 1
+        if self is MarkedRows.PAST_PREFILL:
+            return drafts > 0 and not prefilling and scheduled > 0
+        return not prefilling and 0 < scheduled <= longest
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RunnerRules:
     """Rules for one runner only are marked as such; the other runner does not read them."""
@@ -50,6 +67,12 @@ class RunnerRules:
 
     removes_in_order: bool = True
     """V2: requests leave in the order of their names, not in that of a set (0.29)."""
+
+    flags_tails: bool = False
+    """V2: the host code itself takes a prompt's last token, padded or not, out of the rows that prefill (0.31)."""
+
+    marked_rows: MarkedRows = MarkedRows.SHORT
+    """V2: the rows that gated delta nets run as speculative (0.31, 0.32)."""
 
     cuts_off_tails: bool = True
     """V1: a padded last token of a prompt runs as a prefill behind the first prefill of a batch."""

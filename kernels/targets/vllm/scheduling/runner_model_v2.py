@@ -9,7 +9,7 @@ The advance kernel's arithmetic is docs/domain.md, section 4.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from harness.case.step_plan import MoveRow, PlannedRow, PostprocessInput, StartRow, StepPlan
 from harness.kernels.targets.vllm.bare import accepted
@@ -19,6 +19,14 @@ from harness.kernels.targets.vllm.scheduling.loading import module
 from harness.kernels.targets.vllm.scheduling.rules import RunnerRules
 from harness.kernels.targets.vllm.scheduling.runner_model import Outcome, StepTiming
 from harness.refusal import UnknownTarget
+
+
+class LayerWords(NamedTuple):
+    """What the two families of layers read of a row: Mamba2 whether it prefills, gated delta nets its number of drafts,
+    -1 if it is not speculative."""
+
+    prefilling: bool
+    drafts: int
 
 
 class RunnerModelV2:
@@ -42,6 +50,7 @@ class RunnerModelV2:
         self._seen: set[str] = set()
         self._sort = _batch_order(engine)
         self._rows: list[PlannedRow] = []
+        self.words: list[LayerWords] = []
         self._skip_drafts = False
 
     def begin(self, output: Any, timing: StepTiming) -> StepPlan:
@@ -69,6 +78,7 @@ class RunnerModelV2:
         plan.copies = [(copy.src_block_id, copy.dst_block_id) for copy in copies]
         self._skip_drafts = bool(getattr(output, "skip_drafts", False))
         self._rows = plan.rows
+        self.words = []
         if output.total_num_scheduled_tokens == 0:
             return plan
         drafts = output.scheduled_spec_decode_tokens
@@ -81,6 +91,7 @@ class RunnerModelV2:
         computed = self._computed[slot]
         prefilled = min(self._optimistic[slot], self._prefill[slot])
         prefilling = prefilled < self._prefill[slot]
+        self.words.append(self._words(prefilling, prefilled > 0, scheduled, drafts))
         if prefilling and scheduled - drafts == 1:
             padded = drafts > 0 and not self.rules.padded_tails
             prefilling = not self.rules.fresh_rows_start_empty if prefilled == 0 else padded
@@ -114,6 +125,14 @@ class RunnerModelV2:
                 tuple(list(self._tables[group][slot]) for group in self.engine.attention_groups),
             )
         )
+
+    def _words(self, prefilling: bool, started: bool, scheduled: int, drafts: int) -> LayerWords:
+        """What the host code of the release says of a row to either family of layers."""
+        rules = self.rules
+        if rules.flags_tails and started and scheduled - drafts == 1:
+            prefilling = False
+        marked = rules.marked_rows.marks(scheduled, drafts, prefilling, self.config.num_spec + 1)
+        return LayerWords(prefilling, drafts if marked else -1)
 
     def _add(self, new: Any) -> None:
         self._remove(new.req_id)

@@ -45,7 +45,7 @@ class HostCodeDiffers(Exception):
 
 
 class RunnerPair(Generic[Model, Host]):
-    """A runner model made of two with the same rules. `begin`, `end` and `finish_step` raise HostCodeDiffers."""
+    """A runner model made of two. `begin`, `end` and `finish_step` raise HostCodeDiffers."""
 
     has_slots = False
     """Whether requests have slots in addition to their rows in the batch."""

@@ -19,10 +19,10 @@ from harness.kernels.targets.vllm.scheduling.runner_pair import HostCodeLacks, R
 
 
 class RunnerPairV1(RunnerPair[RunnerModelV1, HostCodeV1]):
-    """See module docstring."""
+    """See module docstring. The host code may have other rules than the model: its own words, and changes of them."""
 
-    def __init__(self, engine: Engine, rules: RunnerRules) -> None:
-        super().__init__(RunnerModelV1(engine, rules), HostCodeV1(engine, rules))
+    def __init__(self, engine: Engine, rules: RunnerRules, own: RunnerRules) -> None:
+        super().__init__(RunnerModelV1(engine, rules), HostCodeV1(engine, own))
         self.config = engine.config
         groups = engine.kv_cache_config.kv_cache_groups
         self._sizes = [int(groups[group].kv_cache_spec.block_size) for group in engine.attention_groups]

@@ -33,6 +33,7 @@ _VALUES = {
     "zeroed": "new_block_ids_to_zero",
     "copies": "kv_cache_block_copies",
     "drafts": "draft_tokens",
+    "drafts of gated delta nets": "num_decode_draft_tokens_cpu",
     # Inputs by token of the V1 runner's layers.
     "prefilling": "is_prefilling",
     "positions": "positions",

@@ -10,7 +10,7 @@ import pytest
 
 from harness.case.step_plan import MoveRow
 from harness.kernels.targets.vllm.scheduling import runner_model_v2
-from harness.kernels.targets.vllm.scheduling.rules import ColumnUnit, RunnerRules
+from harness.kernels.targets.vllm.scheduling.rules import ColumnUnit, MarkedRows, RunnerRules
 from harness.kernels.targets.vllm.scheduling.runner_model import StepTiming
 
 RULES = RunnerRules(zero_drafts=True, padded_tails=True)
@@ -161,3 +161,37 @@ def test_drafts_are_those_of_requests_that_sampled_last() -> None:
     made.end(outcome)
     made.finish_step(outcome, {"a": 1, "b": 1})
     assert (made.has_drafts_of("a"), made.has_drafts_of("b")) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("marked", "words"),
+    [
+        (MarkedRows.ONE_TOKEN, [-1, -1, 2, -1]),
+        (MarkedRows.PAST_PREFILL, [-1, -1, 2, -1]),
+        (MarkedRows.SHORT, [-1, -1, 2, 0]),
+    ],
+)
+def test_the_words_of_either_family_follow_the_release(marked: MarkedRows, words: list[int]) -> None:
+    """Rows: a prefill, a short chunk of one, a decode with drafts, and one without."""
+    made = model(replace(RULES, marked_rows=marked, flags_tails=True))
+    found = []
+    for given in (
+        output(("a", 10, 0), scheduled={"a": 5}),
+        output(scheduled={"a": 3}, cached={"a": 5}),
+        output(("b", 4, 4), scheduled={"b": 3}, drafts={"b": [1, 2]}),
+        output(scheduled={"b": 1}, cached={"b": 7}),
+    ):
+        begin(made, given)
+        found += made.words
+        outcome = dict.fromkeys((row.request for row in made._rows), (1, [1]))
+        made.end(outcome)
+        made.finish_step(outcome, dict.fromkeys(outcome, 1))
+    assert [word.drafts for word in found] == words
+    assert [word.prefilling for word in found] == [True, True, False, False]
+
+
+def test_the_last_token_of_a_prompt_is_no_prefill_where_the_host_code_says_so() -> None:
+    for flags in (False, True):
+        made = model(replace(RULES, flags_tails=flags))
+        begin(made, output(("a", 10, 9), scheduled={"a": 3}, drafts={"a": [1, 2]}))
+        assert made.words == [(not flags, 2 if flags else -1)]

@@ -1,0 +1,45 @@
+"""Which edits of a checkout kernel cases ran: lines of kernels, as the executor counts them, and lines of host code."""
+
+from __future__ import annotations
+
+import sys
+
+from harness.kernels.executors.base import Executor
+from harness.kernels.targets.registry import parse
+from harness.kernels.targets.vllm.base_release import BaseRelease
+from harness.kernels.targets.vllm.edits import Edit, edits_of
+from harness.kernels.targets.vllm.importing import module_name
+from harness.kernels.targets.vllm.probes import Probes
+from harness.kernels.targets.vllm.sources import HYBRID, LAYERS, MATH, WORKER, source_tree
+from harness.subject.edits import EditedLines, answer
+
+UNDER_TEST = (MATH, LAYERS, WORKER, HYBRID)
+"""The files that kernel cases run code of."""
+
+
+class RanEdits:
+    """Those of one worker, from when the target is loaded. On an executor that counts no lines of kernels, only edits
+    of host code are looked at."""
+
+    def __init__(self, target: str, base: BaseRelease, executor: Executor) -> None:
+        tree = source_tree(parse(target).name)
+        self._executor = executor
+        self._edits = [edit for edit in edits_of(tree, base) if edit.file in UNDER_TEST]
+        self._probes = Probes(tree, self._edits)
+        self._probes.plant()
+
+    def answer(self) -> bytes:
+        """What a worker answers when it is asked for them."""
+        known = self._executor.known_lines()
+        edits = [edit for edit in self._edits if known or not edit.kernel]
+        executed = set(self._executor.executed_lines())
+        python = set(self._probes.ran())
+        ran = [edit for edit in edits if (_in_kernel(edit, executed) if edit.kernel else edit in python)]
+        return answer(*([EditedLines(edit.file, edit.function, edit.lines) for edit in some] for some in (edits, ran)))
+
+
+def _in_kernel(edit: Edit, executed: set[tuple[str, str, int]]) -> bool:
+    """Whether a line of an edited statement of a kernel ran."""
+    module = sys.modules.get(module_name(edit.file))
+    function = edit.function.rpartition(".")[2]
+    return module is not None and any((str(module.__file__), function, line) in executed for line in edit.lines)
