@@ -240,7 +240,9 @@ class KernelCases(Subject[Case, JudgedCase]):
 
     def about(self, key: Key, repro: Any) -> tuple[str, ...]:
         issue = self._regression(repro)
-        return super().about(key, repro) if issue is None else (issue.regression_line(self.comparison.base),)
+        if issue is None:
+            return super().about(key, repro)
+        return (f"it looks like {issue.line}; {self.comparison.base} does not have that",)
 
     def plan(self, worker: WorkerProcess, key: Key, result: JudgedCase) -> CasePlan:
         """If a relation saw the failure, that relation is checked for candidates."""

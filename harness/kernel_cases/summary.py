@@ -9,7 +9,6 @@ import msgspec
 
 from harness import __version__
 from harness.exit_status import NOT_REACHED, NOTHING_FOUND
-from harness.issues.known_issue import REGRESSION
 from harness.kernels.targets.vllm.base_release import BaseRelease
 from harness.kernels.targets.vllm.lost import Lost
 from harness.subject.edits import EditCoverage
@@ -33,9 +32,12 @@ class Finding(msgspec.Struct, frozen=True):
 
     @property
     def known(self) -> str:
-        """The issue in brackets; empty if there is none."""
-        named = f"{REGRESSION} {self.issue}" if self.regression else self.issue
-        return f" [{named}]" if named else ""
+        """The issue in brackets; empty if there is none. Nothing proves that an issue of kernels is the cause, so what
+        looks like one of an older release is called no more than that."""
+        if self.issue is None:
+            return ""
+        known = f"looks like {self.issue}, which its base does not have" if self.regression else self.issue
+        return f" [{known}]"
 
 
 class LineCoverage(msgspec.Struct, frozen=True):

@@ -12,13 +12,15 @@ from harness.check.outcome import Signature
 from harness.issues.kernel_issue import KernelIssue, is_dim_first
 
 _OPERATIONS = ("postprocess", "postprocess-entry")
-_ORACLES = ("memory", "access", "race", "undefined")
+_PLACES = ("conv", "padding", "guard")
+"""What lies in a window's place or behind it. Temporal states are not in its way."""
 
 
 def _shows(signature: Signature, case: Case) -> bool:
-    seen = signature.oracle in _ORACLES or signature.relation == "conv-layouts"
+    seen = signature.oracle in ("memory", "access", "race") or signature.relation == "conv-layouts"
     v1 = all(one.runner == "V1" for one in case.program if isinstance(one, Postprocess))
-    return signature.operation in _OPERATIONS and seen and v1 and is_dim_first(signature, case)
+    here = signature.operation in _OPERATIONS and signature.object in _PLACES
+    return here and seen and v1 and is_dim_first(signature, case)
 
 
 ISSUE = KernelIssue(
