@@ -25,7 +25,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     or_start: bool = False
     """If a campaign to resume has no journal, start it: it is one of several that were interrupted before it began."""
     together: tuple[str, ...] = ()
-    """The subjects that one run has campaigns of in the folder: their files there are not those of an earlier one."""
+    """The subjects whose files in the folder are of this run, too, of another campaign of it."""
 
     def limit(self, noun: str) -> str:
         """What ends the campaign, in words."""

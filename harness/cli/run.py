@@ -36,8 +36,11 @@ def run(context: typer.Context, common: RunOptions, groups: tuple[SubjectOptions
 
     require_writable(common.out)
     started = len(wanted) > 1 and any(common.out.glob("*.journal"))
-    together = tuple(group.SUBJECT for group in wanted)
-    sys.exit(worst([_run(common, group, started, together) for group in wanted]))
+    statuses: list[int] = []
+    for number, group in enumerate(wanted):
+        before = wanted if common.resume else wanted[:number]
+        statuses.append(_run(common, group, started, tuple(one.SUBJECT for one in before)))
+    sys.exit(worst(statuses))
 
 
 def _run(common: RunOptions, group: SubjectOptions, or_start: bool, together: tuple[str, ...]) -> int:

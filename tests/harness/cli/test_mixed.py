@@ -35,3 +35,22 @@ def test_both_run_and_the_worse_status_counts(
     finished = CliRunner().invoke(app, [*arguments, str(tmp_path)])
     assert finished.exit_code == worse, finished.output
     assert ran == [("vllm==0.33.0", 3, 5), ("builtin", 3, 5, ("postprocess",))]
+
+
+@pytest.mark.parametrize(("resume", "together"), [(False, [(), ("sequence",)]), (True, [("sequence", "case")] * 2)])
+def test_the_first_campaign_moves_all_that_an_earlier_run_left(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, resume: bool, together: list[tuple[str, ...]]
+) -> None:
+    """Not what the run itself has written, or resumes."""
+    given: list[tuple[str, ...]] = []
+
+    def follow(subject: Any, settings: Any, report: str) -> int:
+        given.append(settings.together)
+        return 0
+
+    monkeypatch.setattr("harness.sequences.subject.require_driven", lambda target, announce: target)
+    monkeypatch.setattr(run_module, "follow", follow)
+    arguments = ["run", "--ops", "sequences,postprocess", "-t", "builtin", "--cases", "5", "--out", str(tmp_path)]
+    finished = CliRunner().invoke(app, [*arguments, *(["--resume"] if resume else [])])
+    assert finished.exit_code == 0, finished.output
+    assert given == together
