@@ -26,8 +26,10 @@ def print_replayed(file: Path, repro: Repro, result: Replayed) -> None:
     for verdict in skips:
         console.print(Text(f"{verdict.operation} skipped: {verdict.reason}: {verdict.detail}"))
     failure = outcome.failure
-    if result.answer == "SKIPPED" and result.reason not in [f"{skip.reason}: {skip.detail}" for skip in skips]:
-        console.print(Text(result.reason or ""))
+    reason = result.reason or ""
+    is_said = bool(skips) and reason in ("", *(f"{skip.reason}: {skip.detail}" for skip in skips))
+    if result.answer == "SKIPPED" and not is_said:
+        console.print(Text(reason))
     if failure is None or failure.evidence is None:
         return
     if not result.same:

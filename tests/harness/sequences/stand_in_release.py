@@ -55,7 +55,7 @@ def main() -> None:
             process.LOADING_SECONDS = int(value) / 1000
     refused = [f"vllm=={value}" for kind, _, value in how if kind == "refuse"]
 
-    def load(name: str) -> WholeTree:
+    def load(name: str, base: str | None = None) -> WholeTree:
         time.sleep(sum(int(value) for kind, _, value in how if kind == "load") / 1000)
         if name in refused:
             raise UnknownTarget("a module\ndoes not import here")

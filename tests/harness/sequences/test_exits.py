@@ -13,7 +13,8 @@ import msgspec
 import pytest
 
 from harness.case.sequence import Add, Segment, SequenceCase, Step
-from harness.kernels.targets.vllm.scheduling.sources import SCHEDULER, whole_tree
+from harness.kernels.targets.vllm.scheduling.sources import whole_tree
+from harness.kernels.targets.vllm.sources import SCHEDULER
 from harness.sequences.controls import Controls
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.verdicts import evidence_of, signature_of
