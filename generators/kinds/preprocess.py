@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import msgspec
 
-from harness.case import FRESH, AbsentRequest, Case, MovePath, Preprocess, PreprocessRow
+from harness.case import FRESH, AbsentRequest, Case, MovePath, PrecopyRow, Preprocess, PreprocessRow
 from harness.generators.draw import Draw
 from harness.generators.kinds.kind import DrawnKind, PlainRequest, ReachableBatch, TotalBatch
-from harness.generators.kinds.migration import precopy_moves
+from harness.generators.kinds.migration import broken_precopy, precopy_moves
 from harness.generators.kinds.rules import each_running_row, impossible_accepted
 from harness.generators.kinds.scalar_copy import can_shift, is_contiguous
 from harness.generators.simulator import Scheduled
@@ -105,7 +105,22 @@ def _broken(case: Case, row: PreprocessRow) -> str | None:
         return "nothing is scheduled"
     if row.accepted > 1 and row.computed < row.accepted:
         return f"{row.accepted} tokens were accepted and {row.computed} are computed"
-    return impossible_accepted(case, row.accepted)
+    if row.accepted > 1 and not row.resumed and row.scheduled > case.layout.num_spec + 1:
+        return f"tokens were accepted, so this is decode: {row.scheduled} tokens are scheduled"
+    size = case.layout.block_size
+    # The last step ended after the accepted tokens and the drafts that were not: with the last of those ran its state.
+    ends = {
+        (row.computed - row.accepted + drafts) // size for drafts in range(row.accepted - 1, case.layout.num_spec + 1)
+    }
+    if row.state_column is not None and not row.resumed and row.computed and row.state_column not in ends:
+        return f"{row.computed} tokens are computed, and the last step ran in column {row.state_column}"
+    move = PrecopyRow(
+        slot=row.slot,
+        source_column=max(row.source_column(size), FRESH),
+        destination_column=row.destination_column(size),
+        bias=max(row.accepted - 1, 0),
+    )
+    return impossible_accepted(case, row.accepted) or broken_precopy(case, move)
 
 
 def fewer_absent(absent: tuple[AbsentRequest, ...]) -> Iterator[tuple[AbsentRequest, ...]]:

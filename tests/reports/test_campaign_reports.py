@@ -53,12 +53,14 @@ def events(make_case: Callable[..., Case]) -> list[Event]:
         "engine": "random",
         "domain": "reachable",
         "cases": 1,
+        "cases_judged": 1,
         "judged": {"postprocess": 0, "precopy": 1},
         "skipped": {"outside-contract": 2},
         "launches": 1,
         "seconds": 0.5,
         "cases_per_second": 2.0,
         "regimes": {"decode": 1, "layout-ds": 0},
+        "unjudged": {},
         "kernel_lines": [LineCoverage("copy.py", "move", 4, 4, []), LineCoverage("copy.py", "shift", 3, 5, [7, 9])],
         "findings": [Finding(str(SIGNATURE), ODD_TEXT, "reachable", 3, 1, "out/small.json", {"executions": 17})],
         "exit_status": 1,
@@ -138,7 +140,7 @@ def test_a_clean_run_says_so(events: list[Event], capsys: pytest.CaptureFixture[
     with reporter("terminal") as handle:
         for event in (events[0], clean):
             handle(event)
-    assert capsys.readouterr().out.splitlines()[-1] == "nothing found"
+    assert capsys.readouterr().out.splitlines()[-1] == "nothing found in 1 case; 1 of 2 regimes not reached"
 
 
 def test_what_was_met_was_not_drawn_and_what_shrank_to_another_is_named(
@@ -179,7 +181,9 @@ def test_what_was_missed_is_printed_last(events: list[Event], capsys: pytest.Cap
     with reporter("terminal") as handle:
         handle(CampaignFinished(msgspec.structs.replace(last.summary, findings=[], exit_status=3)))
     answer = capsys.readouterr().out.splitlines()[-1]
-    assert answer == "nothing found, but what is missing was required (status 3): a longer run may reach it"
+    size, required = answer.split(", but ")
+    assert size == "nothing found in 1 case; 1 of 2 regimes not reached"
+    assert required == "what is missing was required (status 3): a longer run may reach it"
 
 
 def test_what_could_not_be_judged_is_printed_last(events: list[Event], capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,5 @@
 """uncopied-states-refused: the runners assert that a layer copies all of its cache tensors, and so do not start with
-ReplaySSM, whose layers have tensors that nobody copies.
+ReplaySSM, whose layers have tensors that are not copied.
 """
 
 from __future__ import annotations

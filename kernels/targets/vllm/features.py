@@ -232,7 +232,7 @@ def _calls(function: ast.FunctionDef, name: str) -> bool:
 
 
 def _uncopied(tree: SourceTree) -> Uncopied:
-    """From the configuration: the option, and the refusal of drafts beside it."""
+    """From the configuration: whether there is the option, and whether it excludes drafts."""
     if not tree.has(CACHE_OPTIONS) or _REPLAY not in tree.text(CACHE_OPTIONS):
         return "never"
     refused = any(
