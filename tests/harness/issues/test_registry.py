@@ -208,7 +208,7 @@ def test_what_looks_like_an_issue_that_the_base_release_is_without_is_a_regressi
     assert issue.until is not None
     for release in RELEASES:
         fixed = RELEASES.index(release) >= RELEASES.index(issue.until)
-        assert kernel_regression(release, repro.signature, repro.case) is (issue if fixed else None)
+        assert (kernel_regression(release, repro.signature, repro.case) is issue) == fixed
 
 
 def test_older_releases_than_the_first_that_showed_an_issue_may_have_it() -> None:
