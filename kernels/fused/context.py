@@ -21,6 +21,7 @@ from harness.kernels.fused.precopy import precopy_kernel
 from harness.kernels.fused.record import (
     ADDRESS,
     BLOCK_STRIDE,
+    COUNTERS,
     GAPLESS,
     GAPPED,
     LANE_BYTES,
@@ -42,11 +43,11 @@ from harness.kernels.fused.record import (
     WINDOW,
 )
 
-LANES = 1024
+LANES = 2048
 """Lanes of a program that copies; each copies 8 bytes of a tile."""
 WARPS = 4
 """Warps of a program that copies."""
-PROGRAMS_EACH = 4
+PROGRAMS_EACH = 3
 """Programs that copy, per multiprocessor of a GPU: as many as fit at a time, with the registers they need."""
 PROGRAMS_ON_CPU = 4
 """Programs that copy where there is no GPU to fill."""
@@ -119,13 +120,13 @@ class FusedContext:
             for index, state in enumerate(members)
         ]
         self._tiles_each = sum(record[TILES.value] for record in self._facts)
-        if self._tiles_each * decided >= 2**31:
+        if self._tiles_each * decided + 3 * self._programs >= 2**31:
             raise ValueError(f"{decided} requests of {self._tiles_each} tiles each are more than 32 bits can count")
         self._records = allocate("records", (len(self._facts), RECORD_FIELDS.value), torch.int64)
         self._tiles = allocate("tiles", (self._tiles_each, RECORD_FIELDS.value), torch.int64)
         self._is_bound = False
-        self._arrivals = allocate("arrivals", (-(-self._table_rows // decided),), torch.int32)
-        self._arrivals.zero_()
+        self._counters = allocate("counters", (-(-self._table_rows // decided), COUNTERS.value), torch.int32)
+        self._counters.zero_()
         self.accepted_out = allocate("accepted_out", (self._table_rows,), torch.int32)
         """int32 `[table rows]`: the result of `postprocess`, in batch order."""
         self.accepted_out.zero_()
@@ -172,7 +173,7 @@ class FusedContext:
             scheduled,
             draft,
             None,
-            None,
+            self._counters,
             self._records,
             self._tiles,
             num_requests,
@@ -214,7 +215,7 @@ class FusedContext:
             None,
             None,
             mapping,
-            self._arrivals,
+            self._counters,
             self._records,
             self._tiles,
             num_requests,
@@ -255,6 +256,7 @@ class FusedContext:
             destination_column,
             bias,
             mapping,
+            self._counters,
             self._records,
             self._tiles,
             num_requests,

@@ -43,19 +43,53 @@ SHIFT = tl.constexpr(3)
 
 
 @triton.jit
-def locate(
+def look_up_tile(
     tile,  # int64*: the tile's record
-    place,  # row of the request in the block tables, and in the lower half the bias
-    columns,  # of the source, and in the lower half of the destination
-    table_stride,  # elements between two rows of a block table, the same for all groups
-    inside,  # if not, nothing is looked up, and the result is meaningless
-    LANES: tl.constexpr,
     # Constants are parameters here, see record.py.
     TILE_ADDRESS: tl.constexpr = TILE_ADDRESS,
     TILE_BLOCK_STRIDE: tl.constexpr = TILE_BLOCK_STRIDE,
     TILE_TABLE: tl.constexpr = TILE_TABLE,
     TILE_LEFT: tl.constexpr = TILE_LEFT,
     TILE_UNIT: tl.constexpr = TILE_UNIT,
+):
+    """What a tile's record says of it: address, block stride, table, bytes left, and unit and kind."""
+    address = tl.load(tile + TILE_ADDRESS)
+    block_stride = tl.load(tile + TILE_BLOCK_STRIDE)
+    table = tl.load(tile + TILE_TABLE)
+    left = tl.load(tile + TILE_LEFT)
+    unit_and_kind = tl.load(tile + TILE_UNIT)
+    return address, block_stride, table, left, unit_and_kind
+
+
+@triton.jit
+def look_up_blocks(
+    table,
+    unit_and_kind,
+    place,  # row of the request in the block tables, and in the lower half the bias
+    columns,  # of the source, and in the lower half of the destination
+    table_stride,  # elements between two rows of a block table, the same for all groups
+    inside,  # if not, nothing is looked up, and the result is meaningless
+    TEMPORAL: tl.constexpr = TEMPORAL,
+):
+    """The blocks that a request's tile is copied from and to."""
+    # A temporal state's column says how many tokens it has seen; a conv window has all tokens in one block.
+    temporal_bias = tl.where((unit_and_kind & 3) == TEMPORAL, place & 0x7FFFFFFF, 0)
+    cells = table.to(tl.pointer_type(tl.int32)) + (place >> 32) * table_stride
+    source_block = tl.load(cells + (columns >> 32) + temporal_bias, mask=inside, other=0)
+    destination_block = tl.load(cells + (columns & 0x7FFFFFFF), mask=inside, other=0)
+    return source_block, destination_block
+
+
+@triton.jit
+def locate(
+    address,
+    block_stride,
+    left,
+    unit_and_kind,
+    source_block,
+    destination_block,
+    place,
+    LANES: tl.constexpr,
     TEMPORAL: tl.constexpr = TEMPORAL,
     ONE_RUN: tl.constexpr = ONE_RUN,
     GAPLESS: tl.constexpr = GAPLESS,
@@ -69,20 +103,10 @@ def locate(
 
     The bias is how many tokens past the first one the state is: an offset into a window, or a number of columns.
     """
-    address = tl.load(tile + TILE_ADDRESS)
-    block_stride = tl.load(tile + TILE_BLOCK_STRIDE)
-    table = tl.load(tile + TILE_TABLE).to(tl.pointer_type(tl.int32))
-    left = tl.load(tile + TILE_LEFT)
-    unit_and_kind = tl.load(tile + TILE_UNIT)
     unit, kind = unit_and_kind >> 2, unit_and_kind & 3
     bias = place & 0x7FFFFFFF
-    # A temporal state's column says how many tokens it has seen; a conv window has all tokens in one block.
-    temporal_bias = tl.where(kind == TEMPORAL, bias, 0)
-    cells = table + (place >> 32) * table_stride
-    source_block = tl.load(cells + (columns >> 32) + temporal_bias, mask=inside, other=0).to(tl.int64)
-    destination_block = tl.load(cells + (columns & 0x7FFFFFFF), mask=inside, other=0).to(tl.int64)
-    source = address + source_block * block_stride + bias * unit
-    destination = address + destination_block * block_stride
+    source = address + source_block.to(tl.int64) * block_stride + bias * unit
+    destination = address + destination_block.to(tl.int64) * block_stride
     size = tl.maximum(tl.minimum(left - bias * unit, LANES * LANE_BYTES), 0).to(tl.int32)
     apart = (source_block != destination_block) | (bias == 0)
     one_run = (kind == TEMPORAL) | ((kind == ONE_RUN) & apart) | ((kind == GAPLESS) & (bias == 0))
@@ -108,7 +132,7 @@ def copy_otherwise(
     ELEMENTS: tl.constexpr = ELEMENTS,
     LANE_BYTES: tl.constexpr = LANE_BYTES,
 ):
-    """Copy a tile that is not plain, as given by `locate`. Tiles are independent of each other: none writes what
+    """Copy a tile that is not plain, as `locate` says. Tiles are independent of each other: none writes what
     another one reads or writes."""
     if way == BYTES:
         _copy_bytes(source, destination, size, LANES)

@@ -61,6 +61,15 @@ GAPLESS = tl.constexpr(2)
 GAPPED = tl.constexpr(3)
 """A window of runs with gaps."""
 
+COUNTERS = tl.constexpr(3)
+"""Counters of the requests that are decided for together. All are 0 between two launches."""
+CLAIMED = tl.constexpr(0)
+"""Tiles that programs have claimed."""
+DONE = tl.constexpr(1)
+"""Programs that have nothing more to claim."""
+ARRIVED = tl.constexpr(2)
+"""Programs that have read all counts."""
+
 SHIFT_LANES = tl.constexpr(256)
 """Maximum number of lanes that shift a window, each word by word."""
 

@@ -9,7 +9,13 @@ MUTATION = Mutation(
     rewrites={
         "builtin": {
             "fused/copy.py": [
-                [Rewrite("locate", "tl.load(cells + (columns & 0x7FFFFFFF)", "tl.load(table + (columns & 0x7FFFFFFF)")]
+                [
+                    Rewrite(
+                        "look_up_blocks",
+                        "tl.load(cells + (columns & 0x7FFFFFFF)",
+                        "tl.load(cells - (place >> 32) * table_stride + (columns & 0x7FFFFFFF)",
+                    )
+                ]
             ]
         },
         "vllm": {

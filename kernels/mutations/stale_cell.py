@@ -11,7 +11,7 @@ MUTATION = Mutation(
             "fused/copy.py": [
                 [
                     Rewrite(
-                        "locate",
+                        "look_up_blocks",
                         "tl.load(cells + (columns & 0x7FFFFFFF)",
                         "tl.load(cells + table_stride - 1 - (columns & 0x7FFFFFFF)",
                     )
