@@ -48,7 +48,9 @@ LANES = 2048
 WARPS = 4
 """Warps of a program that copies."""
 PROGRAMS_EACH = 3
-"""Programs that copy, per multiprocessor of a GPU: as many as fit at a time, with the registers they need."""
+"""Programs that copy, per multiprocessor of a GPU: as many as fit at a time, with these registers."""
+REGISTERS = 168
+"""Maximum registers of a thread of such a program: with more, some programs would start only when others end."""
 PROGRAMS_ON_CPU = 4
 """Programs that copy where there is no GPU to fill."""
 DECIDED = 256
@@ -185,6 +187,7 @@ class FusedContext:
             MANY_ROWS=MANY_TIMES * self._decided,
             LANES=self._lanes,
             num_warps=WARPS,
+            maxnreg=REGISTERS,
         )
 
     def postprocess_in_place(
@@ -227,6 +230,7 @@ class FusedContext:
             MANY_ROWS=MANY_TIMES * self._decided,
             LANES=self._lanes,
             num_warps=WARPS,
+            maxnreg=REGISTERS,
         )
 
     def precopy(
@@ -267,6 +271,7 @@ class FusedContext:
             MANY_ROWS=MANY_TIMES * self._decided,
             LANES=self._lanes,
             num_warps=WARPS,
+            maxnreg=REGISTERS,
         )
 
     def advance(
@@ -440,8 +445,12 @@ def _tile_records(records: Sequence[Sequence[int]], tile_bytes: int) -> torch.Te
     """The records of all tiles of a request, from those of the states."""
     states = torch.tensor(records, dtype=torch.int64)
     counts = states[:, TILES.value]
-    state = torch.arange(len(records)).repeat_interleave(counts)
-    number = torch.arange(len(state)) - (counts.cumsum(0) - counts)[state]
+    # Windows come first. Some take long, and whoever has one of these claims fewer of the others.
+    order = (states[:, WINDOW.value] == 0).to(torch.int64).argsort(stable=True)
+    counts = counts[order]
+    place = torch.arange(len(records)).repeat_interleave(counts)
+    number = torch.arange(len(place)) - (counts.cumsum(0) - counts)[place]
+    state = order[place]
     windows, units, runs, run_strides = states[:, [WINDOW.value, UNIT.value, RUNS.value, RUN_STRIDE.value]].T
     kinds = torch.where(run_strides == windows * units, GAPLESS.value, GAPPED.value)
     kinds[runs == 1] = ONE_RUN.value

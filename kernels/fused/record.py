@@ -70,8 +70,9 @@ DONE = tl.constexpr(1)
 ARRIVED = tl.constexpr(2)
 """Programs that have read all counts."""
 
-SHIFT_LANES = tl.constexpr(256)
-"""Maximum number of lanes that shift a window, each word by word."""
+FEW_LANES = tl.constexpr(256)
+"""Maximum number of lanes of copies that are rare: words of sizes that no published model has, and shifts of windows.
+Each lane more of a thread is more code, and a launch waits until multiprocessors have loaded its code."""
 
 LANE_BYTES = tl.constexpr(8)
 """Bytes of a tile that one lane moves; a tile is LANES times as long."""

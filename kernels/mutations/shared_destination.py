@@ -12,8 +12,8 @@ MUTATION = Mutation(
                 [
                     Rewrite(
                         "look_up_blocks",
-                        "tl.load(cells + (columns & 0x7FFFFFFF)",
-                        "tl.load(cells - (place >> 32) * table_stride + (columns & 0x7FFFFFFF)",
+                        "tl.load(cells + destination_column",
+                        "tl.load(cells - row * table_stride + destination_column",
                     )
                 ]
             ]

@@ -12,8 +12,8 @@ MUTATION = Mutation(
                 [
                     Rewrite(
                         "look_up_blocks",
-                        "tl.load(cells + (columns & 0x7FFFFFFF)",
-                        "tl.load(cells + table_stride - 1 - (columns & 0x7FFFFFFF)",
+                        "tl.load(cells + destination_column",
+                        "tl.load(cells + table_stride - 1 - destination_column",
                     )
                 ]
             ]

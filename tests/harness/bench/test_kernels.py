@@ -66,7 +66,7 @@ def report() -> Report:
 
 
 def test_every_shape_says_where_it_is_from_and_can_be_laid_out() -> None:
-    assert len({shape.name for shape in SHAPES}) == len(SHAPES) == 9
+    assert len({shape.name for shape in SHAPES}) == len(SHAPES) == 12
     for shape in SHAPES:
         assert len(shape.source) > 20
         for conv_layout in ("SD", "DS"):
