@@ -89,6 +89,9 @@ class CudaExecutor(Executor):
 STAGING_BYTES = 1 << 26
 """Page-locked host memory for small copies."""
 
+KEPT_BYTES = 1 << 28
+"""Maximum number of bytes of device memory that a worker keeps for later when it needs more: others may need them."""
+
 FEW_SPANS = 8
 """Up to this many spans are copied one by one; more are gathered on the device, byte by byte, which is cheaper."""
 
@@ -106,6 +109,8 @@ class CudaArena(Arena):
     def __init__(self, size: int, device: torch.device) -> None:
         import torch
 
+        if torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device) > KEPT_BYTES:
+            torch.cuda.empty_cache()
         try:
             # The caching allocator aligns to 512 bytes.
             self._memory = torch.empty(max(size, 1), dtype=torch.uint8, device=device)

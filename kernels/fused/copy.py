@@ -101,7 +101,10 @@ def locate(
     SHIFT: tl.constexpr = SHIFT,
     LANE_BYTES: tl.constexpr = LANE_BYTES,
 ):
-    """The parameters of a tile's copy: addresses of source and destination, bytes, and the way to copy it."""
+    """The parameters of a tile's copy: addresses of source and destination, bytes, the way to copy it, and the bias.
+
+    The bias is an offset into a window, or a number of columns.
+    """
     unit, kind = unit_and_kind >> 2, unit_and_kind & 3
     source = address + source_block.to(tl.int64) * block_stride + bias * unit
     destination = address + destination_block.to(tl.int64) * block_stride
@@ -110,7 +113,7 @@ def locate(
     one_run = (kind == TEMPORAL) | ((kind == ONE_RUN) & apart) | ((kind == GAPLESS) & (bias == 0))
     aligned = ((source | destination | size) & 15) == 0
     way = tl.where(one_run, tl.where(aligned, PLAIN, BYTES), tl.where(apart, ELEMENTS, SHIFT))
-    return source, destination, size, way
+    return source, destination, size, way, bias
 
 
 @triton.jit

@@ -72,7 +72,7 @@ def carry_out(
         # and the one after that, of which only the number is.
         later_position = next_position + programs
         while position < total:
-            source, destination, size, way = locate(
+            source, destination, size, way, left_out = locate(
                 address, block_stride, left, unit_and_kind, source_block, destination_block, its_bias, LANES
             )
             words = tl.where(way == PLAIN, size // 16 * 2, 0)  # an even number, as the compiler can see
@@ -95,7 +95,7 @@ def carry_out(
                 )
             tl.store(to, word, mask=lane < words)
             if way != PLAIN:
-                copy_otherwise(records, tile, source, destination, size, way, its_bias, LANES)
+                copy_otherwise(records, tile, source, destination, size, way, left_out, LANES)
             position, next_position = next_position, later_position
             if later_position < total:
                 later_position = 3 * programs + tl.atomic_add(counters + CLAIMED, 1, sem="relaxed")

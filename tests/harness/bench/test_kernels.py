@@ -48,6 +48,8 @@ class OnceEach:
                 call()
         return dict.fromkeys(arms, Sample(1.0, 0.0))
 
+    time_launches = time_graphs
+
     def time_host(self, arms: Mapping[str, Call], rounds: int) -> dict[str, Sample]:
         return self.time_graphs({name: [call] for name, call in arms.items()}, rounds)
 
