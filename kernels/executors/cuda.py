@@ -7,6 +7,8 @@ bytes that it changes.
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import inspect
 import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -77,6 +79,13 @@ class CudaExecutor(Executor):
 
         class CountedFunction(JITFunction):  # type: ignore[misc]
             """A compiled kernel whose launches are counted."""
+
+            @property
+            def cache_key(self) -> str:
+                """Triton's own key leaves out the defaults of parameters, in which our kernels have constants."""
+                parameters = inspect.signature(self.fn).parameters.values()
+                defaults = [str(each.default) for each in parameters if each.default is not each.empty]
+                return hashlib.sha256("|".join([super().cache_key, *defaults]).encode()).hexdigest()
 
             def run(self, *arguments: Any, grid: Any, warmup: bool, **keywords: Any) -> Any:
                 if not warmup:
