@@ -30,6 +30,7 @@ from harness.kernels.fused.record import (
     TILES,
     UNIT,
     WINDOW,
+    WINDOW_LANES,
 )
 
 PLAIN = tl.constexpr(0)
@@ -226,15 +227,17 @@ def _copy_elements(
     tiles,
     LANES: tl.constexpr,
     FEW_LANES: tl.constexpr = FEW_LANES,
+    WINDOW_LANES: tl.constexpr = WINDOW_LANES,
 ):
     """Copy this tile's share of `runs` runs, of `tokens` elements each, where source and destination are disjoint."""
     few: tl.constexpr = FEW_LANES if LANES > FEW_LANES else LANES
+    some: tl.constexpr = WINDOW_LANES if LANES > WINDOW_LANES else LANES
     if unit == 8:
         _copy_runs(source, destination, tokens, runs, run_stride, tile, tiles, tl.uint64, 8, few)
     elif unit == 4:
-        _copy_runs(source, destination, tokens, runs, run_stride, tile, tiles, tl.uint32, 4, LANES // 4)
+        _copy_runs(source, destination, tokens, runs, run_stride, tile, tiles, tl.uint32, 4, some)
     elif unit == 2:
-        _copy_runs(source, destination, tokens, runs, run_stride, tile, tiles, tl.uint16, 2, LANES // 4)
+        _copy_runs(source, destination, tokens, runs, run_stride, tile, tiles, tl.uint16, 2, some)
     else:
         _copy_runs(source, destination, tokens, runs, run_stride, tile, tiles, tl.uint8, 1, few)
 

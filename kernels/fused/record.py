@@ -70,6 +70,9 @@ DONE = tl.constexpr(1)
 ARRIVED = tl.constexpr(2)
 """Programs that have read all counts."""
 
+WINDOW_LANES = tl.constexpr(512)
+"""Maximum number of lanes that copy the elements of a DS window."""
+
 FEW_LANES = tl.constexpr(256)
 """Maximum number of lanes of copies that are rare: words of sizes that no published model has, and shifts of windows.
 Each lane more of a thread is more code, and a launch waits until multiprocessors have loaded its code."""
