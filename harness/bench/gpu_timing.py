@@ -41,6 +41,17 @@ def time_graphs(arms: Mapping[str, Sequence[Call]], rounds: int) -> dict[str, Sa
     return {name: sample(found) for name, found in times.items()}
 
 
+def time_launches(arms: Mapping[str, Sequence[Call]], rounds: int) -> dict[str, Sample]:
+    """Microseconds of one launch of each arm without graphs: what the host adds counts where launches are short."""
+    times: dict[str, list[float]] = {name: [] for name in arms}
+    for turn in range(WARM_UP + rounds):
+        for name, calls in arms.items():
+            seconds = _device_seconds(calls)
+            if turn >= WARM_UP:
+                times[name].append(seconds / len(calls) * 1e6)
+    return {name: sample(found) for name, found in times.items()}
+
+
 def time_host(arms: Mapping[str, Call], rounds: int, launches: int = 100) -> dict[str, Sample]:
     """Microseconds that the host spends on one launch of each arm, independent of the device."""
     times: dict[str, list[float]] = {name: [] for name in arms}
@@ -94,10 +105,16 @@ def _recorded(calls: Sequence[Call]) -> tuple[torch.cuda.CUDAGraph, int]:
 
 
 def _replay_seconds(graph: torch.cuda.CUDAGraph) -> float:
+    return _device_seconds([graph.replay])
+
+
+def _device_seconds(calls: Sequence[Call]) -> float:
+    """Seconds from the start of the first call to the end of the last one, by the clock of the device."""
     start: torch.cuda.Event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
     end: torch.cuda.Event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
     start.record()
-    graph.replay()
+    for call in calls:
+        call()
     end.record()
     end.synchronize()
     seconds: float = start.elapsed_time(end) / 1e3

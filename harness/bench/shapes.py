@@ -231,8 +231,39 @@ SHAPES = (
         columns=329,
         rows=256,
     ),
+    # Named by somebody else, after the kernels were written; nothing was tuned on them either.
+    ModelShape(
+        name="olmo-hybrid-7b",
+        source="Olmo-Hybrid-7B (gated delta net, states of 2 bytes), one GPU, no drafts; its public configuration",
+        groups=_groups((_conv(3, 11520), _temporal(30, 192, 96, item=2)), 8, 8, 8),
+        page=1228800,
+        block_size=80,
+        num_spec=0,
+        columns=820,
+        rows=110,
+    ),
+    ModelShape(
+        name="jamba-v0.1",
+        source="Jamba-v0.1 (Mamba1, states of 2 bytes), 2 GPUs, no drafts; its public configuration",
+        groups=_groups((_conv(3, 4096), _temporal(4096, 16, item=2)), 7, 7, 7, 7),
+        page=163840,
+        block_size=80,
+        num_spec=0,
+        columns=3277,
+        rows=1024,
+    ),
+    ModelShape(
+        name="qwen3.5-397b",
+        source="Qwen3.5-397B-A17B (gated delta net), 8 GPUs, 2 drafts; its public configuration",
+        groups=_groups((_conv(5, 1536), _temporal(8, 128, 128)), 15, 15, 15),
+        page=540672,
+        block_size=528,
+        num_spec=2,
+        columns=499,
+        rows=256,
+    ),
 )
-"""The first six were chosen to differ, the others at random."""
+"""The first six were chosen to differ, three at random, the last three by somebody else."""
 
 
 def shape_of_name(name: str) -> ModelShape:

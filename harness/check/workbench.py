@@ -108,12 +108,18 @@ class Workbench:
         return any(True for _ in task.before.differences(self.read(task.plan)))
 
     def room_for(self, plan: MemoryPlan) -> Arena:
-        """The arena, large enough for a plan; drops what belonged to another layout. Raises ExecutorCannot."""
+        """The arena, large enough for a plan; drops what belonged to another layout. Raises ExecutorCannot.
+
+        One that a few huge layouts needed goes when the next layout is an ordinary one: workers share a device.
+        """
+        usual = RESERVED[self.executor.device.type == "cpu"]
+        if self._arena is not None and self._layout is not plan.base and self._arena.size > usual >= plan.size:
+            self._arena = None
         if self._arena is None or plan.size > self._arena.size:
             # Everything that refers to the old arena goes first: a device may not have room for both.
             self._layout = self._bound = self._arena = None
             self._tensors.clear()
-            self._arena = self.executor.allocate(max(plan.size, RESERVED[self.executor.device.type == "cpu"]))
+            self._arena = self.executor.allocate(max(plan.size, usual))
         if self._layout is not plan.base:
             if self._layout is not None and self._layout.size > KEPT_BYTES:
                 self._arena.discard(0, self._layout.size)

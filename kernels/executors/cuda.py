@@ -7,6 +7,8 @@ bytes that it changes.
 from __future__ import annotations
 
 import ctypes
+import hashlib
+import inspect
 import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -78,6 +80,13 @@ class CudaExecutor(Executor):
         class CountedFunction(JITFunction):  # type: ignore[misc]
             """A compiled kernel whose launches are counted."""
 
+            @property
+            def cache_key(self) -> str:
+                """Triton's own key leaves out the defaults of parameters, in which our kernels have constants."""
+                parameters = inspect.signature(self.fn).parameters.values()
+                defaults = [str(each.default) for each in parameters if each.default is not each.empty]
+                return hashlib.sha256("|".join([super().cache_key, *defaults]).encode()).hexdigest()
+
             def run(self, *arguments: Any, grid: Any, warmup: bool, **keywords: Any) -> Any:
                 if not warmup:
                     executor.launches += 1
@@ -88,6 +97,9 @@ class CudaExecutor(Executor):
 
 STAGING_BYTES = 1 << 26
 """Page-locked host memory for small copies."""
+
+KEPT_BYTES = 1 << 28
+"""Maximum number of bytes of device memory that a worker keeps for later when it needs more: others may need them."""
 
 FEW_SPANS = 8
 """Up to this many spans are copied one by one; more are gathered on the device, byte by byte, which is cheaper."""
@@ -106,6 +118,8 @@ class CudaArena(Arena):
     def __init__(self, size: int, device: torch.device) -> None:
         import torch
 
+        if torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device) > KEPT_BYTES:
+            torch.cuda.empty_cache()
         try:
             # The caching allocator aligns to 512 bytes.
             self._memory = torch.empty(max(size, 1), dtype=torch.uint8, device=device)

@@ -21,6 +21,7 @@ from harness.kernels.fused.precopy import precopy_kernel
 from harness.kernels.fused.record import (
     ADDRESS,
     BLOCK_STRIDE,
+    COUNTERS,
     GAPLESS,
     GAPPED,
     LANE_BYTES,
@@ -42,12 +43,14 @@ from harness.kernels.fused.record import (
     WINDOW,
 )
 
-LANES = 1024
+LANES = 2048
 """Lanes of a program that copies; each copies 8 bytes of a tile."""
 WARPS = 4
 """Warps of a program that copies."""
-PROGRAMS_EACH = 4
-"""Programs that copy, per multiprocessor of a GPU: as many as fit at a time, with the registers they need."""
+PROGRAMS_EACH = 3
+"""Programs that copy, per multiprocessor of a GPU: as many as fit at a time, with these registers."""
+REGISTERS = 168
+"""Maximum registers of a thread of such a program: with more, some programs would start only when others end."""
 PROGRAMS_ON_CPU = 4
 """Programs that copy where there is no GPU to fill."""
 DECIDED = 256
@@ -119,13 +122,13 @@ class FusedContext:
             for index, state in enumerate(members)
         ]
         self._tiles_each = sum(record[TILES.value] for record in self._facts)
-        if self._tiles_each * decided >= 2**31:
+        if self._tiles_each * decided + 3 * self._programs >= 2**31:
             raise ValueError(f"{decided} requests of {self._tiles_each} tiles each are more than 32 bits can count")
         self._records = allocate("records", (len(self._facts), RECORD_FIELDS.value), torch.int64)
         self._tiles = allocate("tiles", (self._tiles_each, RECORD_FIELDS.value), torch.int64)
         self._is_bound = False
-        self._arrivals = allocate("arrivals", (-(-self._table_rows // decided),), torch.int32)
-        self._arrivals.zero_()
+        self._counters = allocate("counters", (-(-self._table_rows // decided), COUNTERS.value), torch.int32)
+        self._counters.zero_()
         self.accepted_out = allocate("accepted_out", (self._table_rows,), torch.int32)
         """int32 `[table rows]`: the result of `postprocess`, in batch order."""
         self.accepted_out.zero_()
@@ -172,7 +175,7 @@ class FusedContext:
             scheduled,
             draft,
             None,
-            None,
+            self._counters,
             self._records,
             self._tiles,
             num_requests,
@@ -184,6 +187,7 @@ class FusedContext:
             MANY_ROWS=MANY_TIMES * self._decided,
             LANES=self._lanes,
             num_warps=WARPS,
+            maxnreg=REGISTERS,
         )
 
     def postprocess_in_place(
@@ -214,7 +218,7 @@ class FusedContext:
             None,
             None,
             mapping,
-            self._arrivals,
+            self._counters,
             self._records,
             self._tiles,
             num_requests,
@@ -226,6 +230,7 @@ class FusedContext:
             MANY_ROWS=MANY_TIMES * self._decided,
             LANES=self._lanes,
             num_warps=WARPS,
+            maxnreg=REGISTERS,
         )
 
     def precopy(
@@ -255,6 +260,7 @@ class FusedContext:
             destination_column,
             bias,
             mapping,
+            self._counters,
             self._records,
             self._tiles,
             num_requests,
@@ -265,6 +271,7 @@ class FusedContext:
             MANY_ROWS=MANY_TIMES * self._decided,
             LANES=self._lanes,
             num_warps=WARPS,
+            maxnreg=REGISTERS,
         )
 
     def advance(
@@ -438,8 +445,12 @@ def _tile_records(records: Sequence[Sequence[int]], tile_bytes: int) -> torch.Te
     """The records of all tiles of a request, from those of the states."""
     states = torch.tensor(records, dtype=torch.int64)
     counts = states[:, TILES.value]
-    state = torch.arange(len(records)).repeat_interleave(counts)
-    number = torch.arange(len(state)) - (counts.cumsum(0) - counts)[state]
+    # Windows come first. Some take long, and whoever has one of these claims fewer of the others.
+    order = (states[:, WINDOW.value] == 0).to(torch.int64).argsort(stable=True)
+    counts = counts[order]
+    place = torch.arange(len(records)).repeat_interleave(counts)
+    number = torch.arange(len(place)) - (counts.cumsum(0) - counts)[place]
+    state = order[place]
     windows, units, runs, run_strides = states[:, [WINDOW.value, UNIT.value, RUNS.value, RUN_STRIDE.value]].T
     kinds = torch.where(run_strides == windows * units, GAPLESS.value, GAPPED.value)
     kinds[runs == 1] = ONE_RUN.value

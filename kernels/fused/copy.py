@@ -12,13 +12,13 @@ import triton
 import triton.language as tl
 
 from harness.kernels.fused.record import (
+    FEW_LANES,
     GAPLESS,
     LANE_BYTES,
     ONE_RUN,
     RECORD_FIELDS,
     RUN_STRIDE,
     RUNS,
-    SHIFT_LANES,
     TEMPORAL,
     TILE_ADDRESS,
     TILE_BLOCK_STRIDE,
@@ -30,6 +30,7 @@ from harness.kernels.fused.record import (
     TILES,
     UNIT,
     WINDOW,
+    WINDOW_LANES,
 )
 
 PLAIN = tl.constexpr(0)
@@ -43,19 +44,55 @@ SHIFT = tl.constexpr(3)
 
 
 @triton.jit
-def locate(
+def look_up_tile(
     tile,  # int64*: the tile's record
-    place,  # row of the request in the block tables, and in the lower half the bias
-    columns,  # of the source, and in the lower half of the destination
-    table_stride,  # elements between two rows of a block table, the same for all groups
-    inside,  # if not, nothing is looked up, and the result is meaningless
-    LANES: tl.constexpr,
     # Constants are parameters here, see record.py.
     TILE_ADDRESS: tl.constexpr = TILE_ADDRESS,
     TILE_BLOCK_STRIDE: tl.constexpr = TILE_BLOCK_STRIDE,
     TILE_TABLE: tl.constexpr = TILE_TABLE,
     TILE_LEFT: tl.constexpr = TILE_LEFT,
     TILE_UNIT: tl.constexpr = TILE_UNIT,
+):
+    """What a tile's record says of it: address, block stride, table, bytes left, and unit and kind."""
+    address = tl.load(tile + TILE_ADDRESS)
+    block_stride = tl.load(tile + TILE_BLOCK_STRIDE)
+    table = tl.load(tile + TILE_TABLE)
+    left = tl.load(tile + TILE_LEFT)
+    unit_and_kind = tl.load(tile + TILE_UNIT)
+    return address, block_stride, table, left, unit_and_kind
+
+
+@triton.jit
+def look_up_blocks(
+    table,
+    unit_and_kind,
+    row,  # of the request in the block tables
+    source_column,
+    destination_column,
+    bias,  # how many tokens past the first one the state is
+    table_stride,  # elements between two rows of a block table, the same for all groups
+    inside,  # if not, nothing is looked up, and the result is meaningless
+    TEMPORAL: tl.constexpr = TEMPORAL,
+):
+    """The blocks that a request's tile is copied from and to."""
+    # A temporal state's column says how many tokens it has seen; a conv window has all tokens in one block.
+    temporal_bias = tl.where((unit_and_kind & 3) == TEMPORAL, bias, 0)
+    cells = table.to(tl.pointer_type(tl.int32)) + row * table_stride
+    source_block = tl.load(cells + source_column + temporal_bias, mask=inside, other=0)
+    destination_block = tl.load(cells + destination_column, mask=inside, other=0)
+    return source_block, destination_block
+
+
+@triton.jit
+def locate(
+    address,
+    block_stride,
+    left,
+    unit_and_kind,
+    source_block,
+    destination_block,
+    bias,
+    LANES: tl.constexpr,
     TEMPORAL: tl.constexpr = TEMPORAL,
     ONE_RUN: tl.constexpr = ONE_RUN,
     GAPLESS: tl.constexpr = GAPLESS,
@@ -67,22 +104,11 @@ def locate(
 ):
     """The parameters of a tile's copy: addresses of source and destination, bytes, the way to copy it, and the bias.
 
-    The bias is how many tokens past the first one the state is: an offset into a window, or a number of columns.
+    The bias is an offset into a window, or a number of columns.
     """
-    address = tl.load(tile + TILE_ADDRESS)
-    block_stride = tl.load(tile + TILE_BLOCK_STRIDE)
-    table = tl.load(tile + TILE_TABLE).to(tl.pointer_type(tl.int32))
-    left = tl.load(tile + TILE_LEFT)
-    unit_and_kind = tl.load(tile + TILE_UNIT)
     unit, kind = unit_and_kind >> 2, unit_and_kind & 3
-    bias = place & 0x7FFFFFFF
-    # A temporal state's column says how many tokens it has seen; a conv window has all tokens in one block.
-    temporal_bias = tl.where(kind == TEMPORAL, bias, 0)
-    cells = table + (place >> 32) * table_stride
-    source_block = tl.load(cells + (columns >> 32) + temporal_bias, mask=inside, other=0).to(tl.int64)
-    destination_block = tl.load(cells + (columns & 0x7FFFFFFF), mask=inside, other=0).to(tl.int64)
-    source = address + source_block * block_stride + bias * unit
-    destination = address + destination_block * block_stride
+    source = address + source_block.to(tl.int64) * block_stride + bias * unit
+    destination = address + destination_block.to(tl.int64) * block_stride
     size = tl.maximum(tl.minimum(left - bias * unit, LANES * LANE_BYTES), 0).to(tl.int32)
     apart = (source_block != destination_block) | (bias == 0)
     one_run = (kind == TEMPORAL) | ((kind == ONE_RUN) & apart) | ((kind == GAPLESS) & (bias == 0))
@@ -108,7 +134,7 @@ def copy_otherwise(
     ELEMENTS: tl.constexpr = ELEMENTS,
     LANE_BYTES: tl.constexpr = LANE_BYTES,
 ):
-    """Copy a tile that is not plain, as given by `locate`. Tiles are independent of each other: none writes what
+    """Copy a tile that is not plain, as `locate` says. Tiles are independent of each other: none writes what
     another one reads or writes."""
     if way == BYTES:
         _copy_bytes(source, destination, size, LANES)
@@ -120,16 +146,17 @@ def copy_otherwise(
 
 
 @triton.jit
-def _copy_bytes(source, destination, size, LANES: tl.constexpr):
+def _copy_bytes(source, destination, size, LANES: tl.constexpr, FEW_LANES: tl.constexpr = FEW_LANES):
     """Copy `size` bytes, at most a tile's, where source and destination are disjoint or the same."""
+    few: tl.constexpr = FEW_LANES if LANES > FEW_LANES else LANES
     if ((source ^ destination) & 7) == 0:
         _copy_words(source, destination, size, tl.uint64, 8, LANES)
     elif ((source ^ destination) & 3) == 0:
         _copy_words(source, destination, size, tl.uint32, 4, LANES)
     elif ((source ^ destination) & 1) == 0:
-        _copy_words(source, destination, size, tl.uint16, 2, LANES)
+        _copy_words(source, destination, size, tl.uint16, 2, few)
     else:
-        _copy_words(source, destination, size, tl.uint8, 1, LANES)
+        _copy_words(source, destination, size, tl.uint8, 1, few)
 
 
 @triton.jit
@@ -141,7 +168,7 @@ def _copy_words(source, destination, size, WORD: tl.constexpr, WORD_BYTES: tl.co
     to = (destination + head).to(tl.pointer_type(WORD))
     for first in range(0, words, LANES):
         index = first + tl.arange(0, LANES)
-        word = tl.load(from_ + index, mask=index < words, cache_modifier=".cg")
+        word = tl.load(from_ + index, mask=index < words)
         tl.store(to + index, word, mask=index < words)
     if WORD_BYTES > 1:
         _copy_few_bytes(source, destination, tl.minimum(head, size), WORD_BYTES)
@@ -172,7 +199,7 @@ def _copy_window(
     RUNS: tl.constexpr = RUNS,
     RUN_STRIDE: tl.constexpr = RUN_STRIDE,
     TILES: tl.constexpr = TILES,
-    SHIFT_LANES: tl.constexpr = SHIFT_LANES,
+    FEW_LANES: tl.constexpr = FEW_LANES,
 ):
     """Copy a tile of a window that does not move as one contiguous run of bytes."""
     unit = tl.load(record + UNIT)
@@ -184,21 +211,35 @@ def _copy_window(
         if apart:
             _copy_elements(source, destination, tokens, unit, runs, run_stride, tile, tiles, LANES)
         else:
-            few: tl.constexpr = SHIFT_LANES if LANES > SHIFT_LANES else LANES
+            few: tl.constexpr = FEW_LANES if LANES > FEW_LANES else LANES
             _shift_window(source, destination, tokens, unit, runs, run_stride, tile, tiles, few)
 
 
 @triton.jit
-def _copy_elements(source, destination, tokens, unit, runs, run_stride, tile, tiles, LANES: tl.constexpr):
+def _copy_elements(
+    source,
+    destination,
+    tokens,
+    unit,
+    runs,
+    run_stride,
+    tile,
+    tiles,
+    LANES: tl.constexpr,
+    FEW_LANES: tl.constexpr = FEW_LANES,
+    WINDOW_LANES: tl.constexpr = WINDOW_LANES,
+):
     """Copy this tile's share of `runs` runs, of `tokens` elements each, where source and destination are disjoint."""
+    few: tl.constexpr = FEW_LANES if LANES > FEW_LANES else LANES
+    some: tl.constexpr = WINDOW_LANES if LANES > WINDOW_LANES else LANES
     if unit == 8:
-        _copy_runs(source, destination, tokens, runs, run_stride, tile, tiles, tl.uint64, 8, LANES)
+        _copy_runs(source, destination, tokens, runs, run_stride, tile, tiles, tl.uint64, 8, few)
     elif unit == 4:
-        _copy_runs(source, destination, tokens, runs, run_stride, tile, tiles, tl.uint32, 4, LANES)
+        _copy_runs(source, destination, tokens, runs, run_stride, tile, tiles, tl.uint32, 4, some)
     elif unit == 2:
-        _copy_runs(source, destination, tokens, runs, run_stride, tile, tiles, tl.uint16, 2, LANES)
+        _copy_runs(source, destination, tokens, runs, run_stride, tile, tiles, tl.uint16, 2, some)
     else:
-        _copy_runs(source, destination, tokens, runs, run_stride, tile, tiles, tl.uint8, 1, LANES)
+        _copy_runs(source, destination, tokens, runs, run_stride, tile, tiles, tl.uint8, 1, few)
 
 
 @triton.jit
@@ -261,7 +302,7 @@ def _shift_columns(
     """Shift this tile's share of the columns of a window.
 
     A column is one word of every token of a run. Each column belongs to one lane of one tile, which moves it from the
-    first token to the last, two at a time: in a shift to the left a lane reads each word before it overwrites it
+    first token to the last, four at a time: in a shift to the left a lane reads each word before it overwrites it
     itself, and no lane ever touches a word of another. So the shift is a memmove for any timing of lanes and programs.
     """
     unit_words = (unit // WORD_BYTES).to(tl.int32)
@@ -276,11 +317,17 @@ def _shift_columns(
         column = first + tl.arange(0, LANES)
         run = column // unit_words
         place = run * run_words + (column - run * unit_words)
-        for token in range(0, tokens, 2):
+        for token in range(0, tokens, 4):
             here = token * unit_words + place
             # No token follows the last one.
-            following_end = tl.where(token + 1 < tokens, end, 0)
+            second = column < tl.where(token + 1 < tokens, end, 0)
+            third = column < tl.where(token + 2 < tokens, end, 0)
+            fourth = column < tl.where(token + 3 < tokens, end, 0)
             word = tl.load(from_ + here, mask=column < end)
-            following = tl.load(from_ + unit_words + here, mask=column < following_end)
+            second_word = tl.load(from_ + unit_words + here, mask=second)
+            third_word = tl.load(from_ + 2 * unit_words + here, mask=third)
+            fourth_word = tl.load(from_ + 3 * unit_words + here, mask=fourth)
             tl.store(to + here, word, mask=column < end)
-            tl.store(to + unit_words + here, following, mask=column < following_end)
+            tl.store(to + unit_words + here, second_word, mask=second)
+            tl.store(to + 2 * unit_words + here, third_word, mask=third)
+            tl.store(to + 3 * unit_words + here, fourth_word, mask=fourth)

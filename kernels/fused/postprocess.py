@@ -6,9 +6,10 @@
 import triton
 import triton.language as tl
 
-from harness.kernels.fused.moves import carry_out
+from harness.kernels.fused.moves import carry_out, counters_of
+from harness.kernels.fused.record import ARRIVED
 
-_POINTERS = ["accepted", "result", "state_column", "computed", "scheduled", "draft", "mapping", "arrivals"]
+_POINTERS = ["accepted", "result", "state_column", "computed", "scheduled", "draft", "mapping", "counters"]
 _NUMBERS = ["num_requests", "block_size", "table_stride", "tiles_each"]
 
 
@@ -21,7 +22,7 @@ def postprocess_kernel(
     scheduled,  # int32*; None if IN_PLACE
     draft,  # int32*; None if IN_PLACE
     mapping,  # batch row -> slot, negative to skip the row; None unless IN_PLACE
-    arrivals,  # int32*: 0 for each vector of ROWS requests, and 0 again afterwards; None unless IN_PLACE
+    counters,  # int32*: COUNTERS for each vector of ROWS requests, 0 before and after the launch
     records,  # int64*: one record per state
     tiles,  # int64*: one record per tile of a request
     num_requests: tl.int32,
@@ -60,13 +61,26 @@ def postprocess_kernel(
                 tl.store(result + slot, count, mask=inside)
             if tl.sum(reaches.to(tl.int32), 0) > 0:
                 source_column = tl.load(state_column + slot, mask=reaches, other=0)
+                shared = counters_of(counters, first // ROWS)
                 within_block = reaches & (source_column == blocks - 1)
                 if IN_PLACE:
-                    _reset(accepted, slot, within_block, arrivals + first // ROWS)
+                    _reset(accepted, slot, within_block, shared)
                 elif tl.program_id(0) == 0:
                     tl.store(result + slot, 1, mask=within_block)
                 moves = reaches & ((bias > 0) | (source_column != blocks - 1))
-                carry_out(moves, slot, source_column, blocks - 1, bias, records, tiles, tiles_each, table_stride, LANES)
+                carry_out(
+                    moves,
+                    slot,
+                    source_column,
+                    blocks - 1,
+                    bias,
+                    records,
+                    tiles,
+                    shared,
+                    tiles_each,
+                    table_stride,
+                    LANES,
+                )
 
 
 @triton.jit
@@ -91,13 +105,13 @@ def _progress(accepted, computed, scheduled, draft, mapping, row, num_requests, 
 
 
 @triton.jit
-def _reset(accepted, slot, lanes, arrived):
+def _reset(accepted, slot, lanes, counters, ARRIVED: tl.constexpr = ARRIVED):
     """Set the counts of `lanes` to 1, once every program has read the counts of all.
 
     Every program counts itself as arrived, and the last one to do so writes: no program waits.
     """
     if tl.sum(lanes.to(tl.int32), 0) > 0:
         tl.debug_barrier()
-        if tl.atomic_add(arrived, 1, sem="acq_rel") == tl.num_programs(0) - 1:
+        if tl.atomic_add(counters + ARRIVED, 1, sem="acq_rel") == tl.num_programs(0) - 1:
             tl.store(accepted + slot, 1, mask=lanes)
-            tl.store(arrived, 0)
+            tl.store(counters + ARRIVED, 0)

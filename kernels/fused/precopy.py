@@ -6,9 +6,9 @@
 import triton
 import triton.language as tl
 
-from harness.kernels.fused.moves import carry_out
+from harness.kernels.fused.moves import carry_out, counters_of
 
-_POINTERS = ["source_columns", "destination_columns", "biases", "mapping"]
+_POINTERS = ["source_columns", "destination_columns", "biases", "mapping", "counters"]
 _NUMBERS = ["num_requests", "table_stride", "tiles_each"]
 
 
@@ -18,6 +18,7 @@ def precopy_kernel(
     destination_columns,  # int32*: column of the running state from now on
     biases,  # int32*: accepted tokens past the first one
     mapping,  # batch row -> slot, negative to skip the row; None if not HAS_MAPPING
+    counters,  # int32*: COUNTERS for each vector of ROWS requests, 0 before and after the launch
     records,  # int64*: one record per state
     tiles,  # int64*: one record per tile of a request
     num_requests: tl.int32,
@@ -50,7 +51,10 @@ def precopy_kernel(
             )
             if tl.sum(moves.to(tl.int32), 0) > 0:
                 bias = tl.load(biases + slot, mask=moves, other=0)
-                carry_out(moves, slot, source, destination, bias, records, tiles, tiles_each, table_stride, LANES)
+                shared = counters_of(counters, first // ROWS)
+                carry_out(
+                    moves, slot, source, destination, bias, records, tiles, shared, tiles_each, table_stride, LANES
+                )
 
 
 @triton.jit

@@ -61,8 +61,21 @@ GAPLESS = tl.constexpr(2)
 GAPPED = tl.constexpr(3)
 """A window of runs with gaps."""
 
-SHIFT_LANES = tl.constexpr(256)
-"""Maximum number of lanes that shift a window, each word by word."""
+COUNTERS = tl.constexpr(3)
+"""Counters of the requests that are decided for together. All are 0 between two launches."""
+CLAIMED = tl.constexpr(0)
+"""Tiles that programs have claimed."""
+DONE = tl.constexpr(1)
+"""Programs that have nothing more to claim."""
+ARRIVED = tl.constexpr(2)
+"""Programs that have read all counts."""
+
+WINDOW_LANES = tl.constexpr(512)
+"""Maximum number of lanes that copy the elements of a DS window."""
+
+FEW_LANES = tl.constexpr(256)
+"""Maximum number of lanes of copies that are rare: words of sizes that no published model has, and shifts of windows.
+Each lane more of a thread is more code, and a launch waits until multiprocessors have loaded its code."""
 
 LANE_BYTES = tl.constexpr(8)
 """Bytes of a tile that one lane moves; a tile is LANES times as long."""

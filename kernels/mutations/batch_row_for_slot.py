@@ -9,7 +9,7 @@ MUTATION = Mutation(
     rewrites={
         "builtin": {
             "fused/postprocess.py": [
-                [Rewrite("postprocess_kernel", "moves, slot, source_column,", "moves, row, source_column,")]
+                [Rewrite("postprocess_kernel", "moves,\n                    slot,", "moves,\n                    row,")]
             ]
         },
         "vllm": {

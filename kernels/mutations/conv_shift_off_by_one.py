@@ -12,8 +12,8 @@ MUTATION = Mutation(
                 [
                     Rewrite(
                         "locate",
-                        "bias = place & 0x7FFFFFFF",
-                        "bias = (place & 0x7FFFFFFF) + tl.where(kind == TEMPORAL, 0, 1)",
+                        "unit_and_kind & 3\n",
+                        "unit_and_kind & 3\n    bias += tl.where(kind == TEMPORAL, 0, 1)\n",
                     )
                 ]
             ]

@@ -19,8 +19,8 @@ MUTATION = Mutation(
                 [
                     Rewrite(
                         "locate",
-                        "destination_block * block_stride",
-                        "(destination_block * block_stride & 0x7FFFFFFF)",
+                        "destination_block.to(tl.int64) * block_stride",
+                        "(destination_block.to(tl.int64) * block_stride & 0x7FFFFFFF)",
                     )
                 ]
             ]

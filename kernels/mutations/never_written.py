@@ -11,9 +11,9 @@ MUTATION = Mutation(
             "fused/copy.py": [
                 [
                     Rewrite(
-                        "locate",
+                        "look_up_blocks",
                         "temporal_bias, mask=inside, other=0)",
-                        "temporal_bias, mask=inside & ((kind != TEMPORAL) | (bias > 0)), other=0)",
+                        "temporal_bias, mask=inside & ((unit_and_kind & 3 > TEMPORAL) | (temporal_bias > 0)), other=0)",
                     )
                 ]
             ]

@@ -9,7 +9,13 @@ MUTATION = Mutation(
     rewrites={
         "builtin": {
             "fused/copy.py": [
-                [Rewrite("locate", "tl.load(cells + (columns & 0x7FFFFFFF)", "tl.load(table + (columns & 0x7FFFFFFF)")]
+                [
+                    Rewrite(
+                        "look_up_blocks",
+                        "tl.load(cells + destination_column",
+                        "tl.load(cells - row * table_stride + destination_column",
+                    )
+                ]
             ]
         },
         "vllm": {

@@ -11,7 +11,7 @@ MUTATION = Mutation(
             "fused/copy.py": [
                 [
                     Rewrite(
-                        "locate",
+                        "look_up_tile",
                         "left = tl.load(tile + TILE_LEFT)",
                         "left = tl.where(address > 0, tl.load(tile + TILE_LEFT), 0)",
                     )

@@ -12,7 +12,7 @@ MUTATION = Mutation(
                 [
                     Rewrite(
                         "_reset",
-                        'tl.atomic_add(arrived, 1, sem="acq_rel") == tl.num_programs(0) - 1',
+                        'tl.atomic_add(counters + ARRIVED, 1, sem="acq_rel") == tl.num_programs(0) - 1',
                         "tl.program_id(0) == 0",
                     ),
                 ]

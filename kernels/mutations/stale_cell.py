@@ -11,9 +11,9 @@ MUTATION = Mutation(
             "fused/copy.py": [
                 [
                     Rewrite(
-                        "locate",
-                        "tl.load(cells + (columns & 0x7FFFFFFF)",
-                        "tl.load(cells + table_stride - 1 - (columns & 0x7FFFFFFF)",
+                        "look_up_blocks",
+                        "tl.load(cells + destination_column",
+                        "tl.load(cells + table_stride - 1 - destination_column",
                     )
                 ]
             ]

@@ -9,7 +9,7 @@ MUTATION = Mutation(
     rewrites={
         "builtin": {
             "fused/copy.py": [
-                [Rewrite("locate", "tl.load(cells + (columns & 0x7FFFFFFF)", "tl.load(cells + (columns >> 32)")]
+                [Rewrite("look_up_blocks", "tl.load(cells + destination_column", "tl.load(cells + source_column")]
             ]
         },
         "vllm": {

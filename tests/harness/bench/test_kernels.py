@@ -48,6 +48,8 @@ class OnceEach:
                 call()
         return dict.fromkeys(arms, Sample(1.0, 0.0))
 
+    time_launches = time_graphs
+
     def time_host(self, arms: Mapping[str, Call], rounds: int) -> dict[str, Sample]:
         return self.time_graphs({name: [call] for name, call in arms.items()}, rounds)
 
@@ -66,7 +68,7 @@ def report() -> Report:
 
 
 def test_every_shape_says_where_it_is_from_and_can_be_laid_out() -> None:
-    assert len({shape.name for shape in SHAPES}) == len(SHAPES) == 9
+    assert len({shape.name for shape in SHAPES}) == len(SHAPES) == 12
     for shape in SHAPES:
         assert len(shape.source) > 20
         for conv_layout in ("SD", "DS"):

@@ -180,7 +180,7 @@ READS_STALE = Rewrite(
 
 def copying(how: str) -> list[Rewrite]:
     """A context that copies the counts before a launch, and gives the kernel the copy."""
-    zero = "        self._arrivals.zero_()\n"
+    zero = "        self._counters.zero_()\n"
     snapshot = (
         '        self._snapshot = allocate("accepted_snapshot", (self._table_rows,), torch.int32)\n'
         "        self._snapshot.zero_()\n"

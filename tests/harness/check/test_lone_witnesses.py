@@ -34,7 +34,7 @@ WITNESSES: dict[str, tuple[str, Any, str, Sequence[Rewrite], str]] = {
         "the state stays in the block it was in",
         MOVE,
         "copy",
-        [Rewrite("locate", "tl.load(cells + (columns & 0x7FFFFFFF)", "tl.load(cells + (columns >> 32)")],
+        [Rewrite("look_up_blocks", "tl.load(cells + destination_column", "tl.load(cells + source_column")],
         "precopy/memory/wrong-bytes/",
     ),
     "result_evidence": (
@@ -51,8 +51,8 @@ WITNESSES: dict[str, tuple[str, Any, str, Sequence[Rewrite], str]] = {
         [
             Rewrite(
                 "_copy_words",
-                "word = tl.load(from_ + index, mask=index < words,",
-                "word = tl.load(from_ + index, mask=index <= words,",
+                "word = tl.load(from_ + index, mask=index < words)",
+                "word = tl.load(from_ + index, mask=index <= words)",
             )
         ],
         "precopy/access/out-of-bounds/",
@@ -65,7 +65,7 @@ WITNESSES: dict[str, tuple[str, Any, str, Sequence[Rewrite], str]] = {
             Rewrite(
                 "postprocess_kernel",
                 "            reaches = inside",
-                "            tl.store(arrivals + 3, num_requests)\n            reaches = inside",
+                "            tl.store(counters + 5, num_requests)\n            reaches = inside",
             )
         ],
         "postprocess/memory/stray-write/private",

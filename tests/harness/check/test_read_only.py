@@ -19,9 +19,9 @@ PLANTED: dict[str, tuple[Operation, Rewrite, str, str]] = {
     "a cell of a table": (
         MOVE,
         Rewrite(
-            "locate",
-            "    apart = (source_block",
-            "    tl.store(cells + (columns & 0x7FFFFFFF), 1, mask=inside)\n    apart = (source_block",
+            "look_up_blocks",
+            "    return source_block",
+            "    tl.store(cells + destination_column, 1, mask=inside)\n    return source_block",
         ),
         "precopy/access/read-only/table/-",
         "4-byte store into read-only block table of group 0, slot 0, column 1; precopy_kernel, copy.py line ",
@@ -29,9 +29,9 @@ PLANTED: dict[str, tuple[Operation, Rewrite, str, str]] = {
     "a record": (
         MOVE,
         Rewrite(
-            "locate",
-            "    # A temporal state's column",
-            "    tl.store(tile + TILE_UNIT, unit_and_kind)\n    # A temporal state's column",
+            "look_up_tile",
+            "    return address",
+            "    tl.store(tile + TILE_UNIT, unit_and_kind)\n    return address",
         ),
         "precopy/access/read-only/private/-",
         "8-byte store into read-only the target's private memory",

@@ -14,18 +14,18 @@ from harness.kernels.executors.registry import create_executor, executor_class
 from harness.kernels.mutations.mutation import Mutation, Rewrite
 from harness.kernels.targets.builtin import BuiltinTarget
 
-BYTE_STORE = "tl.store((destination{}).to(tl.pointer_type(tl.uint8)), (source & 1).to(tl.uint8), mask=inside)\n    "
+BYTE_STORE = "tl.store((destination{}).to(tl.pointer_type(tl.uint8)), (source & 1).to(tl.uint8))\n    "
 COPIES = "apart = (source_block != destination_block)"
 
 PLANTED: dict[str, tuple[str, str, str, int, str]] = {
     "a load one element past a table row": (
-        "locate",
+        "look_up_blocks",
         "source_block = tl.load(cells",
         "past = tl.load(cells + table_stride, mask=inside, other=0)\n"
         "    source_block = tl.where(past == 1, 1, 0) + tl.load(cells",
         24,
         "out-of-bounds 4-byte load at guard, 0 bytes after the block table of group 0; precopy_kernel,"
-        " FILE.py line LINE, in locate, program (0, 0, 0), lane 0",
+        " FILE.py line LINE, in look_up_blocks, program (0, 0, 0), lane 0",
     ),
     "a store one byte past the last state": (
         "locate",
