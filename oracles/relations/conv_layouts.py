@@ -48,7 +48,7 @@ class ConvLayouts(Relation):
             raise Undefined("no conv state moves")
         used = {(copy.place.group, block) for copy in copies for block in (copy.source_block, copy.destination_block)}
         written = {index: _written_blocks(first, index) for index in range(len(case.program))}
-        used |= {(here.group, block) for blocks in written.values() for here, block in blocks}
+        used |= {touched for index in range(len(case.program)) for touched in _touched_blocks(first, index)}
         if any(_group_of(case, block) != group for group, block in used):
             raise Undefined("groups that share memory use the same block, which can be transposed for one of them only")
         other = _transposed_layout(case.layout)
@@ -106,6 +106,18 @@ def _written_blocks(first: Run, index: int) -> list[tuple[StatePlace, int]]:
         for place in plan.states
         if isinstance(place.state, ConvState)
     ]
+
+
+def _touched_blocks(first: Run, index: int) -> Iterator[tuple[int, int]]:
+    """Group and block of everything that the forward pass of operation `index` wrote, those of drafts included: an
+    edit of the tables may have given a block to another group."""
+    operation = first.case.program[index]
+    if isinstance(operation, Forward):
+        plan, image = first.plan.base, first.steps[index].image
+        for row in operation.rows:
+            for group in range(len(first.case.layout.groups)):
+                for column in range(row.column, row.column + row.draft + 1):
+                    yield group, image.cell(plan.table_cell(group, row.slot, column))
 
 
 def _group_of(case: Case, block: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
@@ -13,6 +14,7 @@ from harness.check.session import Session
 from harness.engines.random import Recipe, case_at
 from harness.generators.kinds.kind import KindName
 from harness.oracles.relations.registry import relations
+from harness.repro import Repro, read_repro
 
 CASES = 96
 
@@ -48,6 +50,15 @@ def test_relations_of_the_operations_around(session_with: Callable[..., Session]
         passed.update(verdict.relation for verdict in outcome.relations if verdict.status == "pass")
     always = {"poison-patterns", "repetition"}
     assert {name for name, count in passed.items() if count >= 3} >= AROUND[operation] | always, passed
+
+
+def test_a_block_that_a_draft_writes_may_have_been_of_another_group(session_with: Callable[..., Session]) -> None:
+    """An edit of the tables gave it to the group whose forward pass writes it: it cannot be transposed for both."""
+    repro = read_repro(Path(__file__).parent / "data" / "block-of-another-group.json")
+    assert isinstance(repro, Repro)
+    outcome = session_with().check(repro.case, ("conv-layouts",))
+    (verdict,) = outcome.relations
+    assert (verdict.status, verdict.reason) == ("skip", "relation-undefined")
 
 
 def test_programs_are_split_into_single_requests(session_with: Callable[..., Session]) -> None:
