@@ -6,14 +6,11 @@ from __future__ import annotations
 import copy
 import functools
 import sys
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from harness.case import ConvState
 from harness.kernels.executors.base import Executor
@@ -67,7 +64,8 @@ _METADATA = ("records", "tiles", "table addresses", "batch-order table ", "copy 
 """Prefixes of the names of buffers that only the host writes."""
 
 _PROGRAMS = (1, 2, 3, 5, 8)
-"""Numbers of programs that share the copies of a step where there is no GPU to fill; the layout selects one."""
+"""Numbers of programs that share the copies of a step where there is no GPU to fill. The number of states selects one,
+so that it stays while a case is shrunk in any other way."""
 _SMALL = {"lanes": 128, "decided": 8}
 """Tiles, and requests decided for at a time, so small that the states and batches of cases have several of them."""
 
@@ -143,8 +141,8 @@ class BuiltinTarget(Target):
         """How a context divides its work. A case runs in the same way each time, independent of earlier cases."""
         if self.executor.device.type == "cuda":
             return {"programs": self._programs}
-        drawn = _PROGRAMS[zlib.crc32(msgspec.json.encode(layout)) % len(_PROGRAMS)]
-        return {"programs": self._programs or drawn, **_SMALL}
+        chosen = _PROGRAMS[layout.num_states % len(_PROGRAMS)]
+        return {"programs": self._programs or chosen, **_SMALL}
 
 
 class BoundBuiltin(Bound):
