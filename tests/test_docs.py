@@ -160,7 +160,7 @@ def test_the_example_of_a_mutation_is_found(harness: Command, package: Path, exe
 @pytest.mark.long
 def test_the_example_of_a_relation_is_judged(harness: Command, package: Path, executor_name: str) -> None:
     path = os.pathsep.join([str(ROOT), str(package)])
-    arguments = ["--relations", "other-payload", "--cases", 16, "--scale", "small"]
+    arguments = ["--ops", "postprocess,precopy", "--relations", "other-payload", "--cases", 16, "--scale", "small"]
     ran = harness("run", "-t", "builtin", "-e", executor_name, *arguments, "--json", PYTHONPATH=path)
     assert ran.returncode == 0, ran.stderr
     assert json.loads(ran.stdout)["relations"] == {"other-payload": 16}
