@@ -164,13 +164,14 @@ def plan_layout(layout: Layout) -> LayoutPlan:
     if cursor > ARENA_LIMIT:
         raise InvalidCase(f"the case spreads over more than {ARENA_LIMIT} bytes of memory")
     covered = _covered(layout, buffers, states, tables[0] if tables else cursor, cursor)
-    # Metadata of every state, several arrays of one entry per slot, table addresses, and the fences between them.
-    # For every group: the aligned indices of each row, and a table in batch order where a target gathers one.
-    per_group = 1024 + 4 * layout.table_rows * (1 + layout.num_spec) + table_bytes
+    # Metadata of every state, several arrays of one entry per slot, table addresses, and the fences between them: twice,
+    # where a target has a second context over tables in batch order.
+    # For every group: the aligned indices of each row, for both contexts, and a table in batch order.
+    per_group = 1024 + 2 * 4 * layout.table_rows * (1 + layout.num_spec) + table_bytes
     # For every state of every row: source, destination and size of a copy that the host has worked out.
     per_state = 512 + 20 * layout.table_rows
     private = _align(
-        64 * 1024 + per_state * layout.num_states + 128 * layout.table_rows + len(layout.groups) * per_group
+        64 * 1024 + per_state * layout.num_states + 256 * layout.table_rows + len(layout.groups) * per_group
     )
     if private > COVERED_LIMIT:
         raise InvalidCase(f"a target would need more than {COVERED_LIMIT} bytes of private memory")
