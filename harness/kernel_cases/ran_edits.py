@@ -13,6 +13,9 @@ from harness.kernels.targets.vllm.probes import Probes
 from harness.kernels.targets.vllm.sources import HYBRID, LAYERS, MATH, WORKER, source_tree
 from harness.subject.edits import EditedLines, answer
 
+KernelLine = tuple[str, str, int]
+"""File, function and line number."""
+
 UNDER_TEST = (MATH, LAYERS, WORKER, HYBRID)
 """The files that kernel cases run code of."""
 
@@ -34,12 +37,18 @@ class RanEdits:
         edits = [edit for edit in self._edits if known or not edit.kernel]
         executed = set(self._executor.executed_lines())
         python = set(self._probes.ran())
-        ran = [edit for edit in edits if (_in_kernel(edit, executed) if edit.kernel else edit in python)]
+        ran = [edit for edit in edits if (_in_kernel(edit, executed, set(known)) if edit.kernel else edit in python)]
         return answer(*([EditedLines(edit.file, edit.function, edit.lines) for edit in some] for some in (edits, ran)))
 
 
-def _in_kernel(edit: Edit, executed: set[tuple[str, str, int]]) -> bool:
-    """Whether a line of an edited statement of a kernel ran."""
+def _in_kernel(edit: Edit, executed: set[KernelLine], known: set[KernelLine]) -> bool:
+    """Whether a line of an edited statement of a kernel ran. A statement that the compiler left no line of, as it is
+    part of others now (a condition of a branch), ran if anything of its function did."""
     module = sys.modules.get(module_name(edit.file))
-    function = edit.function.rpartition(".")[2]
-    return module is not None and any((str(module.__file__), function, line) in executed for line in edit.lines)
+    if module is None:
+        return False
+    file, function = str(module.__file__), edit.function.rpartition(".")[2]
+    own = {(file, function, line) for line in edit.lines}
+    if known.isdisjoint(own):
+        own = {line for line in known if line[:2] == (file, function)}
+    return not executed.isdisjoint(own)

@@ -287,6 +287,7 @@ class KernelCases(Subject[Case, JudgedCase]):
             cases=tally.cases,
             judged=judged,
             skipped=dict(sorted(_after(tally, "skipped "))),
+            skips=dict(sorted(_after(tally, "lacks "), key=lambda item: -item[1])),
             launches=counters["launches"],
             seconds=round(ended.seconds, 3),
             cases_per_second=round(ended.judged / ended.seconds, 2) if ended.seconds > 0 else 0.0,

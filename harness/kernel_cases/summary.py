@@ -53,11 +53,12 @@ class LineCoverage(msgspec.Struct, frozen=True):
 class CaseSummary(msgspec.Struct, frozen=True):
     """The result of a campaign; the object that `harness run --json` prints (docs/json.md).
 
-    `regimes` counts judged cases alone. `unjudged` are the regimes that cases were in, none of which was judged, with
-    the commonest reason. `missing` is what was required and never judged. `lacking` are operations that were skipped
-    in every case because the target lacks something, with its messages; if asked for by name, they are missing as well.
-    `harness_failures` counts cases that the harness itself failed in; notices say where they are kept. In a resumed
-    campaign, `in_this_part` of the `cases` were judged by this part, in `seconds`.
+    `skips` says by operation and reason what the target lacks, the commonest first. `regimes` counts judged cases
+    alone. `unjudged` are the regimes that cases were in, none of which was judged, with the commonest reason.
+    `missing` is what was required and never judged. `lacking` are operations that were skipped in every case because
+    the target lacks something, with its messages; if asked for by name, they are missing as well. `harness_failures`
+    counts cases that the harness itself failed in; notices say where they are kept. In a resumed campaign,
+    `in_this_part` of the `cases` were judged by this part, in `seconds`.
     """
 
     seed: int
@@ -69,6 +70,7 @@ class CaseSummary(msgspec.Struct, frozen=True):
     cases_judged: int
     judged: dict[str, int]
     skipped: dict[str, int]
+    skips: dict[str, int]
     launches: int
     in_this_part: int
     seconds: float
@@ -130,6 +132,8 @@ class CaseSummary(msgspec.Struct, frozen=True):
             yield from self.edited.in_words(verbose=verbose)
         for reason, count in self.skipped.items():
             yield Line("skipped", f"{count}: {reason}", "warning")
+        for words, count in self.skips.items():
+            yield Line("", f"  {count} of {words}", "dim")
         for finding in self.findings:
             # No drawn case showed it if it has no cases, only a smaller variant of another finding.
             seen = counted(finding.cases, "case") if finding.cases else "met while shrinking another"
@@ -158,6 +162,8 @@ class CaseSummary(msgspec.Struct, frozen=True):
         missed = sum(not count for count in self.regimes.values())
         if missed:
             parts.append(f"{missed} of {counted(len(self.regimes), 'regime')} not reached")
+        if self.edited is not None and self.base is not None and self.base.changed and self.edited.unlooked:
+            parts.append(self.edited.unlooked)
         return "; ".join(parts)
 
     @property

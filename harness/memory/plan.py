@@ -164,8 +164,8 @@ def plan_layout(layout: Layout) -> LayoutPlan:
     if cursor > ARENA_LIMIT:
         raise InvalidCase(f"the case spreads over more than {ARENA_LIMIT} bytes of memory")
     covered = _covered(layout, buffers, states, tables[0] if tables else cursor, cursor)
-    # Metadata of every state, several arrays of one entry per slot, table addresses, and the fences between them: twice,
-    # where a target has a second context over tables in batch order.
+    # Metadata of every state, several arrays of one entry per slot, table addresses, and the fences between them; and
+    # all of it again, where a target has a second context over tables in batch order.
     # For every group: the aligned indices of each row, for both contexts, and a table in batch order.
     per_group = 1024 + 2 * 4 * layout.table_rows * (1 + layout.num_spec) + table_bytes
     # For every state of every row: source, destination and size of a copy that the host has worked out.

@@ -288,6 +288,8 @@ class StepSequences(Subject[SequenceCase, RunResult]):
             missing.append("no kernel was launched")
         if not tally.steps:
             missing.append("no step was run")
+        if self.base is None and is_compared(self.target.partition("+")[0]):
+            missing.append("a release to compare with: whether anything is lost, or an old issue is back, is not known")
         lost = [*self._edits.lost]
         lost += [reason.removeprefix(f"{LOST_NAME} ") for reason in tally.skipped if reason.startswith(LOST_NAME)]
         lost = list(dict.fromkeys(lost))

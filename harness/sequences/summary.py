@@ -157,6 +157,15 @@ class SequenceSummary(msgspec.Struct):
         return f"; this part ran {how}"
 
     @property
+    def _size(self) -> str:
+        """What the answer rests on: `150 sequences, 7762 steps`."""
+        ran = self.sequences - sum(self.skipped.values())
+        size = f"{counted(ran, 'sequence')}, {counted(self.steps, 'step')}"
+        if self.edited is not None and self.base is not None and self.base.changed and self.edited.unlooked:
+            size += f"; {self.edited.unlooked}"
+        return size
+
+    @property
     def _lost(self) -> str:
         return ", but part of the base release is LOST or did not run (above)" if self.lost else ""
 
@@ -170,10 +179,10 @@ class SequenceSummary(msgspec.Struct):
             parts += [f"{REGRESSION} {', '.join(map(str, back))}"] if back else []
             return Line("", f"{counted(len(self.findings), 'finding')}: {', '.join(parts)}{self._lost}", "bad")
         if self.lost:
-            return Line("", f"nothing found{self._lost} (status 3)", "bad")
+            return Line("", f"nothing found in {self._size}{self._lost} (status 3)", "bad")
         if self.missing:
-            return Line("", "nothing found, in less than a campaign has to meet (MISSING, above)", "bad")
-        nothing = "nothing found (known issues were kept out)" if self.fixes else "nothing found"
+            return Line("", f"nothing found in {self._size}, less than a campaign has to meet (MISSING, above)", "bad")
+        nothing = f"nothing found in {self._size}{' (known issues were kept out)' if self.fixes else ''}"
         if self.not_run:
             return Line("", f"{nothing}, and host code could not be run (NOT RUN, above)", "warning")
         return Line("", nothing, "good")

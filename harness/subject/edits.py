@@ -37,6 +37,15 @@ class EditCoverage(msgspec.Struct, frozen=True):
     missed: list[EditedLines]
     reason: str | None = None
 
+    @property
+    def unlooked(self) -> str | None:
+        """What a run that found nothing has to say about them; None if all of them ran."""
+        if self.reason is not None:
+            return f"edited lines not looked at: {self.reason}"
+        if not self.lines:
+            return "none of the edited lines is in what these cases run"
+        return f"{self.lines - self.ran} of {self.lines} edited lines did not run" if self.missed else None
+
     def in_words(self, *, verbose: bool) -> Iterator[Line]:
         """One line; with `verbose` also those that did not run."""
         if self.reason is not None:

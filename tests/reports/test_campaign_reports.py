@@ -56,6 +56,7 @@ def events(make_case: Callable[..., Case]) -> list[Event]:
         "cases_judged": 1,
         "judged": {"postprocess": 0, "precopy": 1},
         "skipped": {"outside-contract": 2},
+        "skips": {"advance: no advance": 1},
         "launches": 1,
         "seconds": 0.5,
         "cases_per_second": 2.0,

@@ -224,7 +224,7 @@ class VllmBound(Bound):
         return self._version.features.lists_after_step
 
     def preprocess(self, batch: HostBatch, path: MovePath) -> None:
-        self._needs_host("preprocess_mamba")
+        self._needs_host("preprocess_mamba", "collect_mamba_copy_meta", "do_mamba_copy_block")
         has_choice = self.has_fused_precopy
         if path == "fused":
             self._needs(has_choice, "fused precopy for V1", "0.27.0")

@@ -78,7 +78,7 @@ def features(tree: SourceTree) -> Features:
     context = next((n for n in module.body if isinstance(n, ast.ClassDef) and n.name == CONTEXT), None)
     if context is None:
         raise UnknownTarget(f"{tree.origin} has no fused postprocess ({CONTEXT}): it came with vllm 0.22.0")
-    methods = {node.name: node for node in context.body if isinstance(node, ast.FunctionDef)}
+    methods = dict(methods_of(module, context))
     for name, forms in CONTEXT_FORMS.items():
         if name in _REQUIRED:
             if name not in methods:
@@ -89,13 +89,12 @@ def features(tree: SourceTree) -> Features:
     v2_postprocess = "run_fused_postprocess_align" in methods
     v2_precopy = "run_fused_precopy" in methods
     v2 = v2_postprocess or v2_precopy
-    precopy = functions.get(PRECOPY_KERNEL)
     return Features(
         v1_postprocess="run_fused_postprocess" in methods,
         v2=v2,
         v2_postprocess=v2_postprocess,
         v2_precopy=v2_precopy,
-        v1_precopy=v2_precopy and precopy is not None and "HAS_IDX_MAPPING" in parameters_of(precopy),
+        v1_precopy=v2_precopy and _may_be_none(methods["run_fused_precopy"], "idx_mapping"),
         states_per_layer="copy_funcs" in parameters_of(methods["create"]),
         rows_by=(
             "slot"
@@ -214,13 +213,32 @@ def _model_state_methods(tree: SourceTree) -> Mapping[str, Sequence[str]]:
     """Parameters of the methods of the V2 runner's model state; empty if there is no such class."""
     if not tree.has(HYBRID):
         return {}
+    module = parsed(tree, HYBRID)
     return {
-        method.name: parameters_of(method)
-        for node in parsed(tree, HYBRID).body
+        name: parameters_of(method)
+        for node in module.body
         if isinstance(node, ast.ClassDef) and node.name == HYBRID_STATE
-        for method in node.body
-        if isinstance(method, ast.FunctionDef)
+        for name, method in methods_of(module, node).items()
     }
+
+
+def methods_of(module: ast.Module, kind: ast.ClassDef) -> Mapping[str, ast.FunctionDef]:
+    """Methods of a class by name, those of its base classes in the same file included."""
+    found: dict[str, ast.FunctionDef] = {}
+    bases = {base.id for base in kind.bases if isinstance(base, ast.Name)} - {kind.name}
+    for node in module.body:
+        if isinstance(node, ast.ClassDef) and node.name in bases:
+            found.update(methods_of(module, node))
+    found.update({method.name: method for method in kind.body if isinstance(method, ast.FunctionDef)})
+    return found
+
+
+def _may_be_none(function: ast.FunctionDef, parameter: str) -> bool:
+    """Whether the annotation of a parameter allows None."""
+    return any(
+        argument.arg == parameter and argument.annotation is not None and "None" in ast.unparse(argument.annotation)
+        for argument in (*function.args.args, *function.args.kwonlyargs)
+    )
 
 
 def _calls(function: ast.FunctionDef, name: str) -> bool:

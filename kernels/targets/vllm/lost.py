@@ -28,6 +28,8 @@ from harness.kernels.targets.vllm.features import (
     INDICES_FORM,
     PRECOPY_KERNEL,
     SCATTER_FORM,
+    features,
+    methods_of,
     parameters_of,
     parsed,
 )
@@ -101,7 +103,13 @@ NEEDS: Mapping[str, Sequence[_Need]] = {
     "postprocess-entry": (_BUFFERS, _host("postprocess_mamba_align_gpu")),
     "scatter-accepted": (_POSTPROCESS_STATE,),
     "fill-accepted": (_POSTPROCESS_STATE, _Need(HYBRID, FILL_KERNEL)),
-    "preprocess": (_BUFFERS, _host("preprocess_mamba"), _PRECOPY._replace(runners=())),
+    "preprocess": (
+        _BUFFERS,
+        _host("preprocess_mamba"),
+        _host("collect_mamba_copy_meta")._replace(runners=()),
+        _host("do_mamba_copy_block")._replace(runners=()),
+        _PRECOPY._replace(runners=()),
+    ),
     "all-mode": (_all_mode("preprocess_mamba_all_specdec"), _all_mode("postprocess_mamba_all")),
 }
 """What operations call, by their names (harness/case/operations)."""
@@ -122,6 +130,9 @@ def lost_operations(tree: SourceTree, base: BaseRelease | None) -> tuple[Lost, .
         and (how := _gone(need, function, after)) is not None
     ]
     missing = {lost.name for lost in found}
+    if _PRECOPY.name not in missing and features(old).v1_precopy and not features(tree).v1_precopy:
+        why = f"{_PRECOPY.name} in {WORKER} takes no idx_mapping of None, that of the V1 runner, as in {base.name}"
+        found += [Lost(operation, _PRECOPY.name, WORKER, why) for operation in ("precopy", "preprocess")]
     called = {need for needs in NEEDS.values() for need in needs if need.runners and need.name not in missing}
     uncalled = dict(_uncalled(old, tree, base.changed, called))
     found += [
@@ -149,8 +160,8 @@ class _Definitions:
             body = parsed(self._tree, file).body if self._tree.has(file) else []
             functions = {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
             for kind in (node for node in body if isinstance(node, ast.ClassDef)):
-                methods = (node for node in kind.body if isinstance(node, ast.FunctionDef))
-                functions.update({f"{kind.name}.{method.name}": method for method in methods})
+                methods = methods_of(ast.Module(body, []), kind)
+                functions.update({f"{kind.name}.{name}": method for name, method in methods.items()})
             self._files[file] = functions
         return self._files[file]
 

@@ -115,7 +115,7 @@ def test_two_requests_with_one_destination(make_case: Callable[..., Case], make_
     case = make_case(TWO_MOVE, layout=layout, tables=tables, owners=(-1, 0, 0, 0, 0, 1, 1, 1, 1))
     found = outcome(case, mutation("shared-destination"))
     assert str(found.signature) == "precopy/race/between-programs/temporal/-"
-    assert "programs (0, 0, 0) and (1, 0, 0)" in text_of(found)
+    assert "between programs (0, 0, 0) and (" in text_of(found)
     assert "(column 1 of slot 0)" in text_of(found)
     assert outcome(case).failure is None
 

@@ -25,6 +25,7 @@ def summary(*issues: str | None, **values: Any) -> CaseSummary:
         "cases_judged": 9,
         "judged": {"precopy": 9},
         "skipped": {},
+        "skips": {},
         "launches": 9,
         "in_this_part": 9,
         "seconds": 1.0,

@@ -53,6 +53,9 @@ def summary(
     )
 
 
+SIZE = "452 sequences, 9000 steps"
+
+
 def printed(event: CampaignFinished | FindingKept, capsys: pytest.CaptureFixture[str]) -> list[str]:
     """What a terminal shows of an event."""
     capsys.readouterr()
@@ -67,9 +70,9 @@ def printed(event: CampaignFinished | FindingKept, capsys: pytest.CaptureFixture
         (summary([finding("a"), finding("a+b"), finding()]), "3 findings: 2 known issues, 1 new"),
         (summary([finding()]), "1 finding: 1 new"),
         (summary([finding("a")], missing=["x"]), "1 finding: 1 known issue, 0 new"),
-        (summary(missing=["x"]), "nothing found, in less than a campaign has to meet (MISSING, above)"),
-        (summary(fixes=["p", "q"]), "nothing found (known issues were kept out)"),
-        (summary(), "nothing found"),
+        (summary(missing=["x"]), f"nothing found in {SIZE}, less than a campaign has to meet (MISSING, above)"),
+        (summary(fixes=["p", "q"]), f"nothing found in {SIZE} (known issues were kept out)"),
+        (summary(), f"nothing found in {SIZE}"),
     ],
 )
 def test_the_last_line_is_the_answer(given: SequenceSummary, answer: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,7 +115,7 @@ def test_host_code_that_never_ran_is_listed_separately(ran: bool, capsys: pytest
         given.counters["sequences of V1 host code"] = 1
     lines = printed(CampaignFinished(given), capsys)
     assert ("NOT RUN V1 host code not run: it needs b (3 sequences)" in lines) is not ran
-    nothing = "nothing found (known issues were kept out)"
+    nothing = f"nothing found in {SIZE} (known issues were kept out)"
     assert lines[-1] == (nothing if ran else f"{nothing}, and host code could not be run (NOT RUN, above)")
 
 

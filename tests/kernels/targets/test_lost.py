@@ -11,6 +11,7 @@ import pytest
 
 from harness.kernels.targets.vllm.base_release import base_of
 from harness.kernels.targets.vllm.family import RELEASES
+from harness.kernels.targets.vllm.features import features
 from harness.kernels.targets.vllm.lost import NEEDS, lost_operations
 from harness.kernels.targets.vllm.sources import HOST, HYBRID, WORKER, checkout_tree
 from tests.releases import edit, editable, rename
@@ -124,3 +125,37 @@ def test_a_repro_of_a_lost_operation_is_skipped(
     done = harness("replay", file, "-t", f"path:{checkout}", "-e", executor_name)
     assert done.returncode == 3, done.stderr
     assert f"LOST: {LOOKED}it is not there" in done.stdout
+
+
+def test_what_no_caller_sees_of_a_kernel_may_have_another_name(checkout: Path) -> None:
+    rename(checkout, "HAS_IDX_MAPPING", "WITH_MAPPING")
+    assert lost_in(checkout) == []
+    assert features(checkout_tree(str(checkout))).v1_precopy
+
+
+def test_an_inherited_method_is_there(checkout: Path) -> None:
+    path = checkout / WORKER
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    start = next(i for i, line in enumerate(lines) if line.startswith("    def run_fused_precopy("))
+    end = next(i for i in range(start + 1, len(lines)) if lines[i].startswith(("    def ", "    @")))
+    method = lines[start:end]
+    del lines[start:end]
+    text = "".join(lines).replace("class MambaSpecDecodeGPUContext:", "class MambaSpecDecodeGPUContext(Precopying):")
+    decorated = text.index("@dataclass", text.rindex("\n\n\n", 0, text.index("class MambaSpecDecodeGPUContext")))
+    path.write_text(text[:decorated] + "class Precopying:\n" + "".join(method) + "\n\n" + text[decorated:])
+    assert lost_in(checkout) == []
+
+
+def test_a_precopy_without_the_form_of_the_v1_runner(checkout: Path) -> None:
+    path = checkout / WORKER
+    text = path.read_text(encoding="utf-8")
+    start = text.index("def run_fused_precopy(")
+    old = "idx_mapping: torch.Tensor | None"
+    assert old in text[start : start + 600]
+    path.write_text(text[:start] + text[start:].replace(old, "idx_mapping: torch.Tensor", 1), encoding="utf-8")
+    assert [one.split(":")[0] for one in lost_in(checkout)] == ["precopy", "preprocess"]
+
+
+def test_a_function_that_preprocess_calls_in_another_file(checkout: Path) -> None:
+    rename(checkout, "do_mamba_copy_block", "copy_block", "vllm/v1/worker")
+    assert {one.split(":")[0] for one in lost_in(checkout)} == {"scalar-copy", "preprocess"}
