@@ -19,7 +19,8 @@ from tests.releases import editable
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 ROOT = Path(__file__).parents[3]
-RUN = ("--cases", 48, "--scale", "small", "--relations", "none", "--json", "--no-shrink")
+COPIES = ("--ops", "postprocess,precopy")
+RUN = (*COPIES, "--cases", 48, "--scale", "small", "--relations", "none", "--json", "--no-shrink")
 
 pytestmark = pytest.mark.release
 
@@ -78,7 +79,7 @@ def test_an_edit_of_what_surrounds_the_kernels_is_found(
     text = (checkout / file).read_text(encoding="utf-8")
     assert text.count(old) == 1
     (checkout / file).write_text(text.replace(old, new), encoding="utf-8")
-    done = harness("run", "--target", f"path:{checkout}", "-e", executor_name, *RUN, "--cases", 96, "--scale", "full")
+    done = harness("run", "--target", f"path:{checkout}", "-e", executor_name, *RUN, "--cases", 480, "--scale", "full")
     assert done.returncode == 1, done.stderr
     assert json.loads(done.stdout)["findings"]
 
