@@ -163,8 +163,11 @@ class KernelCases(Subject[Case, JudgedCase]):
         return JudgedCase(check(worker, case, question, again=again, index=index))
 
     def key(self, case: Case, result: JudgedCase) -> Key | None:
+        """None also for an operation that the target has lost: what else calls it fails for that reason."""
         signature = result.outcome.signature
-        return None if signature is None else Key(str(signature))
+        if signature is None or self.comparison.reason(signature.operation) is not None:
+            return None
+        return Key(str(signature))
 
     def is_loss(self, result: JudgedCase) -> bool:
         signature = result.outcome.signature

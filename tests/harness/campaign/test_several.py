@@ -37,8 +37,9 @@ def test_targets_judge_the_same_cases(harness: Command, executor_name: str, tmp_
     assert [summary["target"] for summary in comparison["targets"]] == [RIGHT, WRONG]
     first, second = comparison["targets"]
     assert first["cases"] == second["cases"] == 48
-    assert first["judged"] == second["judged"]
-    assert first["regimes"] == second["regimes"]
+    # What comes after a failure in a program is not judged.
+    assert first["judged"]["postprocess"] >= second["judged"]["postprocess"] > 0
+    assert first["regimes"].keys() == second["regimes"].keys()
     assert first["findings"] == []
     assert comparison["findings"], "the planted fault is found"
     for finding in comparison["findings"]:

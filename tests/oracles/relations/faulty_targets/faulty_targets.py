@@ -33,8 +33,8 @@ FAULTS: dict[str, tuple[str, list[Rewrite]]] = {
         [
             Rewrite(
                 "postprocess_kernel",
-                "_reset(accepted, slot, within_block, arrivals",
-                "_reset(accepted, slot, within_block & (slot < 0), arrivals",
+                "_reset(accepted, slot, within_block, shared",
+                "_reset(accepted, slot, within_block & (slot < 0), shared",
             )
         ],
     ),
@@ -64,8 +64,8 @@ FAULTS: dict[str, tuple[str, list[Rewrite]]] = {
         [
             Rewrite(
                 "locate",
-                "address + destination_block * block_stride",
-                "address + tl.maximum(source_block, destination_block) * block_stride",
+                "address + destination_block.to(tl.int64) * block_stride",
+                "address + tl.maximum(source_block, destination_block).to(tl.int64) * block_stride",
             )
         ],
     ),
@@ -74,8 +74,8 @@ FAULTS: dict[str, tuple[str, list[Rewrite]]] = {
         [
             Rewrite(
                 "carry_out",
-                "while mover < moving:",
-                "while (mover < moving) & ((tl.num_programs(0) != 20) | (number + 1 < tiles_each)):",
+                "while position < total:",
+                "while position < tl.where(tl.num_programs(0) == 20, total - 1, total):",
             )
         ],
     ),
