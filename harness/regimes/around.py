@@ -225,7 +225,13 @@ REGIMES: tuple[Regime, ...] = (
         lambda f: any(operation.rows and not operation.first_use for operation in f.operations(PostprocessEntry)),
     ),
     *(
-        of_operation(Preprocess, f"preprocess-{path}", f"a preprocess by the {path} path", _goes_by(path))
+        of_operation(
+            Preprocess,
+            f"preprocess-{path}",
+            f"a preprocess by the {path} path",
+            _goes_by(path),
+            reachable=path != "fused",  # with drafts, a reachable one goes by the path of production
+        )
         for path in get_args(MovePath)
     ),
     *(
