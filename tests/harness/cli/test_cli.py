@@ -266,7 +266,7 @@ def test_a_run_for_machines(harness: Run, executor_name: str, tmp_path: Path) ->
     assert set(summary) >= SUMMARY_KEYS
     assert summary["exit_status"] == 1
     assert (summary["seed"], summary["target"], summary["executor"]) == (0, "builtin+wrong-group", executor_name)
-    assert (summary["engine"], summary["domain"], summary["cases"]) == ("random", "reachable", 32)
+    assert (summary["engine"], summary["domain"], summary["cases"]) == ("random", "both", 32)
     assert summary["launches"] > 0
     assert summary["cases_per_second"] > 0
     assert isinstance(summary["regimes"], dict)
