@@ -13,7 +13,7 @@ from typing import Any
 from harness.case.sequence import SequenceConfig
 from harness.kernels.targets.vllm.scheduling.engine import Engine, ReleaseLacks
 from harness.sequences.controls import Controls
-from harness.sequences.lost import lost_fixes
+from harness.sequences.lost import lost_attribute, lost_fixes
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.runner_models import release_rules
 
@@ -46,7 +46,12 @@ def _changes(name: str, config: SequenceConfig) -> bool:
     changed: list[Any] = [engine, engine.scheduler, engine.manager.coordinator]
     changed += engine.manager.coordinator.single_type_managers
     before = [dict(vars(one)) for one in changed]
-    controls.change_engine(engine)
+    try:
+        controls.change_engine(engine)
+    except AttributeError as error:
+        if lost_attribute(error) is None:
+            raise
+        return False  # a sequence that needs the fix says what is lost
     # A function is replaced by an attribute of the object.
     return any(_differ(old, vars(one)) for old, one in zip(before, changed, strict=True))
 

@@ -159,7 +159,12 @@ class Bound(abc.ABC):
     @property
     def lists_after_step(self) -> bool:
         """Whether runners list copies for the scalar path after a step, too, and not only before it."""
-        return False
+        return True
+
+    @property
+    def lists_with_bias(self) -> bool:
+        """Whether runners list copies with a bias before a step: they do not where a kernel moves states then."""
+        return True
 
     def preprocess(self, batch: HostBatch, path: MovePath) -> None:
         """Prepare a step: columns, accepted counts, moves. Raises TargetLacks or OutsideContract."""

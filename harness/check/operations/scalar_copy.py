@@ -37,5 +37,5 @@ def _require_listed(bound: Bound, operation: ScalarCopy, moves: list[StateMove])
     """Raise TargetLacks if no runner of the target makes such a list."""
     if operation.within_blocks and not bound.lists_after_step:
         raise TargetLacks("its runners list no copies after a step: a fused kernel moves states then")
-    if not operation.within_blocks and bound.has_fused_precopy and any(move.bias for move in moves):
+    if not operation.within_blocks and not bound.lists_with_bias and any(move.bias for move in moves):
         raise TargetLacks("its runners list no copies with a bias: a fused kernel moves states then")

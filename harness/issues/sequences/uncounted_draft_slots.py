@@ -9,7 +9,7 @@ from typing import Any
 from harness.case.sequence import SequenceConfig
 from harness.issues.change import Change
 from harness.issues.engine_changes import wrap_split
-from harness.issues.sequence_issue import SequenceIssue
+from harness.issues.sequence_issue import SPLIT, SequenceIssue
 from harness.kernels.targets.vllm.bare import source_of
 
 
@@ -44,4 +44,5 @@ ISSUE = SequenceIssue(
     reaches=_reaches,
     fix="whether a prefill chunk can take a block depends on the budget without a drafter's slots",
     change=Change(engine=_without_draft_slots),
+    patches=(SPLIT,),
 )

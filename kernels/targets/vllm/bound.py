@@ -223,6 +223,10 @@ class VllmBound(Bound):
     def lists_after_step(self) -> bool:
         return self._version.features.lists_after_step
 
+    @property
+    def lists_with_bias(self) -> bool:
+        return not self.has_fused_precopy  # which moves states wherever there are drafts
+
     def preprocess(self, batch: HostBatch, path: MovePath) -> None:
         self._needs_host("preprocess_mamba", "collect_mamba_copy_meta", "do_mamba_copy_block")
         has_choice = self.has_fused_precopy

@@ -25,7 +25,7 @@ from harness.issues.registry import (
     kernel_regression,
     lines_about,
 )
-from harness.issues.sequence_issue import SequenceIssue
+from harness.issues.sequence_issue import SPLIT, SequenceIssue
 from harness.kernels.targets.vllm.family import RELEASES
 from harness.kernels.targets.vllm.scheduling.rules import ColumnUnit, RunnerRules
 from harness.repro import Repro, read_repro
@@ -47,6 +47,13 @@ def test_every_file_is_registered_under_its_name() -> None:
     assert set(DEFAULT_FIXES) == file_names("sequences")
     assert {issue.name for issue in KERNEL_ISSUES} == file_names("kernels")
     assert len({issue.name for issue in KNOWN_ISSUES}) == len(KNOWN_ISSUES)
+
+
+@pytest.mark.parametrize("issue", SEQUENCE_ISSUES, ids=lambda issue: str(issue.name))
+def test_a_fix_that_wraps_the_split_says_that_it_cannot_do_without_it(issue: SequenceIssue) -> None:
+    """Else a checkout that renamed the function ends in an error of ours."""
+    text = (FILES / "sequences" / f"{issue.name.replace('-', '_')}.py").read_text()
+    assert (SPLIT in issue.patches) == ("wrap_split(" in text or SPLIT.name.split(".")[-1] in text)
 
 
 @pytest.mark.parametrize("issue", KNOWN_ISSUES, ids=lambda issue: str(issue.name))
