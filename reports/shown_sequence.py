@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from harness.case.production_defaults import settings_in_words
 from harness.case.sequence import CONTINUATION, Event, Segment
 from harness.issues.registry import DEFAULT_FIXES, current_name, lines_about
 from harness.reports.console import printable
@@ -37,6 +38,8 @@ def _lines(file: Path, repro: SequenceRepro) -> list[str]:
     issue = f" [{repro.issue}]" if repro.issue else ""
     lines = [f"{file}: {repro.signature}, found on {repro.origin.target}{issue}"]
     lines += [f"  {line}" for line in lines_about(repro.issue)]
+    if repro.settings is not None:
+        lines += [f"  {settings_in_words(repro.sequence, repro.settings)}"]
     lines += [f"  {repro.evidence.summary}"]
     lines += [f"    {detail}" for detail in repro.evidence.details]
     lines += ["Configuration (docs/sequences.md says what each line means)"]

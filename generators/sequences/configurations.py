@@ -11,11 +11,13 @@ from typing import Any, Literal, cast
 import msgspec
 
 from harness.case.operations import Runner
+from harness.case.production_defaults import DeclaredLayers, ProductionDefaults
 from harness.case.sequence import SequenceConfig, SpecMethod
 from harness.generators.draw import Draw
 
 Retention = Literal["boundaries", "multiple", "dense"]
 BlockSize = Literal[4, 6, 8, 12, 16, 32]
+LayersPin = Literal["mamba2", "gated-delta-net", "kda", "any"]
 
 
 class Pins(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +28,7 @@ class Pins(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     runner: Runner | None = None
+    layers: LayersPin | None = None
     asynchronous: bool | None = None
     retention: Retention | None = None
     checkpoints: bool | None = None
@@ -38,6 +41,7 @@ class Pins(msgspec.Struct, frozen=True, kw_only=True):
 
 PINS: dict[str, str] = {
     "runner": "V1 or V2: the model runner",
+    "layers": "mamba2, gated-delta-net or kda: the layers that have states; any: settings that no layer declares, too",
     "asynchronous": "true or false: a step is scheduled before the outputs of the one before it are delivered",
     "retention": "boundaries, multiple or dense: states kept where requests resume, at an interval too, everywhere",
     "checkpoints": "true or false: layers export states from inside a prefill chunk",
@@ -50,20 +54,48 @@ PINS: dict[str, str] = {
 """The values of each pin, and what it means."""
 
 
-def draw_configuration(draw: Draw, pins: Pins | None = None) -> SequenceConfig:
-    """A valid configuration."""
+SIZES: tuple[tuple[int, int], ...] = ((8, 4), (4, 3), (16, 2), (12, 1), (6, 1))
+"""Block sizes, and how often each is drawn."""
+
+_OFTEN: dict[str, int] = {"mamba2": 3, "gated-delta-net": 2, "kda": 1}
+"""How often each kind of layers is drawn."""
+
+
+def draw_configuration(
+    draw: Draw, pins: Pins | None = None, defaults: ProductionDefaults | None = None
+) -> SequenceConfig:
+    """A valid configuration. With the `defaults` of a release it has layers that its models have, with the checkpoints
+    that they declare, a drafting method that its runner takes, and scheduling that this method allows."""
     pins = pins or Pins()
-    runner = pins.runner or draw.choice(("V1", "V2"))
+    if pins.layers == "any":
+        defaults = None
+    drawn_runner: Runner = draw.choice(("V1", "V2")) if pins.runner is None else pins.runner
+    runner = drawn_runner
     asynchronous = draw.boolean() if pins.asynchronous is None else pins.asynchronous
-    block_size: int = pins.block_size or draw.weighted(((8, 4), (4, 3), (16, 2), (12, 1), (6, 1)))
+    declared = None if defaults is None else _layers(draw, pins, defaults)
+    sizes = SIZES
+    if declared is not None and isinstance(declared.checkpoints, int):
+        alignment = declared.checkpoints
+        sizes = tuple((size, often) for size, often in (*SIZES, (32, 1)) if size % alignment == 0)
+    block_size: int = pins.block_size or draw.weighted(sizes)
     drawn: SpecMethod = draw.weighted(
         (("mtp", 5), ("eagle", 3), ("draft_model", 3), ("dflash", 2), ("ngram", 2), ("none", 2))
     )
     method: SpecMethod = pins.spec_method or drawn
-    if method == "ngram" and asynchronous:
+    if defaults is not None:
+        if method not in defaults.methods[runner] and pins.spec_method is None:
+            method = "mtp"
+        if asynchronous and method not in defaults.asynchronous[runner]:
+            if pins.spec_method is None:
+                method = "mtp"
+            elif pins.asynchronous is None:
+                asynchronous = False
+    elif method == "ngram" and asynchronous:
         method = "mtp"  # this drafter reads sampled tokens on the host, which asynchronous engines refuse
     num_spec = 0 if method == "none" else draw.boundary(1, min(block_size - 1, 5), (2, 3))
     retention = _retention(draw, pins, block_size)
+    if defaults is not None and defaults.retention is None and pins.retention is None:
+        retention = None  # the release has no such option
     checkpoints = draw.boolean(0.3) if pins.checkpoints is None else pins.checkpoints
     partial = draw.boolean(0.3) if pins.partial is None else pins.partial
     units = [unit for unit in (2, 3, 4, 8) if unit < block_size and block_size % unit == 0]
@@ -108,10 +140,26 @@ def draw_configuration(draw: Draw, pins: Pins | None = None) -> SequenceConfig:
     }
     if block_size % (fields["checkpoint_alignment"] or 1):
         fields["checkpoint_alignment"] = 1
+    if declared is not None:
+        fields["layers"] = declared.layers
+        fields["checkpoint_alignment"] = declared.alignment_for(fields["match_unit"], block_size)
     least_blocks = SequenceConfig(**fields).blocks_for_one()
     most_blocks = least_blocks + 4 if pins.tight else least_blocks * requests + 8
     fields["num_blocks"] = draw.boundary(least_blocks, most_blocks, (least_blocks + 4, 2 * least_blocks))
     return SequenceConfig(**fields)
+
+
+def _layers(draw: Draw, pins: Pins, defaults: ProductionDefaults) -> DeclaredLayers | None:
+    """Layers of the release that the pins allow; None if it has none with such checkpoints."""
+    sizes = [size for size, _ in SIZES] + [32] if pins.block_size is None else [pins.block_size]
+    allowed = [
+        one
+        for one in defaults.layers
+        if pins.layers in (None, one.layers)
+        and (pins.checkpoints is None or pins.checkpoints == (one.checkpoints is not None))
+        and (not isinstance(one.checkpoints, int) or any(size % one.checkpoints == 0 for size in sizes))
+    ]
+    return draw.weighted(tuple((one, _OFTEN[one.layers]) for one in allowed)) if allowed else None
 
 
 def _retention(draw: Draw, pins: Pins, block_size: int) -> int | None:

@@ -6,6 +6,7 @@ may continue where an earlier one ended, as the next turn of a conversation does
 
 from __future__ import annotations
 
+from harness.case.production_defaults import ProductionDefaults
 from harness.case.sequence import (
     CONTINUATION,
     Abort,
@@ -13,6 +14,7 @@ from harness.case.sequence import (
     Event,
     Finish,
     Pause,
+    PauseMode,
     Reset,
     Resume,
     Segment,
@@ -23,7 +25,7 @@ from harness.case.sequence import (
 from harness.generators.draw import Draw
 from harness.generators.sequences.configurations import Pins, draw_configuration
 
-SEQUENCE_GENERATOR_VERSION = 3
+SEQUENCE_GENERATOR_VERSION = 4
 """Increases whenever the same seed gives other sequences than before."""
 
 STEPS = 120
@@ -31,9 +33,11 @@ STEPS = 120
 configurations."""
 
 
-def draw_sequence(draw: Draw, pins: Pins | None = None, steps: int = STEPS) -> SequenceCase:
-    """A sequence of at most `steps` engine steps."""
-    config = draw_configuration(draw, pins)
+def draw_sequence(
+    draw: Draw, pins: Pins | None = None, steps: int = STEPS, defaults: ProductionDefaults | None = None
+) -> SequenceCase:
+    """A sequence of at most `steps` engine steps; with `defaults`, for a user of that release."""
+    config = draw_configuration(draw, pins, defaults)
     length = max(1, steps // draw.choice((1, 2, 4)))
     return SequenceCase(config=config, events=tuple(_EventDraw(draw, config).draw_events(length)))
 
@@ -67,10 +71,16 @@ class _EventDraw:
             elif kind == "reset":
                 event = Reset(running=draw.boolean(0.7))
             else:
-                event = Pause(mode=draw.choice(("all", "new")))
+                event = self._pause()
                 paused = True
             events.append(event)
         return events
+
+    def _pause(self) -> Pause:
+        """By default a pause clears the caches; callers that update weights keep them."""
+        mode: PauseMode = self._draw.weighted((("keep", 4), ("wait", 3), ("abort", 1)))
+        level = self._draw.choice((0, 1, 2)) if self._draw.boolean(0.3) else None
+        return Pause(mode=mode, clear_cache=self._draw.boolean(0.4), level=level)
 
     def _step(self, left: int) -> Step:
         draw, num_spec = self._draw, self._config.num_spec

@@ -20,7 +20,8 @@ SEQUENCE_VERSION: Literal[1] = 1
 
 SpecMethod = Literal["none", "ngram", "draft_model", "mtp", "eagle", "dflash"]
 Policy = Literal["fcfs", "priority"]
-PauseMode = Literal["all", "new"]
+PauseMode = Literal["abort", "wait", "keep", "all", "new"]
+Layers = Literal["mamba2", "gated-delta-net", "kda"]
 
 RequestNumber = Annotated[int, Meta(ge=0, le=2**20)]
 Small = Annotated[int, Meta(ge=0, le=255)]
@@ -32,6 +33,7 @@ CONTINUATION = -1
 class SequenceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The engine that a sequence drives.
 
+    `layers` are those that have states. None: the file is older than that; its V1 batches run as Mamba2 runs them.
     `block_size` (tokens) is that of the Mamba groups and of the main attention group; `drafter_block_size` is that of
     a drafter's own attention group, None if there is none. `retention` is the interval of kept prefix states in
     tokens: 0 keeps only boundaries where a request may resume, None keeps all. `checkpoint_alignment` (tokens) turns
@@ -44,6 +46,7 @@ class SequenceConfig(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """
 
     runner: Runner
+    layers: Layers | None = None
     asynchronous: bool = False
     block_size: Annotated[int, Meta(ge=2, le=256)]
     mamba_groups: Annotated[int, Meta(ge=1, le=3)] = 1
@@ -129,13 +132,30 @@ class Reset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Pause(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="pause"):
-    """Scheduling stops, for all requests or for new ones alone."""
+    """Scheduling stops, by the engine's own call: it aborts all requests, waits for those that run, or keeps them.
+
+    `clear_cache` has the engine reset its caches once it is idle, as it does by default; that sends requests that were
+    kept back to the queue. `level` None is a pause; else the engine sleeps: 0 keeps its memory and its caches, 1 and 2
+    discard the KV cache, whatever `clear_cache` says.
+
+    The modes `all` and `new` set the scheduler's state alone, for all requests or for new ones: the engine's `keep` and
+    `wait` without clearing its caches.
+    """
 
     mode: PauseMode = "all"
+    clear_cache: bool = True
+    level: Annotated[int, Meta(ge=0, le=2)] | None = None
+
+    @property
+    def clears(self) -> bool:
+        """Whether caches are reset by it."""
+        if self.mode in ("all", "new"):
+            return False
+        return self.clear_cache if self.level is None else self.level > 0
 
 
 class Resume(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="resume"):
-    """Scheduling continues."""
+    """Scheduling continues, by the engine's own call; an engine that sleeps wakes up."""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="step"):

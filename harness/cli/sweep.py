@@ -37,6 +37,14 @@ def sweep(
             help="Maximum time for one operation, or one step sequence, before it counts as a hang.",
         ),
     ] = 120.0,
+    vary: Annotated[
+        bool,
+        typer.Option(
+            "--vary",
+            help="Try step sequences with other drafting methods and with default options, too: a target passes if "
+            "none of them fails.",
+        ),
+    ] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
     json: JsonOption = False,
 ) -> None:
@@ -45,7 +53,10 @@ def sweep(
     Files may hold kernel cases or step sequences; the latter apply to targets whose scheduler can be driven.
 
     Tables say NOT AFFECTED instead of FIXED if no older release fails. That is known only at the end: until then such a
-    target "does not fail". --json has only the four words.
+    target "does not fail". PASSES is said of a step sequence without --vary: these events do not fail there, but the
+    same issue may show in another form. --json has only the four words.
+
+    Of step sequences it is also said on which targets they fail on the default runner, and at default options.
     Each release that is not in the cache is downloaded first (several 100 MB), of which a few MB are kept.
 
     Each answer is reported as soon as it is known, and Ctrl-C prints the table of the answers so far.
@@ -71,6 +82,7 @@ def sweep(
             base=base,
             limit=case_limit,
             workers=workers,
+            vary=vary,
             announce=options.announce,
         )
     except sweeping.SweepInterrupted as interrupted:

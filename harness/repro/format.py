@@ -98,7 +98,8 @@ class Repro(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class SequenceRepro(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A finding of a step sequence: its events, and what they showed. `fixes` are those that were on, `issue`
     the known issue that it turned out to be. `kernels` is the target whose kernels ran on bytes, None if the device was
-    only symbolic."""
+    only symbolic. `settings` are those that differ from the defaults of the release in which it was found; None: not
+    known."""
 
     harness_repro: Literal[1] = REPRO_VERSION
     kind: Literal["sequence"] = "sequence"
@@ -109,6 +110,7 @@ class SequenceRepro(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     faults: Annotated[tuple[str, ...], Meta(max_length=8)] = ()
     issue: Text | None = None
     kernels: str | None = None
+    settings: Annotated[tuple[Text, ...], Meta(max_length=16)] | None = None
     shrink: ShrinkRecord | None = None
     sequence: SequenceCase
 

@@ -90,6 +90,10 @@ class ByteDevice:
             return [blocks[:, layer] for layer in range(LAYERS)]
         return list(whole.reshape(LAYERS, config.num_blocks, page))
 
+    def discard(self) -> None:
+        """The KV cache is lost: the next step finds other memory."""
+        self._pages.forget()
+
     # A step, in three parts.
 
     def start(self, plan: StepPlan) -> None:

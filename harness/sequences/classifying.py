@@ -18,10 +18,10 @@ from harness.oracles.states.violation import HOST_CODE_DIFFERS, LOST
 from harness.sequences.controls import Controls
 from harness.sequences.result import RunResult
 from harness.sequences.verdicts import signature_of
-from harness.sequences.worker import check
+from harness.sequences.worker import check, defaults_of
 from harness.shrink.driver import Judged
 from harness.shrink.proposals import Pass
-from harness.shrink.sequences import PASSES, size
+from harness.shrink.sequences import SequenceShrinking
 from harness.worker.process import WorkerProcess
 
 
@@ -82,11 +82,11 @@ class SequencePlan:
     """Shrinks sequences that show a finding. The signature must stay the same; for a known issue, its fix must take the
     finding away; for a new one, all fixes together must not, or it could shrink into a known issue."""
 
-    passes: Sequence[Pass[SequenceCase]] = PASSES
-
     def __init__(
         self, worker: WorkerProcess, signature: str, issue: str | None, controls: Controls, base: str | None = None
     ) -> None:
+        self._shrinking = SequenceShrinking(defaults_of(worker).defaults)
+        self.passes: Sequence[Pass[SequenceCase]] = self._shrinking.passes
         self._worker, self._signature, self._is_known, self._controls = worker, signature, issue is not None, controls
         wanted = [one.name for one in (_candidates(signature, base) if issue is None else issues_of(issue))]
         more = tuple(fix for fix in wanted if fix not in controls.fixes)
@@ -96,7 +96,7 @@ class SequencePlan:
         return encode_sequence(case)
 
     def size(self, case: SequenceCase) -> tuple[Any, ...]:
-        return size(case)
+        return self._shrinking.size(case)
 
     def require_valid(self, case: SequenceCase) -> None:
         """Do nothing: a sequence that can be constructed is valid."""

@@ -13,6 +13,7 @@ import msgspec
 
 from harness.case import Case, encode_case
 from harness.case.operations import Runner
+from harness.case.production_defaults import ProductionDefaults, deviations
 from harness.case.sequence import SequenceCase, decode_sequence, encode_sequence
 from harness.files import NotSaved, write_whole
 from harness.kernels.targets.vllm.base_release import BaseRelease
@@ -126,7 +127,7 @@ class SequenceJudge(Judge):
 
     def ask(self, question: str, content: bytes) -> bytes:
         """`effects`: the fixes, of those given, that change nothing in this release. `edits`: what is known of a
-        checkout's edits, with these fixes on. QUESTION: which edited lines ran."""
+        checkout's edits, with these fixes on. `defaults`: production's defaults. QUESTION: which edited lines ran."""
         if question == "edits":
             from harness.sequences.runner_models import changed_rules
 
@@ -137,11 +138,30 @@ class SequenceJudge(Judge):
             return answer(
                 *([EditedLines(edit.file, edit.function, edit.lines) for edit in edits] for edits in (self._edits, ran))
             )
+        if question == "defaults":
+            return ENCODER.encode(about_defaults())
         if question != "effects":
             return super().ask(question, content)
         from harness.sequences.effects import without_effect
 
         return ENCODER.encode(without_effect(msgspec.msgpack.decode(content, type=tuple[str, ...])))
+
+
+class AboutDefaults(msgspec.Struct, frozen=True):
+    """Production's defaults, or why they are not known."""
+
+    defaults: ProductionDefaults | None
+    unknown: str | None = None
+
+
+def about_defaults() -> AboutDefaults:
+    """Those of the loaded release."""
+    from harness.kernels.targets.vllm.scheduling.production import DefaultsUnknown, production_defaults
+
+    try:
+        return AboutDefaults(production_defaults())
+    except DefaultsUnknown as unknown:
+        return AboutDefaults(None, str(unknown))
 
 
 @functools.lru_cache(maxsize=4)
@@ -195,6 +215,8 @@ def _run(
             raise
         return RunResult(None, lost, -1, 0, 0.0, {})
     result.seconds = time.process_time() - start
+    if result.violation is not None and (defaults := about_defaults().defaults) is not None:
+        result.settings = list(deviations(case, defaults))
     return result
 
 

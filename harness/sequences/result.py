@@ -20,7 +20,8 @@ def not_run(runner: str, reason: str) -> str:
 class RunResult(msgspec.Struct):
     """`skipped` says what the release lacks; `event` is the index of the event that a violation ended the run in;
     `seconds` is processor time, including building the engine. `host_code_lacks` is why the release's host code could
-    not run next to our model of it, if that was requested."""
+    not run next to our model of it, if that was requested. `settings` are those that differ from production's defaults,
+    of a case with a violation; None: not known."""
 
     violation: Violation | None
     skipped: str | None
@@ -30,6 +31,7 @@ class RunResult(msgspec.Struct):
     counters: dict[str, int]
     trace: str = ""
     host_code_lacks: str | None = None
+    settings: list[str] | None = None
 
 
 class Results:

@@ -68,7 +68,7 @@ class SequenceRun:
         asked = controls or Controls()
         self.controls = msgspec.structs.replace(asked, fixes=applicable(set(asked.fixes) - lost_fixes(), case))
         self.counters: Counter[str] = Counter()
-        self.engine = Engine(case.config)
+        self.engine = Engine(case.config, self._discard)
         self.controls.change_engine(self.engine)
         config = case.config
         rules = self.controls.rules(release_rules(config.runner))
@@ -108,7 +108,6 @@ class SequenceRun:
         self._arrival = 0.0
         self._may_deliver_early = config.asynchronous and self.engine.delivers_early()
         self._progress = Progress()
-        self._paused = False
 
     def run(self) -> RunResult:
         """Run all events, up to the first violation. Raises UnknownTarget if the release cannot be driven."""
@@ -167,6 +166,7 @@ class SequenceRun:
         if isinstance(event, Step):
             for _ in range(event.repeat):
                 self._step(event)
+                self.engine.core.settle()
         elif isinstance(event, Add):
             self._add(event)
         elif isinstance(event, Abort):
@@ -181,12 +181,19 @@ class SequenceRun:
                 self.counters["cache resets"] += 1
             self._progress.thrown_away()
         elif isinstance(event, Pause):
-            self.engine.pause(event.mode)
-            self.counters["pauses"] += 1
-            self._paused = True
+            self.engine.pause(event)
+            self.counters["pauses" if event.level is None else "sleeps"] += 1
+            if event.clears:
+                self._progress.thrown_away()
         elif isinstance(event, Resume):
-            self.engine.pause(None)
-            self._paused = False
+            self.engine.core.resume()
+        self.engine.core.settle()
+
+    def _discard(self) -> None:
+        """The engine gives up the memory of its KV cache."""
+        self.meaning.device.discard()
+        if self._bytes is not None:
+            self._bytes.discard()
 
     def _add(self, event: Add) -> None:
         name = f"request {event.request}"
@@ -275,7 +282,7 @@ class SequenceRun:
         engine = self.engine
         return Situation(
             {name: len(request._all_token_ids) for name, request in engine.scheduler.requests.items()},
-            self._paused,
+            self.engine.core.paused,
             any(frame.outcome for frame in self._queue),
             self.config.budget,
             engine.pool.get_num_free_blocks(),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -10,6 +10,7 @@ import msgspec
 
 from harness import __version__
 from harness.case import InvalidCase
+from harness.case.production_defaults import deviations
 from harness.case.sequence import SequenceCase, decode_sequence, encode_sequence
 from harness.generators.sequences.events import SEQUENCE_GENERATOR_VERSION
 from harness.issues.known_issue import KnownIssue
@@ -37,12 +38,13 @@ from harness.sequences.lost import LOST as LOST_NAME
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RESULTS, RunResult
 from harness.sequences.summary import SequenceFinding, SequenceSummary, never_run
+from harness.sequences.variations import variations
 from harness.sequences.verdicts import bytes_not_judged, evidence_of, not_judged, signature_of
-from harness.sequences.worker import LIMIT_SECONDS, assignment, check, lost_result, reason_in, recipe_text
+from harness.sequences.worker import LIMIT_SECONDS, assignment, check, defaults_of, lost_result, reason_in, recipe_text
 from harness.shrink.driver import Shrunk
 from harness.subject.edits import EditTally
 from harness.subject.entry import Entry, Tally
-from harness.subject.subject import Answer, Ended, Kept, Key, NotApplicable, Replayed, Setting, Subject
+from harness.subject.subject import Answer, Ended, Kept, Key, NotApplicable, Replayed, Setting, Subject, Variation
 from harness.subject.trust import may_choose, unnamed_target
 from harness.text import counted, one_line
 from harness.worker.losses import WorkerLost
@@ -111,7 +113,8 @@ class StepSequences(Subject[SequenceCase, RunResult]):
     def identity(self) -> dict[str, object]:
         return {
             "target": self.target,
-            "recipe": msgspec.to_builtins(self._recipe),
+            # The target has the defaults, and is not known yet when a journal is opened.
+            "recipe": msgspec.to_builtins(msgspec.structs.replace(self._recipe, defaults=None)),
             "controls": msgspec.to_builtins(self.controls),
             "kernels": msgspec.to_builtins(self.kernel_side.kernels),
             "generator": SEQUENCE_GENERATOR_VERSION,
@@ -129,6 +132,10 @@ class StepSequences(Subject[SequenceCase, RunResult]):
 
     def prepare(self, worker: WorkerProcess, notice: Callable[[str], None]) -> None:
         self._ask_about_edits(worker, notice)
+        about = defaults_of(worker)
+        if about.unknown is not None:
+            notice(f"production's defaults of {self.target} are not known, so any settings are drawn: {about.unknown}")
+        self.recipe = msgspec.structs.replace(self._recipe, defaults=about.defaults)
         fixes = self._on.fixes
         muted = [fix for fix in self.named_fixes if fix not in fixes]
         if muted and self.base is not None:
@@ -236,6 +243,7 @@ class StepSequences(Subject[SequenceCase, RunResult]):
             faults=self.controls.faults,
             issue=issue,
             kernels=None if kernels is None else kernels.target,
+            settings=_settings(result),
             shrink=record,
             sequence=case,
         )
@@ -323,7 +331,16 @@ class StepSequences(Subject[SequenceCase, RunResult]):
         if result.violation is not None:
             signature = signature_of(result.violation)
             same, summary = signature == repro.signature, result.violation.summary
-            return Replayed("FAILED", self.target, self.executor, same, str(signature), summary, result)
+            return Replayed(
+                "FAILED",
+                self.target,
+                self.executor,
+                same,
+                str(signature),
+                summary,
+                result,
+                settings=_settings(result),
+            )
         kernels = self.kernel_side.kernels
         reason = not_judged(repro.signature, result)
         if reason is None:
@@ -333,6 +350,33 @@ class StepSequences(Subject[SequenceCase, RunResult]):
         summary = reason or f"{counted(result.steps, 'step')} without violation"
         answer: Answer = "FIXED" if reason is None else "SKIPPED"
         return Replayed(answer, self.target, self.executor, False, None, summary, result, reason)
+
+    # Variations.
+
+    has_variations: ClassVar[bool] = True
+
+    def variations(self, worker: WorkerProcess, repro: SequenceRepro, result: RunResult) -> Iterator[Variation]:
+        """Of a file that fails, only those that come closer to the defaults."""
+        defaults = defaults_of(worker).defaults
+        if defaults is None:
+            return
+        failed = result.violation is not None and str(signature_of(result.violation)) == str(repro.signature)
+        for words, case in variations(repro.sequence, defaults):
+            if not failed or len(deviations(case, defaults)) < len(result.settings or ()):
+                yield Variation(words, msgspec.structs.replace(repro, sequence=case))
+
+    def shows(self, worker: WorkerProcess, repro: SequenceRepro, result: RunResult) -> bool:
+        """The same signature, and the same issue: with its fix, and only the file's other ones, it passes."""
+        if result.violation is None or str(signature_of(result.violation)) != str(repro.signature):
+            return False
+        fix = None if repro.issue is None else current_name(repro.issue)
+        if fix is None:
+            return True
+        if any(name not in {issue.name for issue in SEQUENCE_ISSUES} for name in fix.split(TOGETHER)):
+            return False
+        fixes = (*self._on.fixes, *fix.split(TOGETHER))
+        fixed = check(worker, repro.sequence, msgspec.structs.replace(self._on, fixes=fixes))
+        return fixed.violation is None
 
     # Files.
 
@@ -368,6 +412,7 @@ class StepSequences(Subject[SequenceCase, RunResult]):
             sequence=case,
             signature=signature_of(result.violation),
             evidence=evidence_of(result.violation, result.trace),
+            settings=_settings(result),
             issue=issue,
             shrink=record,
         )
@@ -436,6 +481,10 @@ def require_driven(target: str, announce: Callable[[str], None]) -> str:
     return whole_tree(target, announce).origin
 
 
+def _settings(result: RunResult) -> tuple[str, ...] | None:
+    return None if result.settings is None else tuple(result.settings)
+
+
 def _pin(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
@@ -452,4 +501,5 @@ def _finding(key: Key, kept: Kept) -> SequenceFinding:
         None if kept.path is None else str(kept.path),
         record is not None and record.complete,
         key.regression,
+        kept.repro.settings if isinstance(kept.repro, SequenceRepro) else None,
     )

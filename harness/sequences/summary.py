@@ -37,6 +37,8 @@ class SequenceFinding(msgspec.Struct):
     minimal: bool = False
     regression: bool = False
     """The base release of the target does not have the issue."""
+    settings: tuple[str, ...] | None = None
+    """Those that differ from the defaults of the release; None: not known."""
 
     @property
     def name(self) -> str:
@@ -48,7 +50,7 @@ class SequenceFinding(msgspec.Struct):
         """The finding in a line."""
         more = "" if self.minimal or self.repro is None else f", not minimal: harness shrink {self.repro}"
         file = self.repro or "not saved"
-        size = f"{counted(self.events, 'event')}{more}"
+        size = f"{counted(self.events, 'event')}{', at default options' if self.settings == () else ''}{more}"
         return f"{self.name} in {counted(self.sequences, 'sequence')}: {file} ({size})"
 
 

@@ -13,7 +13,7 @@ from harness.kernels.targets.vllm.scheduling.loading import HASH_SEED
 from harness.oracles.states.device import NO_WRITER
 from harness.oracles.states.violation import LOST, Violation
 from harness.sequences.controls import Controls
-from harness.sequences.judge import ENCODER, DrawnSequences, SequenceAssignment
+from harness.sequences.judge import ENCODER, AboutDefaults, DrawnSequences, SequenceAssignment
 from harness.sequences.kernels import KernelSide
 from harness.sequences.recipe import SequenceRecipe
 from harness.sequences.result import RESULTS, RunResult
@@ -48,6 +48,14 @@ def check(
     except WorkerLost as lost:
         return lost_result(lost.violation, "\n".join(lost.last_words))
     return RESULTS.decode(result)
+
+
+def defaults_of(worker: WorkerProcess) -> AboutDefaults:
+    """Production's defaults of the worker's release. Raises WorkerError."""
+    try:
+        return msgspec.msgpack.decode(worker.ask("defaults", b""), type=AboutDefaults)
+    except WorkerLost as lost:
+        return AboutDefaults(None, f"a worker was lost meanwhile ({lost.violation})")
 
 
 def recipe_text(recipe: SequenceRecipe, controls: Controls) -> bytes:

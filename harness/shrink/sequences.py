@@ -1,4 +1,7 @@
-"""The passes over a step sequence: fewer events, then a simpler configuration."""
+"""The passes over a step sequence: closer to production's defaults, fewer events, then a simpler configuration.
+
+A finding that needs no option is worth more than one with fewer events: a user who sets nothing can have it.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,20 @@ from typing import Any
 
 import msgspec
 
-from harness.case.sequence import Add, Event, Segment, SequenceCase, SequenceConfig, Step, encode_sequence
+from harness.case.operations import Runner
+from harness.case.production_defaults import DeclaredLayers, ProductionDefaults, deviations
+from harness.case.sequence import (
+    Add,
+    Event,
+    Layers,
+    Pause,
+    PauseMode,
+    Segment,
+    SequenceCase,
+    SequenceConfig,
+    Step,
+    encode_sequence,
+)
 from harness.shrink.proposals import Pass, Proposal
 
 ROOMY, AMPLE_BUDGET = 256, 2048
@@ -99,6 +115,11 @@ def _simpler(event: object) -> Iterator[object]:
         for repeat in dict.fromkeys((1, event.repeat // 2, event.repeat - 1)):
             if 0 < repeat < event.repeat:
                 yield change(event, repeat=repeat)
+    elif isinstance(event, Pause):
+        if event.level:
+            yield change(event, level=None if event.clear_cache else 0)
+        elif event.level == 0:
+            yield change(event, level=None, clear_cache=False)
     elif isinstance(event, Add):
         for priority in (0, 1):
             if priority < event.priority:
@@ -135,9 +156,160 @@ _PLAIN: dict[str, tuple[object, ...]] = {
     "spec_method": ("mtp",),
 }
 
+_OPTIONS = ("match_unit", "shared_prefix_checkpoint", "retention", "policy", "prefill_threshold")
+"""Options that a release's defaults have under the same name."""
 
-def simpler_configurations(case: SequenceCase) -> Iterator[Proposal[SequenceCase]]:
-    """Simpler options first, then fewer drafts and requests, then numbers that have no effect.
+LAYERS: tuple[Layers, ...] = ("mamba2", "gated-delta-net", "kda")
+
+
+class SequenceShrinking:
+    """How sequences of a release are shrunk: towards its defaults. `defaults` None: they are not known, and a simple
+    option is one that is off."""
+
+    def __init__(self, defaults: ProductionDefaults | None = None) -> None:
+        self._defaults = defaults
+
+    @property
+    def passes(self) -> tuple[Pass[SequenceCase], ...]:
+        """In the order in which they run."""
+        return (
+            self.towards_defaults,
+            without_events,
+            self.simpler_configurations,
+            merged_steps,
+            merged_adds,
+            simpler_events,
+            without_two_events,
+        )
+
+    def size(self, case: SequenceCase) -> tuple[Any, ...]:
+        """The key of a sequence, lower for simpler ones: fewer settings that differ from the defaults, fewer events,
+        then a simpler configuration, then earlier requests and smaller numbers. Total: sequences that differ have
+        different keys."""
+        config, events = case.config, case.events
+        adds = [i for i, event in enumerate(events) if isinstance(event, Add)]
+        text = encode_sequence(case)
+        roomy = config.num_blocks >= ROOMY
+        return (
+            0 if self._defaults is None else len(deviations(case, self._defaults)),
+            len(events),
+            config.num_spec,
+            [self._rank(config, name) for name in _PLAIN],
+            0 if config.layers is None else 1 + LAYERS.index(config.layers),
+            config.mamba_groups,
+            config.requests,
+            config.budget < AMPLE_BUDGET,
+            0 if config.length_limit >= ROOMY else config.length_limit,
+            0 if roomy else 1 + config.num_blocks - config.blocks_for_one(),
+            sum(adds),
+            _numbers(events),
+            len(text),
+            text,
+        )
+
+    def _plain(self, config: SequenceConfig, name: str) -> tuple[object, ...]:
+        """Values of an option, the simplest first."""
+        if self._defaults is None:
+            return _PLAIN[name]
+        if name == "asynchronous":
+            return (self._defaults.is_asynchronous(config),)
+        if name == "checkpoint_alignment":
+            declared = [one for one in self._defaults.layers if one.layers == (config.layers or "mamba2")]
+            fitting = [one for one in declared if one.fits(config)]
+            return tuple(one.alignment_for(config.match_unit, config.block_size) for one in fitting)
+        return (getattr(self._defaults, name),) if name in _OPTIONS else _PLAIN[name]
+
+    def _rank(self, config: SequenceConfig, name: str) -> int:
+        """How far an option is from its simplest value."""
+        value, simplest = getattr(config, name), self._plain(config, name)
+        if name == "spec_method" and not config.num_spec:
+            return 0
+        return simplest.index(value) if value in simplest else len(simplest)
+
+    def towards_defaults(self, case: SequenceCase) -> Iterator[Proposal[SequenceCase]]:
+        """All options that differ from the defaults at once, then one after the other; last, pauses as they are by
+        default."""
+        defaults, config = self._defaults, case.config
+        if defaults is None or not deviations(case, defaults):
+            return
+        runners = dict.fromkeys((defaults.runner(config), config.runner))
+        kinds = [*([] if config.layers is None else [config.layers]), *LAYERS]
+        for runner in runners:
+            for kind in dict.fromkeys(kinds):
+                for one in defaults.layers:
+                    if one.layers == kind:
+                        values = {name: getattr(defaults, name) for name in _OPTIONS}
+                        yield from self._as_declared(
+                            case, one, {**values, "runner": runner, "drafter_block_size": None}
+                        )
+        for runner in runners:
+            if runner != config.runner:
+                yield from _changed(case, runner=runner, asynchronous=defaults.is_asynchronous(_as(config, runner)))
+                yield from _changed(case, runner=runner)
+        for name in _OPTIONS:
+            value = getattr(defaults, name)
+            if value != getattr(config, name):
+                yield from _changed(case, **{name: value})
+        if config.drafter_block_size is not None:
+            yield from _changed(case, drafter_block_size=None)
+        if config.asynchronous != defaults.is_asynchronous(config):
+            yield from _changed(case, asynchronous=not config.asynchronous)
+        for one in defaults.layers:
+            yield from self._as_declared(case, one, {})
+        yield from _with_default_pauses(case)
+
+    def _as_declared(
+        self, case: SequenceCase, one: DeclaredLayers, values: dict[str, Any]
+    ) -> Iterator[Proposal[SequenceCase]]:
+        """With such layers, and their checkpoints."""
+        assert self._defaults is not None
+        config = case.config
+        match_unit = values.get("match_unit", config.match_unit)
+        alignment = one.alignment_for(match_unit, config.block_size)
+        if config.block_size % (alignment or 1):
+            return
+        if "runner" in values:
+            values["asynchronous"] = self._defaults.is_asynchronous(_as(config, values["runner"]))
+        yield from _changed(case, **{**values, "layers": one.layers, "checkpoint_alignment": alignment})
+
+    def simpler_configurations(self, case: SequenceCase) -> Iterator[Proposal[SequenceCase]]:
+        """Simpler options first, then fewer drafts and requests, then numbers that have no effect."""
+        config = case.config
+        spare = config.num_blocks - config.blocks_for_one()
+        for name in _PLAIN:
+            current = getattr(config, name)
+            for value in self._plain(config, name):
+                if value == current:
+                    break
+                yield from _changed(case, **{name: value})
+        if config.num_spec:
+            yield from _changed(case, num_spec=0, spec_method="none", drafter_block_size=None)
+            for count in range(1, config.num_spec):
+                yield from _changed(case, num_spec=count)
+        for groups in range(2, config.mamba_groups):
+            yield from _changed(case, mamba_groups=groups)
+        for requests in range(1, config.requests):
+            yield from _changed(case, requests=requests)
+        if config.budget < AMPLE_BUDGET:
+            yield lambda: _valid(config, {"budget": AMPLE_BUDGET}, case)
+        if config.num_blocks < ROOMY:
+            yield lambda: _valid(config, {"num_blocks": ROOMY}, case)
+        if config.length_limit < ROOMY:
+            yield lambda: _valid(config, {"length_limit": ROOMY, "num_blocks": max(config.num_blocks, 512)}, case)
+        if config.num_blocks < ROOMY:  # a small pool matters: the smallest one, for requests no longer than these
+            longest = max((_length(event) for event in case.events if isinstance(event, Add)), default=0)
+            if 4 <= longest < config.length_limit:
+                yield from _changed(case, length_limit=longest)
+            if spare:
+                yield lambda: _with_spare(config, {}, 0, case)
+
+
+def _as(config: SequenceConfig, runner: Runner) -> SequenceConfig:
+    return msgspec.structs.replace(config, runner=runner)
+
+
+def _changed(case: SequenceCase, **values: object) -> Iterator[Proposal[SequenceCase]]:
+    """Another configuration.
 
     A finding that needs a pool short of blocks is lost if an option that takes blocks is removed and the pool stays the
     same. So each change is tried with the same number of blocks, then with the same number of spare blocks beyond the
@@ -145,37 +317,18 @@ def simpler_configurations(case: SequenceCase) -> Iterator[Proposal[SequenceCase
     """
     config = case.config
     spare = config.num_blocks - config.blocks_for_one()
+    yield lambda: _valid(config, values, case)
+    yield lambda: _with_spare(config, values, spare, case)
 
-    def changed(**values: object) -> Iterator[Proposal[SequenceCase]]:
-        yield lambda: _valid(config, values, case)
-        yield lambda: _with_spare(config, values, spare, case)
 
-    for name, plainer in _PLAIN.items():
-        current = getattr(config, name)
-        for value in plainer:
-            if value == current:
-                break
-            yield from changed(**{name: value})
-    if config.num_spec:
-        yield from changed(num_spec=0, spec_method="none", drafter_block_size=None)
-        for count in range(1, config.num_spec):
-            yield from changed(num_spec=count)
-    for groups in range(2, config.mamba_groups):
-        yield from changed(mamba_groups=groups)
-    for requests in range(1, config.requests):
-        yield from changed(requests=requests)
-    if config.budget < AMPLE_BUDGET:
-        yield lambda: _valid(config, {"budget": AMPLE_BUDGET}, case)
-    if config.num_blocks < ROOMY:
-        yield lambda: _valid(config, {"num_blocks": ROOMY}, case)
-    if config.length_limit < ROOMY:
-        yield lambda: _valid(config, {"length_limit": ROOMY, "num_blocks": max(config.num_blocks, 512)}, case)
-    if config.num_blocks < ROOMY:  # a small pool matters: the smallest one, for requests that are no longer than these
-        longest = max((_length(event) for event in case.events if isinstance(event, Add)), default=0)
-        if 4 <= longest < config.length_limit:
-            yield from changed(length_limit=longest)
-        if spare:
-            yield lambda: _with_spare(config, {}, 0, case)
+def _with_default_pauses(case: SequenceCase) -> Iterator[Proposal[SequenceCase]]:
+    """A pause that keeps the caches becomes one that clears them."""
+    events = list(case.events)
+    for i, event in enumerate(events):
+        if isinstance(event, Pause) and not event.clears:
+            mode: PauseMode = {"all": "keep", "new": "wait"}.get(event.mode, event.mode)  # type: ignore[assignment]
+            plain = Pause(mode=mode, clear_cache=True)
+            yield lambda i=i, plain=plain: _with(case, [*events[:i], plain, *events[i + 1 :]])  # type: ignore[misc]
 
 
 def _length(add: Add) -> int:
@@ -194,37 +347,6 @@ def _with_spare(config: SequenceConfig, values: dict[str, object], spare: int, c
     return _valid(config, {**values, "num_blocks": roomy.config.blocks_for_one() + spare}, case)
 
 
-def size(case: SequenceCase) -> tuple[Any, ...]:
-    """The key of a sequence, lower for simpler ones: fewer events, then a simpler configuration, then earlier requests
-    and smaller numbers. Total: sequences that differ have different keys."""
-    config, events = case.config, case.events
-    adds = [i for i, event in enumerate(events) if isinstance(event, Add)]
-    text = encode_sequence(case)
-    roomy = config.num_blocks >= ROOMY
-    return (
-        len(events),
-        config.num_spec,
-        [_rank(config, name) for name in _PLAIN],
-        config.mamba_groups,
-        config.requests,
-        config.budget < AMPLE_BUDGET,
-        0 if config.length_limit >= ROOMY else config.length_limit,
-        0 if roomy else 1 + config.num_blocks - config.blocks_for_one(),
-        sum(adds),
-        _numbers(events),
-        len(text),
-        text,
-    )
-
-
-def _rank(config: SequenceConfig, name: str) -> int:
-    """How far an option is from its simplest value."""
-    value, simplest = getattr(config, name), _PLAIN[name]
-    if name == "spec_method" and not config.num_spec:
-        return 0
-    return simplest.index(value) if value in simplest else len(simplest)
-
-
 def _numbers(events: Sequence[Event]) -> list[int]:
     steps = [event for event in events if isinstance(event, Step)]
     adds = [event for event in events if isinstance(event, Add)]
@@ -241,14 +363,3 @@ def _numbers(events: Sequence[Event]) -> list[int]:
         sum(segment.length for segment in segments),
         sum(abs(segment.family) for segment in segments),
     ]
-
-
-PASSES: tuple[Pass[SequenceCase], ...] = (
-    without_events,
-    simpler_configurations,
-    merged_steps,
-    merged_adds,
-    simpler_events,
-    without_two_events,
-)
-"""In the order in which they run."""

@@ -7,7 +7,7 @@ lives in worker processes is its judge (`harness/worker/judge.py`).
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar
@@ -60,6 +60,8 @@ class Replayed(msgspec.Struct, frozen=True):
     summary: str
     result: Any
     reason: str | None = None
+    settings: tuple[str, ...] | None = None
+    """Of a failure, the settings that differ from the target's defaults; None: not known, or there are none."""
 
     @property
     def exit_status(self) -> int:
@@ -114,6 +116,13 @@ class Kept(msgspec.Struct):
 
 Case = TypeVar("Case")
 Result = TypeVar("Result")
+
+
+class Variation(NamedTuple):
+    """Another form of a file: what was changed, in words, and the changed file."""
+
+    words: str
+    repro: Any
 
 
 class Subject(abc.ABC, Generic[Case, Result]):
@@ -333,6 +342,18 @@ class Subject(abc.ABC, Generic[Case, Result]):
     def judge_file(self, worker: WorkerProcess, repro: Any) -> Result:
         """Judge the case of a file as its finding has to be judged. Raises InvalidCase."""
         return self.judge(worker, self.case_of(repro))
+
+    def variations(self, worker: WorkerProcess, repro: Any, result: Result) -> Iterator[Variation]:
+        """Other forms of a file whose finding the worker's target might have too, the likeliest for a user first;
+        `result` is that of the file as it is. Raises WorkerError."""
+        return iter(())
+
+    def shows(self, worker: WorkerProcess, repro: Any, result: Result) -> bool:
+        """Whether the result of a variation is the finding of the file `repro`."""
+        return False
+
+    has_variations: ClassVar[bool] = False
+    """Whether a pass of a file says only that this form of the finding is not there."""
 
     unloadable: ClassVar[Literal["ERROR", "NOT APPLICABLE"]] = "ERROR"
     """The answer of a sweep for a target that a worker refuses to load."""

@@ -25,18 +25,29 @@ class TargetAnswer(msgspec.Struct, frozen=True):
     detail: str
     status: int
     """The answer as an exit status: 0 fixed, 1 failed, 2 no such target, 3 not applicable, 4 the harness failed."""
+    variation: str | None = None
+    """What was changed in the file so that it failed; None: nothing was."""
+    varied: int | None = None
+    """How many variations of the file were judged as well; None: such files have none."""
+    settings: tuple[str, ...] | None = None
+    """Of a failure, the settings that differ from the target's defaults; None: not known, or there are no settings."""
 
 
 NOT_AFFECTED = "NOT AFFECTED"
+PASSES = "PASSES"
+"""The word for a pass that says nothing of a release: these very events do not fail there."""
 
 
 def in_words(answer: TargetAnswer, answers: Sequence[TargetAnswer]) -> str:
     """An answer as text for people: a target that passes was never affected (NOT AFFECTED), or is right again (FIXED).
 
-    It was affected if an older release among those asked fails. `--json` has FIXED for both: the verdict is the same.
+    It was affected if an older release among those asked fails. A pass of a file that might fail there in another form,
+    of which none was tried, says less: PASSES. `--json` has FIXED for all of them: the verdict is the same.
     """
     if answer.answer != "FIXED":
         return answer.answer
+    if answer.varied == 0:
+        return PASSES
     release = release_of(answer.target)
     failed = [release_of(other.target) for other in answers if other.answer == "FAILED"]
     older = release is not None and any(other is not None and other < release for other in failed)
@@ -67,10 +78,15 @@ def _affected(
         words = {answer.answer for answer in answers}
         absent = "NOT APPLICABLE" in words and "NOT ASKED" not in words
         return "Applies to none of the targets" if absent else "Not known"
+    if not failed and any(answer.varied == 0 for answer in applicable):
+        return f"These events do not fail on {_named(answers, 'FIXED')}"
     if not failed:
         several = f"none of the {len(applicable)} targets" if len(applicable) > 1 else "not the one target"
         return f"Affects {several} it applies to"
     text = f"Affects {_named(answers, 'FAILED')}"
+    varied = [answer.target for answer in failed if answer.variation is not None]
+    if varied:
+        text += f" (in another form on {', '.join(varied)})"
     others = [answer for answer in failed if not answer.same]
     if others and len(others) < len(failed):
         text += f" (with another signature on {', '.join(answer.target for answer in others)})"
@@ -83,6 +99,8 @@ def _affected(
         asked = {release_of(answer.target) for answer in answers if answer.answer != "NOT ASKED"}
         between = [release for release in map(Version, RELEASES) if newest_failed < release < since]
         unasked = not asked.issuperset(between)
+        if any(answer.varied == 0 for answer in applicable):
+            return f"{text}; these events do not fail on {_named(answers, 'FIXED')}"
         text += f", not {since} (not all in between were asked)" if unasked else f", fixed in {since}"
     return text
 
@@ -109,3 +127,14 @@ def _named(answers: Sequence[TargetAnswer], wanted: SweepAnswer) -> str:
     named = [f"vllm {' and '.join(texts) if len(texts) < 3 else ', '.join(texts)}"] if texts else []
     named += [answer.target for answer in answers if release_of(answer.target) is None and answer.answer == wanted]
     return ", ".join(named)
+
+
+def with_default_runner(answers: Sequence[TargetAnswer]) -> str:
+    """The targets that fail on the runner that they choose if nothing is set; `-` if none does."""
+    found = [one for one in answers if one.settings is not None and not any(" runner" in text for text in one.settings)]
+    return _named(found, "FAILED") or "-"
+
+
+def at_default_options(answers: Sequence[TargetAnswer]) -> str:
+    """The targets that fail with all options at their defaults; `-` if none does."""
+    return _named([one for one in answers if one.settings == ()], "FAILED") or "-"

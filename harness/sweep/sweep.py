@@ -69,9 +69,11 @@ def sweep(
     base: str | None = None,
     limit: float | None,
     workers: int = 1,
+    vary: bool = False,
     announce: Callable[[str], None] = lambda text: None,
 ) -> list[Swept]:
-    """Judge every file on every target, `workers` targets at a time. `limit` is the maximum number of seconds that a
+    """Judge every file on every target, `workers` targets at a time. With `vary`, other forms of a file are judged, too,
+    if it does not fail, or needs settings that differ from the target's defaults. `limit` is the maximum number of seconds that a
     worker may be silent, `base` the base release of checkouts. Each answer is announced when it is known. Raises
     SweepInterrupted at Ctrl-C."""
     columns: list[dict[int, TargetAnswer]] = [{} for _ in targets]
@@ -84,7 +86,7 @@ def sweep(
     def ask(target: str, column: dict[int, TargetAnswer]) -> None:
         own = base if takes_base(target.partition("+")[0]) else None
         setting = Setting(target=target, base=own, executor=executor, limit=limit, announce=say, sweeping=True)
-        for row, answer in _column(files, setting, target, at_work):
+        for row, answer in _column(files, setting, target, at_work, vary):
             if at_work.interrupted:  # its worker was ended by the interrupt: not an answer
                 return
             column[row] = answer
@@ -157,7 +159,7 @@ Ready = tuple[int, AnySubject, AnyRepro]
 
 
 def _column(
-    files: Sequence[SweptFile], setting: Setting, target: str, at_work: _AtWork
+    files: Sequence[SweptFile], setting: Setting, target: str, at_work: _AtWork, vary: bool
 ) -> Iterator[tuple[int, TargetAnswer]]:
     """The target's answer for each file, with the file's row, as soon as it is known: files are grouped by
     assignment."""
@@ -172,11 +174,11 @@ def _column(
         else:
             together.setdefault(subject.assignment(), []).append((row, subject, ready))
     for rows in together.values():
-        yield from _in_one_worker(target, rows, setting.announce, at_work)
+        yield from _in_one_worker(target, rows, setting.announce, at_work, vary)
 
 
 def _in_one_worker(
-    target: str, rows: Sequence[Ready], announce: Callable[[str], None], at_work: _AtWork
+    target: str, rows: Sequence[Ready], announce: Callable[[str], None], at_work: _AtWork, vary: bool
 ) -> Iterator[tuple[int, TargetAnswer]]:
     first = rows[0][1]
     if first.loads is not None:
@@ -196,7 +198,7 @@ def _in_one_worker(
             return
         for row, subject, repro in rows:
             try:
-                yield row, _judged(target, subject.replayed(repro, subject.judge_file(worker, repro)))
+                yield row, _judge(target, worker, subject, repro, vary)
             except (Refusal, InvalidCase) as refusal:
                 yield row, _error(target, refusal, BAD_INPUT)
             except (WorkerError, WorkerLost) as failure:
@@ -206,9 +208,27 @@ def _in_one_worker(
                 worker.restart()
 
 
+def _judge(target: str, worker: WorkerProcess, subject: AnySubject, repro: AnyRepro, vary: bool) -> TargetAnswer:
+    """The answer for a file, or for the form of it that is closest to the target's defaults."""
+    result = subject.judge_file(worker, repro)
+    answer = _judged(target, subject.replayed(repro, result))
+    if not subject.has_variations or answer.settings == ():
+        return answer
+    tried = 0
+    for words, other in subject.variations(worker, repro, result) if vary else ():
+        tried += 1
+        found = subject.judge_file(worker, other)
+        if subject.shows(worker, other, found):
+            varied = _judged(target, subject.replayed(other, found))
+            return msgspec.structs.replace(varied, variation=words)
+    return msgspec.structs.replace(answer, varied=tried) if answer.answer == "FIXED" else answer
+
+
 def _judged(target: str, replayed: Replayed) -> TargetAnswer:
     if replayed.answer == "FAILED":
-        return TargetAnswer(target, "FAILED", replayed.same, replayed.signature, replayed.summary, 1)
+        return TargetAnswer(
+            target, "FAILED", replayed.same, replayed.signature, replayed.summary, 1, settings=replayed.settings
+        )
     if replayed.reason is not None:
         return _not_applicable(target, replayed.reason)
     return TargetAnswer(target, "FIXED", False, None, "", 0)

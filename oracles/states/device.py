@@ -41,6 +41,14 @@ class Device:
         self.attention: list[list[Fingerprint]] = [[UNDEFINED] * slots for _ in range(num_blocks)]
         self.holds_attention = [False] * num_blocks
         self.writer: list[Writer] = [NO_WRITER] * num_blocks
+        self.zeroed = [False] * num_blocks
+        """Whether runners have cleared a block, and nothing was written into it since."""
+
+    def discard(self) -> None:
+        """All memory is given up, as by an engine that sleeps; what comes back is undefined."""
+        for block in range(len(self.temporal)):
+            self.zero(block)
+            self.zeroed[block] = False
 
     def become_attention(self, block: int) -> None:
         """Attention writes into a block that held Mamba states."""
@@ -55,10 +63,16 @@ class Device:
 
     def zero(self, block: int) -> None:
         """Clear a block, as runners do with fresh attention blocks."""
+        self.zeroed[block] = True
         self.temporal[block] = UNDEFINED
         self.conv[block] = [UNDEFINED] * self.window
         self.attention[block] = [UNDEFINED] * self.slots
         self.writer[block] = NO_WRITER
+
+    def written(self, block: int, writer: Writer) -> None:
+        """Something was written into a block."""
+        self.writer[block] = writer
+        self.zeroed[block] = False
 
     def copy_blocks(self, copies: Sequence[tuple[int, int]], writer: Writer) -> None:
         """Copy everything that blocks hold, as the scheduler's copies on write do: pairs (source, destination).
@@ -73,7 +87,7 @@ class Device:
         for (_, block), (temporal, conv, attention, is_attention) in zip(copies, held, strict=True):
             self.temporal[block], self.conv[block], self.attention[block] = temporal, conv, attention
             self.holds_attention[block] = is_attention
-            self.writer[block] = writer
+            self.written(block, writer)
 
     def move(self, source: int, spec_source: int, destination: int, bias: int, writer: Writer) -> None:
         """Move one state as precopy and postprocess do (docs/domain.md, section 5).
@@ -88,4 +102,4 @@ class Device:
         self.temporal[destination] = temporal
         window = self.conv[destination]
         self.conv[destination] = kept + window[len(kept) :]
-        self.writer[destination] = writer
+        self.written(destination, writer)

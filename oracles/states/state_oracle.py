@@ -222,7 +222,7 @@ class StateOracle:
                     device.become_attention(block)
                 part = nodes[taken : taken + size - slot]
                 device.attention[block][slot : slot + len(part)] = part
-                device.writer[block] = Writer(self.step, row.request, group, column, "forward pass")
+                device.written(block, Writer(self.step, row.request, group, column, "forward pass"))
                 taken += len(part)
                 position += len(part)
 
@@ -276,7 +276,7 @@ class StateOracle:
                     group,
                     row.state_column,
                     block,
-                    self.describe([self.device.temporal[block]]),
+                    self.describe([self.device.temporal[block]], block),
                     "the empty state of a request of which nothing is computed",
                 )
 
@@ -305,7 +305,7 @@ class StateOracle:
                 if device.holds_attention[block]:
                     device.become_mamba(block)
                 device.temporal[block] = node
-                device.writer[block] = Writer(self.step, row.request, group, column, "forward pass")
+                device.written(block, Writer(self.step, row.request, group, column, "forward pass"))
             block = table[row.state_column]
             conv = device.conv[block]
             if row.speculative:
@@ -343,7 +343,7 @@ class StateOracle:
         device.temporal[block] = nodes[row.checkpoint_offset - 1]
         before = window + nodes[: row.checkpoint_offset]
         device.conv[block] = before[-self.taps :] + device.conv[block][self.taps :]
-        device.writer[block] = Writer(self.step, row.request, group, column, "checkpoint")
+        device.written(block, Writer(self.step, row.request, group, column, "checkpoint"))
 
     # Checks and evidence.
 
@@ -391,14 +391,16 @@ class StateOracle:
             group,
             column,
             block,
-            self.describe(holds),
+            self.describe(holds, block),
             f"{row.request} up to {in_tokens(tokens)}",
         )
 
     def _poisoned(self, state: str, entry: CacheEntry, holds: list[Fingerprint]) -> NoReturn:
         owner = next((name for name, known in self.texts.items() if known is entry.text), "a request that is gone")
         text = f"{owner} up to {in_tokens(entry.tokens)}"
-        self._fail("poisoned-cache-entry", state, owner, entry.group, -1, entry.block, self.describe(holds), text)
+        self._fail(
+            "poisoned-cache-entry", state, owner, entry.group, -1, entry.block, self.describe(holds, entry.block), text
+        )
 
     def _fail(
         self, kind: str, state: str, request: str, group: int, column: int, block: int, holds: str, should: str
@@ -406,12 +408,19 @@ class StateOracle:
         writer = self.device.writer[block] if block >= 0 else NO_WRITER
         raise ViolationFound(Violation(kind, state, self.step, request, group, column, block, writer, holds, should))
 
-    def describe(self, holds: list[Fingerprint]) -> str:
-        """Fingerprints as text: whose prefix, and how long."""
+    def describe(self, holds: list[Fingerprint], block: int) -> str:
+        """What a block holds as text: fingerprints by whose prefix they are of, and how long; memory that holds none by
+        what production did with the block."""
+        if self.device.zeroed[block]:
+            nothing = "zeros, since the block was cleared for its new owner"
+        elif self.device.writer[block].step:
+            nothing = "undefined"
+        else:
+            nothing = "undefined, since nothing was ever written there"
         parts = []
         for fingerprint in holds[-8:]:
             if fingerprint == UNDEFINED:
-                parts.append("undefined")
+                parts.append(nothing)
                 continue
             for name, text in self.texts.items():
                 if fingerprint in text.prefix:

@@ -21,7 +21,7 @@ def test_every_pin_is_explained() -> None:
 @pytest.mark.parametrize("more", ["", ",partial=true,checkpoints=true,tight=true,chunks=true"])
 @pytest.mark.parametrize("pin", PINS)
 def test_every_documented_value_of_a_pin_can_be_drawn(pin: str, more: str) -> None:
-    values = re.findall(r"\w+", PINS[pin].partition(":")[0].replace(" or ", " "))
+    values = re.findall(r"[\w-]+", PINS[pin].partition(":")[0].replace(" or ", " "))
     for value in [*values, *re.findall(r"; (\w+):", PINS[pin])]:
         pins = parse_pins(f"{pin}={value}" + ("" if pin in more else more))
         for seed in range(10):

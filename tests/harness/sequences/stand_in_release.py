@@ -29,6 +29,7 @@ from harness.oracles.states.device import NO_WRITER
 from harness.oracles.states.violation import Violation
 from harness.refusal import UnknownTarget
 from harness.sequences import effects, judge
+from harness.sequences.judge import AboutDefaults
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RunResult
 from harness.worker import child, process
@@ -76,6 +77,7 @@ def main() -> None:
 
         judge.run = run
         effects.without_effect = lambda fixes: [fixes[0]]
+        judge.about_defaults = lambda: AboutDefaults(None)
         child.main()
     else:
         from harness.cli.main import main as command

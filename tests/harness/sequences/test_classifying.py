@@ -17,6 +17,7 @@ from harness.oracles.states.device import NO_WRITER
 from harness.oracles.states.violation import Violation
 from harness.repro import SequenceRepro
 from harness.sequences.controls import Controls
+from harness.sequences.judge import ENCODER, AboutDefaults
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RESULTS, RunResult
 from harness.sequences.subject import StepSequences
@@ -57,6 +58,10 @@ class Worker(WorkerProcess):
             raise WorkerError("a mistake of ours")
         violation = VIOLATION if self._fails(decode_sequence(case), fixes) else None
         return RESULTS.encode(RunResult(violation, None, 0, 4, 0.01, {}))
+
+    def ask(self, question: str, content: bytes = b"") -> bytes:
+        assert question == "defaults"
+        return ENCODER.encode(AboutDefaults(None))
 
     def restart(self, *, again: bool = True) -> None:
         """Do nothing."""

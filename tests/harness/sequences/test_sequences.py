@@ -22,13 +22,14 @@ from harness.sequences.faults import FAULTS
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.shrink import driver
 from harness.shrink.driver import Judged, Shrunk
-from harness.shrink.sequences import PASSES, size
+from harness.shrink.sequences import SequenceShrinking
 
 
 class Holding:
     """A plan that judges by a predicate of the sequence."""
 
-    passes = PASSES
+    shrinking = SequenceShrinking()
+    passes = shrinking.passes
 
     def __init__(self, holds: Callable[[SequenceCase], bool]) -> None:
         self._holds = holds
@@ -37,7 +38,7 @@ class Holding:
         return encode_sequence(case)
 
     def size(self, case: SequenceCase) -> tuple[Any, ...]:
-        return size(case)
+        return self.shrinking.size(case)
 
     def require_valid(self, case: SequenceCase) -> None:
         pass

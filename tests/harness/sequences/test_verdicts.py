@@ -16,6 +16,7 @@ from harness.oracles.states.violation import HOST_CODE_DIFFERS, Violation
 from harness.repro import SequenceRepro, read_any
 from harness.sequences.classifying import SequencePlan, classify
 from harness.sequences.controls import Controls
+from harness.sequences.judge import AboutDefaults
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RunResult
 from harness.sequences.subject import StepSequences
@@ -105,6 +106,7 @@ def signature(kind: str, monkeypatch: pytest.MonkeyPatch) -> str:
         return RunResult(None if controls.fixes else violation, None, 0, 4, 0.01, {})
 
     monkeypatch.setattr("harness.sequences.classifying.check", check)
+    monkeypatch.setattr("harness.sequences.classifying.defaults_of", lambda worker: AboutDefaults(None))
     return str(signature_of(violation))
 
 

@@ -32,9 +32,23 @@ def test_a_missing_place_is_not_printed() -> None:
 
 
 def test_equal_slots_are_described_once() -> None:
-    meaning = StateOracle(Device(4, 3, 8), 8, 4, (1,), (0,), (8,))
-    assert meaning.describe([UNDEFINED] * 8) == "undefined (8 times)"
-    assert meaning.describe([UNDEFINED]) == "undefined"
+    device = Device(4, 3, 8)
+    meaning = StateOracle(device, 8, 4, (1,), (0,), (8,))
+    device.written(1, Writer(1, "request 1", 0, 0, "forward pass"))
+    assert meaning.describe([UNDEFINED] * 8, 1) == "undefined (8 times)"
+    assert meaning.describe([UNDEFINED], 1) == "undefined"
+
+
+def test_memory_without_a_state_is_described_by_what_happened_to_it() -> None:
+    """Whether a row reads zeros or what an earlier owner left is what a maintainer asks first."""
+    device = Device(4, 3, 8)
+    meaning = StateOracle(device, 8, 4, (1,), (0,), (8,))
+    assert meaning.describe([UNDEFINED], 1) == "undefined, since nothing was ever written there"
+    device.written(1, Writer(1, "request 1", 0, 0, "forward pass"))
+    device.zero(1)
+    assert meaning.describe([UNDEFINED] * 2, 1) == "zeros, since the block was cleared for its new owner (2 times)"
+    device.discard()
+    assert not device.zeroed[1]
 
 
 def test_host_code_and_model_are_reported_with_vllms_own_name() -> None:

@@ -176,7 +176,9 @@ class BatchV1(abc.ABC):
     # Results of the runner.
 
     def as_layers_run(self, plan: StepPlan) -> None:
-        """Run rows as layers of Mamba2 do."""
+        """Run rows as layers of Mamba2 do, if the model has such; gated delta nets and KDA run them as planned."""
+        if self.config.layers not in (None, "mamba2"):
+            return
         longest, prefilling = self.config.num_spec + 1, self.prefilling(len(plan.rows))
         run_as_mamba2(plan, self.rules, longest, prefilling, self.checkpoints)
 

@@ -16,8 +16,9 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from harness.case.sequence import SequenceConfig
+from harness.case.sequence import Pause, SequenceConfig, SpecMethod
 from harness.kernels.targets.vllm.bare import accepted, bare, parameter_names, source_of
+from harness.kernels.targets.vllm.scheduling.core import EngineCore
 from harness.kernels.targets.vllm.scheduling.loading import module
 from harness.kernels.targets.vllm.scheduling.runner_model import Outcome
 from harness.text import one_line
@@ -28,6 +29,7 @@ _METHODS = {"ngram": "ngram", "draft_model": "draft_model", "mtp": "mtp", "eagle
 
 
 _TEXT_MODEL = {
+    "architecture": "a hybrid model",
     "uses_mrope": False,
     "is_encoder_decoder": False,
     "is_diffusion": False,
@@ -58,13 +60,14 @@ class Frame(NamedTuple):
 
 
 class Engine:
-    """One engine of the loaded release. `in_flight` are its undelivered steps, oldest first.
+    """One engine of the loaded release. `in_flight` are its undelivered steps, oldest first; `discard` is called when
+    it gives up the memory of its KV cache.
 
     Raises ReleaseLacks if the configuration needs a feature that the release lacks, or if the release refuses it by an
     assertion, a ValueError or its own exit when an engine starts.
     """
 
-    def __init__(self, config: SequenceConfig) -> None:
+    def __init__(self, config: SequenceConfig, discard: Callable[[], None] = lambda: None) -> None:
         self.config = config
         self.in_flight: deque[Frame] = deque()
         self.interface = module("vllm.v1.kv_cache_interface")
@@ -87,6 +90,7 @@ class Engine:
         self.manager = self.scheduler.kv_cache_manager
         self.pool = self.manager.block_pool
         self.hasher = self._make_hasher()
+        self.core = EngineCore(self.scheduler, self.in_flight, config.asynchronous, discard)
 
     def delivers_early(self) -> bool:
         """Whether this release's asynchronous engine core may deliver outputs before it schedules the next step."""
@@ -96,16 +100,10 @@ class Engine:
 
     def _make_config(self) -> Any:
         config, configs = self.config, self._configs
-        hybrid = bare(
-            _hybrid(configs.ModelConfig),
-            max_model_len=config.length_limit,
-            runner_type="generate",
-            multimodal_config=None,
-            hf_config=_Plain(),
-            hf_text_config=_Plain(),
-            model="a hybrid model",
-        )
-        speculative = None if config.num_spec == 0 else self._make_speculative()
+        hybrid = hybrid_model(config.length_limit)
+        speculative = None
+        if config.num_spec:
+            speculative = speculative_of(config.spec_method, config.num_spec, config.length_limit)
         cache = bare(
             configs.CacheConfig,
             block_size=config.block_size,
@@ -152,22 +150,6 @@ class Engine:
             load_config=None,
             compilation_config=_Plain(static_forward_context={}),
             structured_outputs_config=None,
-        )
-
-    def _make_speculative(self) -> Any:
-        config = self.config
-        kind = self._configs.SpeculativeConfig
-        draft = _Plain(
-            max_model_len=config.length_limit, hf_config=_Plain(model_type="draft", architectures=[]), architectures=[]
-        )
-        return bare(
-            kind,
-            method=_METHODS[config.spec_method],
-            num_speculative_tokens=config.num_spec,
-            draft_model_config=draft,
-            parallel_drafting=config.spec_method == "dflash",
-            disable_padded_drafter_batch=False,
-            model="a drafter",
         )
 
     def _make_groups(self) -> Any:
@@ -298,13 +280,13 @@ class Engine:
             return bool(reset(reset_running_requests=True))
         return bool(reset())
 
-    def pause(self, mode: str | None) -> None:
-        """Pause scheduling (`all`, `new`) or continue (None). Raises ReleaseLacks if the release cannot."""
-        states = getattr(module("vllm.v1.core.sched.interface"), "PauseState", None)
-        if states is None:
-            raise ReleaseLacks("no pausing")
-        state = {"all": "PAUSED_ALL", "new": "PAUSED_NEW", None: "UNPAUSED"}[mode]
-        self.scheduler.set_pause_state(getattr(states, state))
+    def pause(self, event: Pause) -> None:
+        """Pause, or sleep."""
+        if event.mode in ("all", "new"):
+            states = module("vllm.v1.core.sched.interface").PauseState
+            self.scheduler.set_pause_state(states.PAUSED_ALL if event.mode == "all" else states.PAUSED_NEW)
+        else:
+            self.core.pause(event)
 
     def entries(self) -> Iterator[tuple[bytes, int]]:
         """Everything registered in the prefix cache: (key, block)."""
@@ -321,6 +303,33 @@ class Engine:
     def group_and_hash(key: bytes) -> tuple[int, bytes]:
         """The parts of an entry's key: a KV-cache group and the hash of a prefix."""
         return int.from_bytes(key[-4:], "big"), key[:-4]
+
+
+def hybrid_model(length: int) -> Any:
+    """The configuration of a text-only hybrid model whose requests have at most `length` tokens."""
+    return bare(
+        _hybrid(module("vllm.config").ModelConfig),
+        max_model_len=length,
+        runner_type="generate",
+        multimodal_config=None,
+        hf_config=_Plain(),
+        hf_text_config=_Plain(),
+        model="a hybrid model",
+    )
+
+
+def speculative_of(method: SpecMethod, num_spec: int, length: int) -> Any:
+    """The configuration of a drafter that proposes `num_spec` tokens."""
+    draft = _Plain(max_model_len=length, hf_config=_Plain(model_type="draft", architectures=[]), architectures=[])
+    return bare(
+        module("vllm.config").SpeculativeConfig,
+        method=_METHODS[method],
+        num_speculative_tokens=num_spec,
+        draft_model_config=draft,
+        parallel_drafting=method == "dflash",
+        disable_padded_drafter_batch=False,
+        model="a drafter",
+    )
 
 
 @functools.cache

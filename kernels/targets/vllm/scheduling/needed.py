@@ -42,7 +42,8 @@ OF_ALL = (
         "Scheduler",
         "schedule update_from_output update_draft_token_ids add_request finish_requests reset_prefix_cache",
     ),
-    *_methods("vllm.v1.engine.core", "EngineCore", "step_with_batch_queue"),
+    *_methods("vllm.v1.engine.core", "EngineCore", "step_with_batch_queue resume_scheduler sleep wake_up"),
+    *_methods("vllm.v1.engine.core", "EngineCoreProc", "pause_scheduler has_work"),
     *_functions("vllm.v1.core.kv_cache_utils", "get_request_block_hasher init_none_hash"),
 )
 """For sequences of either runner."""
