@@ -72,10 +72,12 @@ def sweep(
     vary: bool = False,
     announce: Callable[[str], None] = lambda text: None,
 ) -> list[Swept]:
-    """Judge every file on every target, `workers` targets at a time. With `vary`, other forms of a file are judged, too,
-    if it does not fail, or needs settings that differ from the target's defaults. `limit` is the maximum number of seconds that a
-    worker may be silent, `base` the base release of checkouts. Each answer is announced when it is known. Raises
-    SweepInterrupted at Ctrl-C."""
+    """Judge every file on every target, `workers` targets at a time.
+
+    With `vary`, other forms of a file are judged, too, if it does not fail, or needs settings that differ from the
+    target's defaults. `limit` is the maximum number of seconds that a worker may be silent, `base` the base release of
+    checkouts. Each answer is announced when it is known. Raises SweepInterrupted at Ctrl-C.
+    """
     columns: list[dict[int, TargetAnswer]] = [{} for _ in targets]
     at_work = _AtWork()
 
