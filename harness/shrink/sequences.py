@@ -250,6 +250,11 @@ class SequenceShrinking:
             value = getattr(defaults, name)
             if value != getattr(config, name):
                 yield from _changed(case, **{name: value})
+        if config.prefill_threshold and not defaults.prefill_threshold:
+            # What limits a chunk may be the token budget just as well, which is a size and no option.
+            threshold = config.prefill_threshold
+            for more in dict.fromkeys((0, 1, config.num_spec + 1, 2 * (config.num_spec + 1), config.block_size - 1)):
+                yield from _changed(case, prefill_threshold=0, budget=threshold + more)
         if config.drafter_block_size is not None:
             yield from _changed(case, drafter_block_size=None)
         if config.asynchronous != defaults.is_asynchronous(config):
@@ -282,6 +287,10 @@ class SequenceShrinking:
                 if value == current:
                     break
                 yield from _changed(case, **{name: value})
+        if self._defaults is not None and config.layers is not None:
+            for one in self._defaults.layers:
+                if LAYERS.index(one.layers) < LAYERS.index(config.layers):
+                    yield from self._as_declared(case, one, {})
         if config.num_spec:
             yield from _changed(case, num_spec=0, spec_method="none", drafter_block_size=None)
             for count in range(1, config.num_spec):
