@@ -1,6 +1,6 @@
 """The core is the part of an engine between clients and scheduler: here, its calls that pause, sleep and wake up.
 
-They are the release's own, on an object that has only the scheduler, a worker that remembers what it is told, and the
+They are the release's own, on an object that has only the scheduler, an executor that knows whether it sleeps, and the
 queue of steps in flight. So what guards a pause in production guards it here: caches are reset once the engine is idle,
 unless the caller keeps them, and that preempts the requests that were kept.
 """
@@ -41,10 +41,10 @@ class _Executor:
 
 
 class _Sink:
-    """Takes the place of the queue to the clients, which are told of requests that a pause aborts."""
+    """Takes the place of the queue to the clients, which gets the requests that a pause aborts."""
 
     def put_nowait(self, item: Any) -> None:
-        """Nobody listens."""
+        """Drop it: there are no clients."""
 
 
 class EngineCore:

@@ -120,7 +120,7 @@ def _takes(runner: Runner, method: SpecMethod) -> bool:
 
 
 def _is_asynchronous(runner: Runner, method: SpecMethod) -> bool:
-    """What the release's own statements make of a setting that nobody has set."""
+    """What the release's own statements make of a setting that the user leaves out."""
     config = _vllm_config(method)
     with _on_a_gpu(runner):
         _async_rule()(config)
@@ -234,7 +234,7 @@ def _values(value: ast.expr, function: ast.FunctionDef) -> Iterator[Alignment]:
 
 
 def _assigned(name: str, function: ast.FunctionDef) -> Iterator[Alignment]:
-    """What a name stands for: a variable of the function, or a constant of a file of layers."""
+    """What a name is: a variable of the function, or a constant of a file of layers."""
     places: list[ast.AST] = [function]
     if name.isupper():
         files = (path.read_text() for path in _files_of_layers(own_source().directory / "vllm"))
