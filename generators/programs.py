@@ -5,7 +5,7 @@ All steps share one context and, for V2, one set of arrays. Between two steps th
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from harness.case import (
     Advance,
@@ -102,18 +102,31 @@ def _step(draw: Draw, layout: Layout, runner: Runner, step: Sequence[Scheduled])
 def _edits(
     before: Mapping[int, Sequence[Cell]], after: Mapping[int, Sequence[Cell]], owned: list[int], owners: Sequence[int]
 ) -> tuple[TableCell, ...]:
-    """Cells that differ or are new, and those whose block has returned to their group; `owned` is updated with them."""
+    """Cells that differ or are new, and those whose block has returned to their group; `owned` is updated with them.
+
+    First those whose block another group has taken meanwhile, in the row of a request that is gone: an edit makes its
+    group the owner, and the last one counts.
+    """
     edits = []
-    for slot, cells in after.items():
-        known = before.get(slot, ())
+    for of_others in (True, False):
+        for slot, column, group, block in _cells(after):
+            if (block != 0 and owners[block] != group) != of_others:
+                continue
+            known = before.get(slot, ())
+            is_back = block != 0 and owned[block] != group == owners[block]
+            if is_back or column >= len(known) or known[column][group] != block:
+                edits.append(TableCell(group=group, slot=slot, column=column, block=block))
+                if block:
+                    owned[block] = group
+    return tuple(edits)
+
+
+def _cells(rows: Mapping[int, Sequence[Cell]]) -> Iterator[tuple[int, int, int, int]]:
+    """Slot, column, group and block of each cell."""
+    for slot, cells in rows.items():
         for column, cell in enumerate(cells):
             for group, block in enumerate(cell):
-                is_back = block != 0 and owned[block] != group == owners[block]
-                if is_back or column >= len(known) or known[column][group] != block:
-                    edits.append(TableCell(group=group, slot=slot, column=column, block=block))
-                    if block:
-                        owned[block] = group
-    return tuple(edits)
+                yield slot, column, group, block
 
 
 def tables_of(rows: Mapping[int, Sequence[Cell]], groups: int) -> Tables:

@@ -61,6 +61,9 @@ def replay_cases(files: list[Path], setting: Setting, json: bool) -> int:
         options.wait_ready(worker)
         for file in files:
             case = _read(file)
+            if setting.checks is not None:
+                execution = msgspec.structs.replace(case.execution, checks=setting.checks)
+                case = msgspec.structs.replace(case, execution=execution)
             with naming(file):
                 outcome = worker.check(case, ())
             skips = [verdict for verdict in outcome.verdicts if verdict.status == "skip"]

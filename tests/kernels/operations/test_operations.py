@@ -80,6 +80,12 @@ def test_drawn_cases_are_reachable_and_survive_json(operation: KindName) -> None
         require_reachable(case)
 
 
+@pytest.mark.parametrize(("seed", "index"), [(4, 464), (5, 507)])
+def test_a_block_belongs_to_the_group_that_took_it_last(seed: int, index: int) -> None:
+    """The row of a request that is gone still names it, in the table of another group."""
+    require_reachable(case_at(Recipe(seed, ("reachable",), ("forward",), "full"), index))
+
+
 def test_a_program_is_made_of_steps_on_shared_arrays() -> None:
     cases = [case_at(Recipe(6, ("reachable",), ("forward",), "full"), index) for index in range(CASES)]
     assert all(case.linked for case in cases)
