@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -17,7 +17,7 @@ from harness.subject.subject import Setting
 class Worker:
     """Passes every case, and keeps what it was asked."""
 
-    asked: list[Case] = []
+    asked: ClassVar[list[Case]] = []
 
     def __init__(self, *_: Any, **__: Any) -> None: ...
 
