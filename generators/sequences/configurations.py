@@ -60,6 +60,9 @@ SIZES: tuple[tuple[int, int], ...] = ((8, 4), (4, 3), (16, 2), (12, 1), (6, 1))
 _OFTEN: dict[str, int] = {"mamba2": 3, "gated-delta-net": 2, "kda": 1}
 """How often each kind of layers is drawn."""
 
+_SET_NOTHING = 0.4
+"""The share of configurations of a release with all options at their defaults."""
+
 
 def draw_configuration(
     draw: Draw, pins: Pins | None = None, defaults: ProductionDefaults | None = None
@@ -92,7 +95,9 @@ def draw_configuration(
                 asynchronous = False
     elif method == "ngram" and asynchronous:
         method = "mtp"  # this drafter reads sampled tokens on the host, which asynchronous engines refuse
-    num_spec = 0 if method == "none" else draw.boundary(1, min(block_size - 1, 5), (2, 3))
+    num_spec = 0
+    if method != "none":  # one draft is what many models have
+        num_spec = 1 if draw.boolean(0.2) else draw.boundary(1, min(block_size - 1, 5), (2, 3))
     retention = _retention(draw, pins, block_size)
     if defaults is not None and defaults.retention is None and pins.retention is None:
         retention = None  # the release has no such option
@@ -140,6 +145,8 @@ def draw_configuration(
     }
     if block_size % (fields["checkpoint_alignment"] or 1):
         fields["checkpoint_alignment"] = 1
+    if defaults is not None and draw.boolean(_SET_NOTHING):
+        fields.update(_of_one_who_sets_nothing(method, runner, pins, defaults))
     if declared is not None:
         fields["layers"] = declared.layers
         fields["checkpoint_alignment"] = declared.alignment_for(fields["match_unit"], block_size)
@@ -147,6 +154,27 @@ def draw_configuration(
     most_blocks = least_blocks + 4 if pins.tight else least_blocks * requests + 8
     fields["num_blocks"] = draw.boundary(least_blocks, most_blocks, (least_blocks + 4, 2 * least_blocks))
     return SequenceConfig(**fields)
+
+
+def _of_one_who_sets_nothing(
+    method: SpecMethod, runner: Runner, pins: Pins, defaults: ProductionDefaults
+) -> dict[str, Any]:
+    """The options of a user who sets none but the drafting method, where they are not pinned."""
+    default_runner = defaults.runners[method] if pins.runner is None else runner
+    fields: dict[str, Any] = {
+        "runner": default_runner,
+        "policy": defaults.policy,
+        "prefill_threshold": defaults.prefill_threshold,
+        "drafter_block_size": None,
+    }
+    if pins.asynchronous is None:
+        fields["asynchronous"] = method in defaults.asynchronous[default_runner]
+    if pins.retention is None:
+        fields["retention"] = defaults.retention
+    if not pins.partial:
+        fields["match_unit"] = defaults.match_unit
+        fields["shared_prefix_checkpoint"] = defaults.shared_prefix_checkpoint
+    return fields
 
 
 def _layers(draw: Draw, pins: Pins, defaults: ProductionDefaults) -> DeclaredLayers | None:
