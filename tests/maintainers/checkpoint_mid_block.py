@@ -36,7 +36,7 @@ def check(engine: Engine) -> None:
     found, hit = engine.manager.get_computed_blocks(third)[:2]
     block = found.blocks[MAMBA][-1].block_id
     assert block not in tables.blocks["second"] or hit in stored, (
-        f"the third request may resume after {hit} tokens from block {block} of the second, which stored its state after"
+        f"the third request may resume after {hit} tokens from block {block} of the second, which stored states after"
         f" {' and '.join(map(str, sorted(stored)))} tokens"
     )
 

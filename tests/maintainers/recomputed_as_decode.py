@@ -1,7 +1,7 @@
 """recomputed-as-decode: outputs that are computed again run as a prefill (docs/reports/recomputed-as-decode.md).
 
-In vLLM's tests: a `model_runner` whose attention metadata builder is that of Mamba2, or `_compute_common_metadata` alone
-with `is_prefilling` as `_build_attention_metadata` sets it.
+In vLLM's tests: a `model_runner` whose attention metadata builder is that of Mamba2, or `_compute_common_metadata`
+alone with `is_prefilling` as `_build_attention_metadata` sets it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ ISSUE = "recomputed-as-decode"
 
 
 def check(worker: V1Worker) -> None:
-    """A request with 25 tokens of prompt and 17 outputs was preempted, and comes back with 40 tokens computed. The row of
-    the other request has drafts: up to 0.31 layers are not told of speculation otherwise."""
+    """A request with 25 tokens of prompt and 17 outputs was preempted, and comes back with 40 tokens computed. The row
+    of the other request has drafts: up to 0.31 layers are not told of speculation otherwise."""
     worker.execute(Scheduled("other", 0, 3, new=(1, 2, 3)), Scheduled("a", 0, 25, new=tuple(range(25))))
     worker.sample()
     worker.execute(

@@ -14,15 +14,17 @@ ISSUE = "tail-behind-extend"
 
 
 def check(worker: V1Worker) -> None:
-    """Both requests have 8 tokens from the prefix cache. Of the first two prompt tokens are left, of the second one, which
-    the scheduler pads with a draft."""
+    """Both requests have 8 tokens from the prefix cache. Of the first two prompt tokens are left, of the second one,
+    which the scheduler pads with a draft."""
     worker.execute(
         Scheduled("chunk", 8, 2, new=tuple(range(10))),
         Scheduled("tail", 8, 2, drafts=1, new=tuple(range(9))),
     )
     metadata = worker.mamba2_metadata()
     found = (metadata.num_decodes, metadata.num_prefills)
-    assert found == (1, 1), f"decodes and prefills are {found}: the state of the tail will be that after its placeholder"
+    assert found == (1, 1), (
+        f"decodes and prefills are {found}: the state of the tail will be that after its placeholder"
+    )
 
 
 def put_tails_first(worker: V1Worker) -> None:
@@ -32,7 +34,9 @@ def put_tails_first(worker: V1Worker) -> None:
     def reorder_with_tails_first(output: Any) -> None:
         reorder(output)
         drafts = output.scheduled_spec_decode_tokens
-        tails = [name for name in batch.req_ids if len(drafts.get(name, ())) + 1 == output.num_scheduled_tokens[name] > 1]
+        tails = [
+            name for name in batch.req_ids if len(drafts.get(name, ())) + 1 == output.num_scheduled_tokens[name] > 1
+        ]
         for place, name in enumerate(tails):
             if batch.req_id_to_index[name] != place:
                 batch.swap_states(batch.req_id_to_index[name], place)
