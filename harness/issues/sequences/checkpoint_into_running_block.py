@@ -12,7 +12,7 @@ ISSUE = SequenceIssue(
     summary="a prefill chunk exports a checkpoint to a column that the block manager gave up,"
     " such as the running block",
     report="docs/reports/checkpoint-into-running-block.md",
-    since="0.33.0",
+    since="0.31.0",
     until=None,
     reaches=has_checkpoints,
     fix="layers export a checkpoint only from the chunk for which the block manager keeps a block",

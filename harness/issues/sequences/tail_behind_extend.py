@@ -13,7 +13,7 @@ ISSUE = SequenceIssue(
     summary="layers of Mamba2 run a prompt's last token, padded with drafts, as a prefill"
     " behind a short chunk of another",
     report="docs/reports/tail-behind-extend.md",
-    since="0.33.0",
+    since="0.30.0",
     until=None,
     reaches=speculates_on_v1,
     fix="a row that is the last token of a prompt and its padding runs as a decode wherever it stands in a V1 batch",

@@ -1,0 +1,32 @@
+"""left-out-row: a V1 decode that is left out of a step keeps its accepted count (docs/reports/left-out-row.md).
+
+In vLLM's tests: two requests in `model_runner`, and `scheduler_output`s that name one of them, then both.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from tests.maintainers.objects import Scheduled, V1Worker, config
+
+ISSUE = "left-out-row"
+
+
+def check(worker: V1Worker) -> None:
+    """Both requests decode with two drafts, and no row ends a block."""
+    prompt = (1, 2, 3)
+    worker.execute(Scheduled("a", 0, 3, new=prompt), Scheduled("b", 0, 3, new=prompt))
+    worker.sample()
+    worker.execute(Scheduled("a", 3, 3, drafts=2, outputs=1), Scheduled("b", 3, 3, drafts=2, outputs=1))
+    worker.sample(a=3)  # the state of its 6 tokens is now in the second speculative column
+    worker.execute(Scheduled("b", 4, 3, drafts=2, outputs=2))
+    worker.sample()
+    rows = worker.execute(Scheduled("a", 6, 3, drafts=2, outputs=4), Scheduled("b", 5, 3, drafts=2, outputs=3))
+    assert rows["a"].accepted == 3, f"layers are told that the last step of a accepted {rows['a'].accepted}, not 3"
+
+
+def run(suggested: bool) -> None:
+    """The suggested rule: the count of a row that leaves the batch without being preempted or ended is kept, and put
+    back with the row."""
+    settings = config(spec_method="mtp", num_spec=2, block_size=16)
+    check(V1Worker(settings, lambda rules: dataclasses.replace(rules, keeps_accepted=suggested)))
