@@ -205,11 +205,20 @@ class Workbench:
 
     def _call(self, task: Task, target: Target | None, poison: Poison) -> tuple[Seen, PrivateMemory]:
         """Let the target run one operation: what the host saw, and the target's own memory."""
+        if not handling(task.operation).unbound:
+            return self._call_bound(task, target, poison, later=False)
+        self.unbind()
+        try:
+            return self._call_bound(task, target, poison, later=True)
+        finally:
+            # Bound as this entry point needs it, not as the others do; not at all if it raised before it did so.
+            self.unbind()
+
+    def _call_bound(
+        self, task: Task, target: Target | None, poison: Poison, *, later: bool
+    ) -> tuple[Seen, PrivateMemory]:
         case, plan, index = task.case, task.plan, task.index
         handled = handling(task.operation)
-        later = handled.unbound
-        if later:
-            self.unbind()
         bound, private, spans = self.bind(plan, target, poison, later)
         prepared = handled.prepare(bound, Before(case, plan, index, task.before))
         seen_before = prepared.results()
@@ -237,8 +246,6 @@ class Workbench:
                     raise
                 refused = True
         transfers.wait()
-        if later:
-            self.unbind()  # bound as this entry point needs it, not as the others do
         return Seen(seen_before, prepared.results(), refused, tuple(transfers.late_writes)), private
 
     def _has_to_raise(self, expected: Expected | None, error: Exception) -> bool:

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 from harness.case import Layout
 from harness.kernels.executors.base import Executor
 from harness.kernels.mutations.mutation import Mutation
-from harness.kernels.targets.base import Allocate, Bound, LayoutTensors, Target
+from harness.kernels.targets.base import Allocate, Bound, LayoutTensors, Target, TargetLacks
 from harness.kernels.targets.vllm.bound import BATCH_ORDER, VllmBound
 from harness.kernels.targets.vllm.limits import declining, limit
 from harness.kernels.targets.vllm.runner import runner
 from harness.kernels.targets.vllm.sources import SourceTree
 from harness.kernels.targets.vllm.version import Version
+from harness.text import counted
 
 _METADATA = ("state_", "block_table_ptrs", "aligned_index_block_table_ptrs", "table ", "copy ")
 """Prefixes of the names of buffers that only the host writes: addresses, strides and sizes, tables."""
@@ -48,6 +49,8 @@ class VllmTarget(Target):
         version.use(layout.conv_layout)
         why_not = limit(version.features, layout, objects)
         with declining(why_not):
+            if why_not is not None and (left_out := version.groups_left_out(objects)):
+                raise TargetLacks(f"{why_not}; get_mamba_groups leaves out {counted(len(left_out), 'group')} of them")
             bound = VllmBound(version, layout, objects, tensors.tables, allocate, why_not)
             if at_once:
                 bound.initialize()

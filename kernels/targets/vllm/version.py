@@ -91,6 +91,14 @@ class Version:
         """Serves what production allocates."""
         return Allocations(self.device, allocate, self._start, names, prefix)
 
+    def groups_left_out(self, objects: Runner) -> list[int]:
+        """The groups with Mamba layers that this version does not take for such, since their layers differ. Raises what
+        it raises."""
+        if self.features.states_per_layer:
+            return []
+        taken, _ = self.worker.get_mamba_groups(objects.config)
+        return [number for number in objects.mamba_groups if number not in taken]
+
     def functions(self, objects: Runner) -> Mapping[Kinds, Any] | tuple[Any, ...]:
         """The copy functions of each kind of layer, validated; one tuple for all layers in releases without kinds."""
         by_layer = {kinds: tuple(self._copy_functions[kind] for kind in kinds) for kinds in objects.layer_kinds}

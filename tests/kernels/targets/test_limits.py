@@ -64,6 +64,10 @@ def test_what_a_release_lacks(release: str, have_release: Callable[[str], str], 
     for words in skips:
         if "it raises" in words:
             assert re.search(r"before vllm 0\.2[79]\.0.*; it raises (AssertionError|IndexError)", words), words
+        elif "leaves out" in words:
+            assert re.search(r"differ before vllm 0\.29\.0; get_mamba_groups leaves out \d+ groups? of them", words), (
+                words
+            )
         elif "list no copies with a bias" in words:
             assert "HAS_IDX_MAPPING" in sources, words
         else:
@@ -91,3 +95,21 @@ def test_copies_listed_after_a_step_are_reachable_where_runners_list_them(
         worker.wait_ready()
         found = {str(worker.check(case).signature) for case in drawn("scalar-copy", domains=("reachable",))}
     assert "scalar-copy/race/between-warps/conv/SD" in found
+
+
+@pytest.mark.long
+@pytest.mark.release
+def test_an_entry_point_that_declines_leaves_no_unbound_context(
+    have_release: Callable[[str], str], executor_name: str
+) -> None:
+    """It was to bind the context: the next operations on the same memory must not run without one."""
+    recipe = Recipe(2, ("reachable", "total"), tuple(KINDS), "full")
+    cases = [case_at(recipe, index) for index in range(19136, 19152)]
+    assert any(layer.extra for group in cases[0].layout.groups for layer in group.layers)
+    need_context = ("postprocess-entry", "postprocess", "precopy", "advance")
+    with CaseWorker(have_release("vllm==0.28.0"), executor_name, limit=60.0) as worker:
+        worker.wait_ready()
+        verdicts = [verdict for case in cases for verdict in worker.check(case).verdicts]
+    asked = [verdict for verdict in verdicts if verdict.operation in need_context]
+    assert {verdict.operation for verdict in asked} == set(need_context)
+    assert {(verdict.status, verdict.reason) for verdict in asked} == {("skip", "lacks-operation")}
