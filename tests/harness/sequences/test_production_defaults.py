@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
 from harness.case.production_defaults import (
@@ -296,3 +297,11 @@ def test_a_pause_that_clears_the_caches_guards_the_rows_that_it_left_out(
     if fails:
         assert result.settings is not None
         assert "a pause that keeps the caches (clear_cache=False)" in result.settings
+
+
+def test_a_variation_gets_the_blocks_that_it_needs() -> None:
+    """Checkpoints and a drafter take blocks: a pool that is tight for the file is too small for it."""
+    tight = msgspec.structs.replace(config(layers=None, num_spec=1), num_blocks=config(num_spec=1).blocks_for_one())
+    found = variations(SequenceCase(config=tight, events=case().events), DEFAULTS)
+    assert any(one.config.num_blocks > tight.num_blocks for _, one in found)
+    assert all(one.config.num_blocks >= one.config.blocks_for_one() for _, one in found)

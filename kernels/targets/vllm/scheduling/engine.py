@@ -81,6 +81,8 @@ class Engine:
         self.vllm_config = self._make_config()
         self.kv_cache_config = self._make_groups()
         try:
+            # Some drafters take slots of the budget, up to 0.27 for as many requests as there may be.
+            self.vllm_config._set_max_num_scheduled_tokens()
             self.scheduler_block_size, self.hash_block_size = self._block_sizes()
             self.scheduler = self._make_scheduler()
         except (AssertionError, ValueError, NotImplementedError, SystemExit) as error:
