@@ -49,7 +49,8 @@ ISSUE = SequenceIssue(
     since="0.25.0",
     until=None,
     reaches=_reaches,
-    fix="up to 0.26 drafters leave at least a block of the budget; later, whether a prefill chunk can take a block depends on the budget without a drafter's slots",
+    fix="whether a prefill chunk can take a block depends on the budget without a drafter's slots (up to 0.26 these leave "
+    "at least a block)",
     change=Change(engine=_without_draft_slots),
     patches=(SPLIT,),
 )
