@@ -6,21 +6,24 @@ Relations are checked for a case that has passed.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from harness.case import Case, operation_name
-from harness.check.judging import OURS, SKIPPING, verdict_on, verdict_on_exception, verdict_on_skip
-from harness.check.operation_run import Task
+from harness.check.explanation import explained
+from harness.check.judging import OURS, SKIPPING, judge, verdict_on, verdict_on_exception, verdict_on_skip
+from harness.check.operation_run import OperationRun, Task
 from harness.check.operations.registry import expect
-from harness.check.outcome import Outcome, Seconds, Verdict
+from harness.check.outcome import Outcome, Seconds, Signature, Verdict
 from harness.check.relations import ask_relations
 from harness.check.timing import time_operations
 from harness.check.variants import run_variant
 from harness.check.workbench import Workbench
 from harness.kernels.executors.base import Executor, ExecutorCannot
 from harness.kernels.targets.base import Target
-from harness.memory import Image
 from harness.oracles.relations.base import CaseVariant, Run, RunStep
 
 
@@ -39,11 +42,18 @@ class Session:
         self._bench = Workbench(target, executor)
 
     def check(
-        self, case: Case, relations: Sequence[str] = (), most: int | None = None, *, instrumented: bool = True
+        self,
+        case: Case,
+        relations: Sequence[str] = (),
+        most: int | None = None,
+        *,
+        instrumented: bool = True,
+        explain: Callable[[Signature], bool] = lambda signature: False,
     ) -> Outcome:
         """Judge a case; if it passes, check `relations`, in order, until `most` of them applied (None: all).
 
-        Not `instrumented`: skip what only instrumented executors see, except for out-of-bounds accesses.
+        Not `instrumented`: skip what only instrumented executors see, except for out-of-bounds accesses. `explain` says
+        whether the evidence of a failure is to be explained: that runs the case once more.
 
         Raises InvalidCase if the case is outside the preconditions, HarnessError if the harness is at fault.
         """
@@ -64,7 +74,10 @@ class Session:
             bench.load(case, plan, index, before)
             expected = expect(case, plan, index, before)
             seconds.oracle += time.perf_counter() - start
-            verdict, before = self._judge(Task(case, plan, index, before, expected), seconds)
+            verdict, run = self._judge(Task(case, plan, index, before, expected), seconds)
+            if verdict.status == "fail" and run is not None and verdict.signature and explain(verdict.signature):
+                verdict = self._explained(verdict, run)
+            before = before if run is None else run.found
             verdicts.append(verdict)
             if verdict.status != "pass" or verdict.refused:
                 return Outcome(tuple(verdicts), seconds)
@@ -74,27 +87,66 @@ class Session:
         seconds.relations = time.perf_counter() - start
         return Outcome(tuple(verdicts), seconds, asked)
 
-    def _judge(self, task: Task, seconds: Seconds) -> tuple[Verdict, Image]:
-        """The verdict on one operation, and the memory that it left."""
+    def _judge(self, task: Task, seconds: Seconds) -> tuple[Verdict, OperationRun | None]:
+        """The verdict on one operation, and its run; None if it did not end."""
         bench, executor = self._bench, self.executor
         self._on_operation(task.name)
         try:
             run = bench.run(task, seconds)
         except SKIPPING as error:
-            return verdict_on_skip(task, executor.launches, error), task.before
+            return verdict_on_skip(task, executor.launches, error), None
         except OURS:
             raise
         except Exception as error:
             bench.end_with_the_device(error)
             bench.unbind()  # a context that failed half-way cannot be used for another case
             verdict = verdict_on_exception(task, self.target, executor.launches, error, lambda: bench.has_changed(task))
-            return verdict, task.before
+            return verdict, None
         start = time.perf_counter()
         verdict = verdict_on(run, self.target)
         seconds.compare += time.perf_counter() - start
         if verdict.status == "fail":
             bench.unbind()  # the failure may have damaged the context as well
-        return verdict, run.found
+        return verdict, run
+
+    def _explained(self, verdict: Verdict, run: OperationRun) -> Verdict:
+        """A failure with its explanation, from a second run that is recorded, if the executor can record and that run
+        fails in the same way."""
+        assert verdict.signature is not None
+        assert verdict.evidence is not None
+        evidence = verdict.evidence
+        if self.executor.can_record:
+            again = self._recorded_again(run)
+            failure = None if again is None else judge(self._as_watched(again))
+            if again is not None and failure is not None and failure[0] == verdict.signature:
+                run, evidence = again, failure[1]
+        return msgspec.structs.replace(verdict, evidence=explained(run, verdict.signature, evidence))
+
+    def _recorded_again(self, failed: OperationRun) -> OperationRun | None:
+        """Another run of a case as far as the operation that failed, recorded; None if it does not get there."""
+        bench, case = self._bench, failed.case
+        bench.unbind()
+        bench.recording = True
+        try:
+            plan, before = bench.lay_out(case)
+            for index in range(failed.index + 1):
+                bench.load(case, plan, index, before)
+                run = bench.run(Task(case, plan, index, before, expect(case, plan, index, before)), Seconds())
+                before = run.found
+        except OURS:
+            raise
+        except Exception as error:  # the first run is the finding: this one may end in any other way
+            bench.end_with_the_device(error)
+            return None
+        finally:
+            bench.recording = False
+            bench.unbind()
+        return run
+
+    def _as_watched(self, run: OperationRun) -> OperationRun:
+        """A recorded run as it is to be judged: without races, unless the case watches for them."""
+        watched = self._bench.instrumented and "races" in run.case.execution.checks
+        return run if watched else dataclasses.replace(run, recorded=())
 
     def execute(self, variant: CaseVariant, earlier: Sequence[Run], relation: str) -> Run:
         """Run a variant of a case for a relation: see run_variant."""

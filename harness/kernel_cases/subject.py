@@ -33,6 +33,7 @@ from harness.oracles.relations.registry import UnknownRelation, relation
 from harness.regimes import REGIMES
 from harness.repro import Origin, Repro, ShrinkRecord
 from harness.repro.format import DIGITS
+from harness.shrink.driver import Shrunk
 from harness.subject.edits import EditCoverage, EditTally
 from harness.subject.entry import Entry, Tally, bits_of
 from harness.subject.subject import Answer, Ended, Kept, Key, Replayed, Setting, Subject
@@ -254,6 +255,20 @@ class KernelCases(Subject[Case, JudgedCase]):
         question = CaseQuestion(asked, instrumented=signature.instrumented)
         return CasePlan(signature, lambda case: check(worker, case, question))
 
+    def conclude(
+        self, worker: WorkerProcess, key: Key, shrunk: Shrunk[Case, JudgedCase]
+    ) -> tuple[JudgedCase, Key] | None:
+        """The smallest case is judged once more, with its explanation; the result stays as it is if that one differs,
+        as it may on a device that runs programs as it likes."""
+        signature, _ = _found(shrunk.result.outcome)
+        result = shrunk.result
+        if signature.relation is None and not self.is_loss(result):
+            question = CaseQuestion(instrumented=signature.instrumented, explain=True)
+            again = JudgedCase(check(worker, shrunk.case, question))
+            if again.outcome.signature == signature:
+                result = again
+        return super().conclude(worker, key, msgspec.structs.replace(shrunk, result=result))
+
     # Answers.
 
     def summary(self, tally: Tally, findings: Sequence[tuple[Key, Kept]], ended: Ended) -> CaseSummary:
@@ -391,7 +406,7 @@ class KernelCases(Subject[Case, JudgedCase]):
         watched = signature.instrumented or rests_on_order(
             signature, repro.origin.executor, case.execution, self.executor
         )
-        question = CaseQuestion(relations_to_ask(signature), instrumented=watched)
+        question = CaseQuestion(relations_to_ask(signature), instrumented=watched, explain=True)
         return JudgedCase(check(worker, case, question))
 
 
