@@ -11,16 +11,67 @@ import msgspec
 from harness.check.contents import contents_in_words
 from harness.check.evidence import code_places
 from harness.check.operation_run import OperationRun
-from harness.check.outcome import CodePlace, Difference, Evidence, Signature
+from harness.check.operations.registry import handling
+from harness.check.outcome import CodePlace, Diagnosis, Difference, Evidence, Signature
+from harness.check.spans import array_spans, layout_spans
+from harness.check.suspects import Suspects
 from harness.check.writers import Writer, last_writer, writer_in_words
+from harness.oracles.before import Before
+from harness.oracles.diagnosis.diagnose import deviations_of, in_words
+from harness.oracles.diagnosis.situation import Raced, Refused, Situation, Touchable
+from harness.oracles.expected import Expected
+from harness.oracles.races import find_races
 
 
-def explained(run: OperationRun, signature: Signature, evidence: Evidence) -> Evidence:
-    """The evidence of a run with its explanation. `run` may have recorded nothing: then no writer is known."""
+def explained(
+    run: OperationRun, signature: Signature, evidence: Evidence, suspects: Suspects, *, watched: bool
+) -> Evidence:
+    """The evidence of a run with its explanation. `run` may have recorded nothing: then no writer is known. `watched`:
+    accesses that are not allowed were refused."""
     writers = [last_writer(run, difference.offset) if run.recorded else None for difference in evidence.differences]
     differences = tuple(map(lambda one, by: _difference(run, one, by), evidence.differences, writers))
     places = evidence.places or _places(run, writers)
-    return msgspec.structs.replace(evidence, differences=differences, places=places)
+    diagnosis = None
+    if run.expected is not None:
+        names, cases = suspects.narrowed(signature, deviations(run, watched=watched))
+        diagnosis = Diagnosis(names, in_words(names, cases), cases)
+    return msgspec.structs.replace(evidence, differences=differences, places=places, diagnosis=diagnosis)
+
+
+def deviations(run: OperationRun, *, watched: bool) -> tuple[str, ...]:
+    """The names of the deviations that reproduce what a run left."""
+    return () if run.expected is None else deviations_of(_situation(run, run.expected, watched=watched))
+
+
+def _situation(run: OperationRun, expected: Expected, *, watched: bool) -> Situation:
+    """What the catalogue of deviations is compared with."""
+    before = Before(run.case, run.plan, run.index, run.before)
+    allowed = [*layout_spans(run.plan.base), *array_spans(run.plan, run.index)]
+    identical = "identical-stores" in run.case.execution.checks
+    return Situation(
+        before=before,
+        operation=run.operation,
+        expected=expected,
+        found=run.found,
+        results=run.seen.before,
+        found_results=run.seen.after,
+        expect=lambda operation: handling(operation).expect(before),
+        touchable=[Touchable(span.start, span.size, span.writable) for span in allowed],
+        watched=watched,
+        refused=[
+            Refused(fault.offset, fault.width, fault.is_store)
+            for fault in run.faults
+            if not fault.violation.startswith("undefined")
+        ],
+        races=[
+            Raced(race.offset, race.between)
+            for launch in run.recorded
+            if "races" in run.case.execution.checks
+            for race in find_races(launch)
+            if identical or not race.identical
+        ],
+        late_writes=run.seen.late_writes,
+    )
 
 
 def _difference(run: OperationRun, difference: Difference, writer: Writer | None) -> Difference:

@@ -66,10 +66,12 @@ class CodePlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Diagnosis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which single deviations from the specification reproduce what was found, by name (`harness.oracles.diagnosis`);
-    none if nothing known does. `sentence` says it in words."""
+    none if nothing known does. `sentence` says it in words. `cases` is how many more cases of the finding they
+    reproduce, all that were looked at."""
 
     deviations: tuple[str, ...]
     sentence: str
+    cases: int = 0
 
 
 class Difference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -13,12 +13,13 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from harness.case import Case, operation_name
-from harness.check.explanation import explained
+from harness.check.explanation import deviations, explained
 from harness.check.judging import OURS, SKIPPING, judge, verdict_on, verdict_on_exception, verdict_on_skip
 from harness.check.operation_run import OperationRun, Task
 from harness.check.operations.registry import expect
-from harness.check.outcome import Outcome, Seconds, Signature, Verdict
+from harness.check.outcome import Evidence, Outcome, Seconds, Signature, Verdict
 from harness.check.relations import ask_relations
+from harness.check.suspects import Suspects
 from harness.check.timing import time_operations
 from harness.check.variants import run_variant
 from harness.check.workbench import Workbench
@@ -49,11 +50,13 @@ class Session:
         *,
         instrumented: bool = True,
         explain: Callable[[Signature], bool] = lambda signature: False,
+        suspects: Suspects | None = None,
     ) -> Outcome:
         """Judge a case; if it passes, check `relations`, in order, until `most` of them applied (None: all).
 
         Not `instrumented`: skip what only instrumented executors see, except for out-of-bounds accesses. `explain` says
-        whether the evidence of a failure is to be explained: that runs the case once more.
+        whether the evidence of a failure is to be explained: that runs the case once more. A failure is added to
+        `suspects`, which narrow its diagnosis.
 
         Raises InvalidCase if the case is outside the preconditions, HarnessError if the harness is at fault.
         """
@@ -75,8 +78,10 @@ class Session:
             expected = expect(case, plan, index, before)
             seconds.oracle += time.perf_counter() - start
             verdict, run = self._judge(Task(case, plan, index, before, expected), seconds)
-            if verdict.status == "fail" and run is not None and verdict.signature and explain(verdict.signature):
-                verdict = self._explained(verdict, run)
+            if verdict.status == "fail" and run is not None and verdict.signature is not None:
+                verdict = self._looked_into(
+                    verdict, verdict.signature, run, whole=explain(verdict.signature), suspects=suspects
+                )
             before = before if run is None else run.found
             verdicts.append(verdict)
             if verdict.status != "pass" or verdict.refused:
@@ -109,18 +114,29 @@ class Session:
             bench.unbind()  # the failure may have damaged the context as well
         return verdict, run
 
-    def _explained(self, verdict: Verdict, run: OperationRun) -> Verdict:
-        """A failure with its explanation, from a second run that is recorded, if the executor can record and that run
-        fails in the same way."""
-        assert verdict.signature is not None
+    def _looked_into(
+        self, verdict: Verdict, signature: Signature, run: OperationRun, *, whole: bool, suspects: Suspects | None
+    ) -> Verdict:
+        """A failure, with its explanation if that is wanted (`whole`), and recorded among the suspects."""
+        watched = self.executor.instrumented and "memory" in run.case.execution.checks
+        if suspects is not None and suspects.wants(signature):
+            suspects.add(signature, deviations(run, watched=watched))
+        if not whole:
+            return verdict
         assert verdict.evidence is not None
-        evidence = verdict.evidence
+        run, evidence = self._recorded(run, signature, verdict.evidence)
+        evidence = explained(run, signature, evidence, suspects or Suspects(), watched=watched)
+        return msgspec.structs.replace(verdict, evidence=evidence)
+
+    def _recorded(self, run: OperationRun, signature: Signature, evidence: Evidence) -> tuple[OperationRun, Evidence]:
+        """A second run that is recorded, with its evidence, if the executor can record and that run fails in the same
+        way; else the first one."""
         if self.executor.can_record:
             again = self._recorded_again(run)
             failure = None if again is None else judge(self._as_watched(again))
-            if again is not None and failure is not None and failure[0] == verdict.signature:
-                run, evidence = again, failure[1]
-        return msgspec.structs.replace(verdict, evidence=explained(run, verdict.signature, evidence))
+            if again is not None and failure is not None and failure[0] == signature:
+                return again, failure[1]
+        return run, evidence
 
     def _recorded_again(self, failed: OperationRun) -> OperationRun | None:
         """Another run of a case as far as the operation that failed, recorded; None if it does not get there."""

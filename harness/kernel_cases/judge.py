@@ -10,6 +10,7 @@ import msgspec
 
 from harness.case import Case, InvalidCase, decode_case, encode_case
 from harness.check.outcome import Signature
+from harness.check.suspects import Suspects
 from harness.kernel_cases.recipe import (
     ENCODER,
     QUESTIONS,
@@ -48,6 +49,7 @@ class CaseJudge(Judge):
 
         target = load_target(assignment.target, executor)
         self._session = Session(target, executor, channel.at)
+        self._suspects = Suspects()
         self._explained: dict[Signature, bool] = {}
         """Signatures that were explained, and whether only in the total domain."""
         base = assignment.base
@@ -62,6 +64,7 @@ class CaseJudge(Judge):
             asked.most,
             instrumented=asked.instrumented,
             explain=lambda signature: asked.explain,
+            suspects=self._suspects if asked.explain else None,
         )
         return ENCODER.encode(JudgedCase(outcome))
 
@@ -97,7 +100,13 @@ class CaseJudge(Judge):
         policy = read.policy
         try:
             relations = policy.at(read.recipe.seed, index)
-            outcome = self._session.check(case, relations, policy.most, explain=lambda one: self._represents(one, case))
+            outcome = self._session.check(
+                case,
+                relations,
+                policy.most,
+                explain=lambda one: self._represents(one, case),
+                suspects=self._suspects,
+            )
         except InvalidCase as error:
             raise RuntimeError(f"the generators drew an invalid case, number {index}: {error}") from error
         result = ENCODER.encode(with_regimes(case, outcome))
