@@ -6,6 +6,8 @@ It is made for a failure that is kept, never for one that a campaign or shrinkin
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from harness.check.contents import contents_in_words
@@ -14,10 +16,10 @@ from harness.check.operation_run import OperationRun
 from harness.check.operations.registry import handling
 from harness.check.outcome import CodePlace, Diagnosis, Difference, Evidence, Signature
 from harness.check.spans import array_spans, layout_spans
-from harness.check.suspects import Suspects
+from harness.check.suspects import Suspects, scope_of
 from harness.check.writers import Writer, last_writer, writer_in_words
 from harness.oracles.before import Before
-from harness.oracles.diagnosis.diagnose import deviations_of, in_words
+from harness.oracles.diagnosis.diagnose import deviations_of, families, in_words, refuted_by
 from harness.oracles.diagnosis.situation import Raced, Refused, Situation, Touchable
 from harness.oracles.expected import Expected
 from harness.oracles.races import find_races
@@ -33,8 +35,9 @@ def explained(
     places = evidence.places or _places(run, writers)
     diagnosis = None
     if run.expected is not None:
-        names, cases = suspects.narrowed(signature, deviations(run, watched=watched))
-        diagnosis = Diagnosis(names, in_words(names, cases), cases)
+        found = deviations(run, watched=watched)
+        names, cases = suspects.narrowed(signature, scope_of(run), found)
+        diagnosis = Diagnosis(names, in_words(names, cases), cases, families(names))
     return msgspec.structs.replace(evidence, differences=differences, places=places, diagnosis=diagnosis)
 
 
@@ -43,11 +46,16 @@ def deviations(run: OperationRun, *, watched: bool) -> tuple[str, ...]:
     return () if run.expected is None else deviations_of(_situation(run, run.expected, watched=watched))
 
 
+def refuted(run: OperationRun, names: Collection[str], *, watched: bool) -> tuple[str, ...]:
+    """Those of `names` that a run which was right would have shown."""
+    return () if run.expected is None else refuted_by(_situation(run, run.expected, watched=watched), names)
+
+
 def _situation(run: OperationRun, expected: Expected, *, watched: bool) -> Situation:
     """What the catalogue of deviations is compared with."""
     before = Before(run.case, run.plan, run.index, run.before)
     allowed = [*layout_spans(run.plan.base), *array_spans(run.plan, run.index)]
-    identical = "identical-stores" in run.case.execution.checks
+    checks = run.case.execution.checks
     return Situation(
         before=before,
         operation=run.operation,
@@ -66,10 +74,11 @@ def _situation(run: OperationRun, expected: Expected, *, watched: bool) -> Situa
         races=[
             Raced(race.offset, race.between)
             for launch in run.recorded
-            if "races" in run.case.execution.checks
+            if "races" in checks
             for race in find_races(launch)
-            if identical or not race.identical
+            if "identical-stores" in checks or not race.identical
         ],
+        races_watched=bool(run.recorded) and "races" in checks,
         late_writes=run.seen.late_writes,
     )
 

@@ -67,11 +67,12 @@ class CodePlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Diagnosis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which single deviations from the specification reproduce what was found, by name (`harness.oracles.diagnosis`);
     none if nothing known does. `sentence` says it in words. `cases` is how many more cases of the finding they
-    reproduce, all that were looked at."""
+    reproduce, all that were looked at. Deviations of one of the `families` are one cause."""
 
     deviations: tuple[str, ...]
     sentence: str
     cases: int = 0
+    families: tuple[str, ...] = ()
 
 
 class Difference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -13,13 +13,13 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from harness.case import Case, operation_name
-from harness.check.explanation import deviations, explained
+from harness.check.explanation import deviations, explained, refuted
 from harness.check.judging import OURS, SKIPPING, judge, verdict_on, verdict_on_exception, verdict_on_skip
 from harness.check.operation_run import OperationRun, Task
 from harness.check.operations.registry import expect
 from harness.check.outcome import Evidence, Outcome, Seconds, Signature, Verdict
 from harness.check.relations import ask_relations
-from harness.check.suspects import Suspects
+from harness.check.suspects import Suspects, scope_of
 from harness.check.timing import time_operations
 from harness.check.variants import run_variant
 from harness.check.workbench import Workbench
@@ -82,6 +82,8 @@ class Session:
                 verdict = self._looked_into(
                     verdict, verdict.signature, run, whole=explain(verdict.signature), suspects=suspects
                 )
+            elif run is not None and suspects is not None and verdict.judged:
+                self._let_refute(run, suspects)
             before = before if run is None else run.found
             verdicts.append(verdict)
             if verdict.status != "pass" or verdict.refused:
@@ -114,13 +116,24 @@ class Session:
             bench.unbind()  # the failure may have damaged the context as well
         return verdict, run
 
+    def _let_refute(self, run: OperationRun, suspects: Suspects) -> None:
+        """Have a run that was right refute suspects."""
+        scope = scope_of(run)
+        names = suspects.questionable(scope)
+        if names:
+            suspects.refute(scope, refuted(run, names, watched=self._watched(run)))
+
+    def _watched(self, run: OperationRun) -> bool:
+        """Whether accesses that are not allowed were refused."""
+        return self.executor.instrumented and "memory" in run.case.execution.checks
+
     def _looked_into(
         self, verdict: Verdict, signature: Signature, run: OperationRun, *, whole: bool, suspects: Suspects | None
     ) -> Verdict:
         """A failure, with its explanation if that is wanted (`whole`), and recorded among the suspects."""
-        watched = self.executor.instrumented and "memory" in run.case.execution.checks
+        watched = self._watched(run)
         if suspects is not None and suspects.wants(signature):
-            suspects.add(signature, deviations(run, watched=watched))
+            suspects.add(signature, scope_of(run), deviations(run, watched=watched))
         if not whole:
             return verdict
         assert verdict.evidence is not None

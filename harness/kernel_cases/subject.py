@@ -36,6 +36,7 @@ from harness.repro.format import DIGITS
 from harness.shrink.driver import Shrunk
 from harness.subject.edits import EditCoverage, EditTally
 from harness.subject.entry import Entry, Tally, bits_of
+from harness.subject.faults import facts_of, grouped
 from harness.subject.subject import Answer, Ended, Kept, Key, Replayed, Setting, Subject
 from harness.subject.trust import may_choose, unnamed_target
 from harness.worker.losses import WorkerLost
@@ -310,6 +311,7 @@ class KernelCases(Subject[Case, JudgedCase]):
             seconds=round(ended.seconds, 3),
             cases_per_second=round(ended.judged / ended.seconds, 2) if ended.seconds > 0 else 0.0,
             findings=[self._finding(key, kept) for key, kept in findings],
+            faults=grouped(facts_of(findings, self._issue_of, lambda kept: len(encode_case(kept.case)))),
             cases_judged=counters["cases judged"],
             regimes=regimes,
             unjudged=unjudged,
@@ -331,9 +333,12 @@ class KernelCases(Subject[Case, JudgedCase]):
         base = self.comparison.base
         return None if base is None else self._edits.coverage(why_not_watched(base))
 
+    def _issue_of(self, key: Key, kept: Kept) -> str | None:
+        known = self.known_issues(key, kept.repro)
+        return known[0].name if known else None
+
     def _finding(self, key: Key, kept: Kept) -> Finding:
         repro: Any = kept.repro
-        known = self.known_issues(key, repro)
         return Finding(
             key.signature,
             repro.evidence.summary,
@@ -342,8 +347,10 @@ class KernelCases(Subject[Case, JudgedCase]):
             kept.count,
             None if kept.path is None else str(kept.path),
             None if repro.shrink is None else msgspec.structs.asdict(repro.shrink),
-            known[0].name if known else None,
+            self._issue_of(key, kept),
             self._regression(repro) is not None,
+            repro.evidence.diagnosis,
+            repro.evidence.places,
         )
 
     def replayed(self, repro: Repro, result: JudgedCase) -> Replayed:

@@ -190,12 +190,14 @@ def _all_at_once(
             return False
     except IndexError:
         return False
-    marks = written.rows(*destination)
-    if marks.any():
+    marks, held = written.rows(*destination), before.rows(*source)
+    # Two stores of one value do no harm, and are no race.
+    twice = (marks > 0) & (after.rows(*destination) != held)
+    if twice.any():
         raced.append((copy.destination, copy.destination + copy.span))
-        unsettled.rows(*destination)[marks > 0] = 1
+        unsettled.rows(*destination)[twice] = 1
     marks[:] = 1
-    after.rows(*destination)[:] = before.rows(*source)
+    after.rows(*destination)[:] = held
     return True
 
 
@@ -245,9 +247,10 @@ def _store(
     for first, last in _spans(0, store_ok):
         part = slice(first, last)
         marks = written.view(destination + first, last - first)
-        if marks.any():
+        twice = (marks > 0) & (after.view(destination + first, last - first) != held[part])
+        if twice.any():
             raced.append((destination + first, destination + last))
-            unsettled.view(destination + first, last - first)[marks > 0] = 1
+            unsettled.view(destination + first, last - first)[twice] = 1
         marks[:] = 1
         after.view(destination + first, last - first)[:] = held[part]
         unsettled.view(destination + first, last - first)[:] |= vague[part].view(np.uint8)

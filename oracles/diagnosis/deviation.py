@@ -30,3 +30,8 @@ class Deviation:
     def reproduces(self, situation: Situation) -> bool:
         """Whether it leaves exactly what was found."""
         return any(prediction.reproduces(situation) for prediction in self.predict(situation))
+
+    def shows(self, situation: Situation) -> bool:
+        """Whether it would be seen for sure, with any of its numbers."""
+        predictions = list(self.predict(situation))
+        return bool(predictions) and all(prediction.shows(situation) for prediction in predictions)

@@ -22,6 +22,11 @@ def deviations_of(situation: Situation) -> tuple[str, ...]:
     return tuple(exact or [one.name for one in CATALOGUE if one.loose and one.reproduces(situation)])
 
 
+def refuted_by(situation: Situation, names: Collection[str]) -> tuple[str, ...]:
+    """Those of `names` that would be seen for sure in an operation that was right."""
+    return tuple(name for name in names if name in BY_NAME and BY_NAME[name].shows(situation))
+
+
 def families(names: Collection[str]) -> tuple[str, ...]:
     """The families of deviations, each once."""
     return tuple(dict.fromkeys(BY_NAME[name].family for name in names if name in BY_NAME))

@@ -51,6 +51,10 @@ class Prediction:
             and self._same_bytes(situation)
         )
 
+    def shows(self, situation: Situation) -> bool:
+        """Whether it would be seen for sure: some byte or result that is settled differs from what was found."""
+        return not self._same_results(situation) or not self._same_bytes(situation)
+
     def _same_bytes(self, situation: Situation) -> bool:
         found = situation.found.data
         wrong = found != self.image.data
@@ -79,6 +83,8 @@ class Prediction:
         """Every race is where it was to be."""
         # Where one program makes several copies, those that two programs would race for its warps race for.
         by = {"programs": self.raced, "warps": (*self.raced, *self.raced_by_warps)}
+        if (self.raced or self.raced_by_warps) and situation.races_watched and not situation.races:
+            return False
         return all(any(first <= race.offset < last for first, last in by[race.between]) for race in situation.races)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -128,35 +129,22 @@ def _skip_ignored(situation: Situation) -> Iterator[Prediction]:
         for number, row in enumerate(operation.rows)
         if row.slot != SKIP_ROW and row.source_column == FRESH and row.destination_column != FRESH
     ]
-    skips = any(row.slot == SKIP_ROW for row in operation.rows)
-    if not fresh and not skips:
-        return
     prediction = predicted(situation, Rule(), [*situation.moves, *fresh])
-    spans = [
-        (span.start - span.item, span.start)
-        for span in situation.before.arrays.values()
-        if skips and span.name != "mapping"
-    ]
-    # A skipped row reads its blocks, too, if what it reads there says that it moves: before the first row of tables.
-    plan = situation.before.plan.base
-    if skips:
+    if fresh:
+        yield prediction
+    if operation.runner == "V2":
+        # Lanes past the batch may count as skipped rows. One that is not skipped reads the entry before the first of
+        # each array, and its blocks in the row before the first of each table, if that says that it moves.
+        arrays = [span for span in situation.before.arrays.values() if span.name != "mapping"]
         width = 4 * situation.before.layout.table_columns
-        spans += [(start - width - 8, start) for start in plan.tables]
-    changed = [*prediction.outside, *spans]
-    yield _refusing(prediction, outside=tuple(changed))
+        spans = [(span.start - span.item, span.start) for span in arrays]
+        spans += [(start - width - 8, start) for start in situation.before.plan.base.tables]
+        yield _refusing(prediction, (*prediction.outside, *spans))
 
 
 def _refusing(prediction: Prediction, outside: tuple[tuple[int, int], ...]) -> Prediction:
     """A prediction with other refused accesses."""
-    return Prediction(
-        prediction.image,
-        prediction.results,
-        prediction.unsettled,
-        prediction.either,
-        outside,
-        prediction.raced,
-        prediction.raced_by_warps,
-    )
+    return dataclasses.replace(prediction, outside=outside)
 
 
 # Accepted counts.

@@ -67,7 +67,7 @@ class RowMove:
 class Situation:
     """`expect` is the oracle itself, for another operation on the same memory. `results` and `found_results` are what
     the host saw before and after. `watched`: accesses that are not allowed were refused and are in `refused`, as far
-    as they were kept; `races` are those that the race oracle found."""
+    as they were kept; `races` are those that the race oracle found, if they were watched for (`races_watched`)."""
 
     before: Before
     operation: Operation
@@ -80,6 +80,7 @@ class Situation:
     watched: bool = False
     refused: Sequence[Refused] = ()
     races: Sequence[Raced] = ()
+    races_watched: bool = False
     late_writes: Sequence[str] = ()
 
     @property
