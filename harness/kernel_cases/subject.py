@@ -311,7 +311,7 @@ class KernelCases(Subject[Case, JudgedCase]):
             seconds=round(ended.seconds, 3),
             cases_per_second=round(ended.judged / ended.seconds, 2) if ended.seconds > 0 else 0.0,
             findings=[self._finding(key, kept) for key, kept in findings],
-            faults=grouped(facts_of(findings, self._issue_of, lambda kept: len(encode_case(kept.case)))),
+            faults=grouped(facts_of(findings, self._known_as, lambda kept: len(encode_case(kept.case)))),
             cases_judged=counters["cases judged"],
             regimes=regimes,
             unjudged=unjudged,
@@ -333,9 +333,10 @@ class KernelCases(Subject[Case, JudgedCase]):
         base = self.comparison.base
         return None if base is None else self._edits.coverage(why_not_watched(base))
 
-    def _issue_of(self, key: Key, kept: Kept) -> str | None:
+    def _known_as(self, key: Key, kept: Kept) -> tuple[str | None, str]:
+        """The known issue that a finding looks like, and what that is."""
         known = self.known_issues(key, kept.repro)
-        return known[0].name if known else None
+        return (known[0].name, known[0].line) if known else (None, "")
 
     def _finding(self, key: Key, kept: Kept) -> Finding:
         repro: Any = kept.repro
@@ -347,10 +348,10 @@ class KernelCases(Subject[Case, JudgedCase]):
             kept.count,
             None if kept.path is None else str(kept.path),
             None if repro.shrink is None else msgspec.structs.asdict(repro.shrink),
-            self._issue_of(key, kept),
+            self._known_as(key, kept)[0],
             self._regression(repro) is not None,
             repro.evidence.diagnosis,
-            repro.evidence.places,
+            list(repro.evidence.places),
         )
 
     def replayed(self, repro: Repro, result: JudgedCase) -> Replayed:

@@ -33,7 +33,7 @@ class Finding(msgspec.Struct, frozen=True):
     issue: str | None = None
     regression: bool = False
     diagnosis: Diagnosis | None = None
-    places: tuple[CodePlace, ...] = ()
+    places: list[CodePlace] = []
 
     @property
     def line(self) -> str:
@@ -221,14 +221,14 @@ class CaseSummary(msgspec.Struct, frozen=True):
             by_operation = Counter(finding.signature.partition("/")[0] for finding in self.findings)
             named = ", ".join(f"{count} of {name}" for name, count in by_operation.items())
             text = f"{counted(len(self.findings), 'finding')}: {named}"
-            if len(self.faults) < len(self.findings):
+            if 0 < len(self.faults) < len(self.findings):
                 text += f"; {counted(len(self.faults), 'fault')} by what they share"
             known = {finding.issue for finding in self.findings if finding.issue is not None and not finding.regression}
             new = sum(finding.issue is None or finding.regression for finding in self.findings)
             if known:
                 which = f"{new} like no known issue, the others" if new else "all"
                 text += f"; {which} like known ones: {', '.join(sorted(known))}"
-            if new > 1 and len(self.faults) > 1:
+            if new > 1 and len(self.faults) != 1:
                 text += "; several may be one fault seen from several sides: fix the first, then run again"
             if self.lost:
                 text += f"; {self._lost}"

@@ -310,7 +310,13 @@ class StepSequences(Subject[SequenceCase, RunResult]):
             fixes=list(self._on.fixes),
             fixes_without_effect=self._idle_fixes,
             findings=[_finding(key, kept) for key, kept in findings],
-            faults=grouped(facts_of(findings, lambda key, kept: key.issue, lambda kept: len(kept.case.events))),
+            faults=grouped(
+                facts_of(
+                    findings,
+                    lambda key, kept: (key.issue, "; ".join(self.about(key, kept.repro))),
+                    lambda kept: len(kept.case.events),
+                )
+            ),
             missing=missing,
             harness_failures=ended.harness_failures,
             ended_early=ended.early,

@@ -21,11 +21,12 @@ BY_BYTES = "memory"
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """What is known of one finding. `met_in` is the number of the finding in whose shrinking it was met. `simple`
-    orders findings: the smaller, the simpler."""
+    """What is known of one finding. `about` says what its known issue is, if it has one. `met_in` is the number of the
+    finding in whose shrinking it was met. `simple` orders findings: the smaller, the simpler."""
 
     repro: AnyRepro
     issue: str | None
+    about: str
     simple: tuple[int, ...]
     met_in: int | None = None
 
@@ -107,7 +108,7 @@ def _title(one: Facts) -> str:
     """What a fault is called: a known issue, a diagnosis, or what was wrong."""
     evidence = one.repro.evidence
     if one.issue is not None:
-        return one.issue
+        return one.about or one.issue
     if evidence.diagnosis is not None and evidence.diagnosis.deviations:
         return evidence.diagnosis.sentence
     return evidence.summary
@@ -141,14 +142,17 @@ def next_lines(repro: str | None, target: str, again: str) -> list[Line]:
 
 
 def facts_of(
-    findings: Sequence[tuple[Key, Kept]], issue: Callable[[Key, Kept], str | None], size: Callable[[Kept], int]
+    findings: Sequence[tuple[Key, Kept]],
+    issue: Callable[[Key, Kept], tuple[str | None, str]],
+    size: Callable[[Kept], int],
 ) -> list[Facts]:
-    """What grouping needs of findings: `issue` is the known issue that one is or looks like, `size` its case's size."""
+    """What grouping needs of findings: `issue` is the known issue that one is or looks like, with a line about it, and
+    `size` the size of its case."""
     numbers = {key: number for number, (key, _) in enumerate(findings)}
     return [
         Facts(
             kept.repro,
-            issue(key, kept),
+            *issue(key, kept),
             (kept.repro.domain != "reachable", not kept.count, size(kept), number),
             None if kept.met is None else numbers.get(kept.met),
         )

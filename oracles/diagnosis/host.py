@@ -95,22 +95,15 @@ def _counts_below_one(kind: type[FillAccepted | ScatterAccepted]) -> Predict:
 
 
 def _whole_views(situation: Situation) -> Iterator[Prediction]:
-    """All entries of one or all views go to the device."""
+    """All entries of one view or of several go to the device: which of them, what was found decides."""
     if not isinstance(situation.operation, Stage | PostprocessEntry | Preprocess):
         return
     results = results_after(situation)
-    sides = [name.removeprefix(f"{HOST} ") for name in results if name.startswith(f"{HOST} ")]
-    for chosen in ([name] for name in sides) if len(sides) > 1 else ():
-        yield _sent(situation, chosen)
-    yield _sent(situation, sides)
-
-
-def _sent(situation: Situation, names: list[str]) -> Prediction:
-    results = results_after(situation)
-    for name in names:
-        if staged_name(DEVICE, name) in results:
-            results[staged_name(DEVICE, name)] = situation.found_results[staged_name(HOST, name)].copy()
-    return Prediction(situation.expected.image, results)
+    for name, found in situation.found_results.items():
+        whole = situation.found_results.get(name.replace(DEVICE, HOST, 1))
+        if name.startswith(f"{DEVICE} ") and whole is not None and np.array_equal(found, whole):
+            results[name] = whole
+    yield Prediction(situation.expected.image, results)
 
 
 def _not_sent(situation: Situation) -> Iterator[Prediction]:

@@ -178,26 +178,19 @@ def _counts_as(change: Callable[[Any, int], int]) -> Predict:
 
 def _accepted_after_reset(situation: Situation) -> Iterator[Prediction]:
     """Programs that read the count after another one has reset it move as if one token had been accepted."""
-    operation = situation.operation
-    if not isinstance(operation, Postprocess | PostprocessEntry):
-        return
-    span = situation.before.arrays.get("accepted")
-    if span is None:
-        return
-    reset = [row for row in operation.rows if row.slot != SKIP_ROW and row.accepted != 1 and _resets(situation, row)]
+    operation, arrays = situation.operation, situation.before.arrays
+    if not isinstance(operation, Postprocess) or operation.runner != "V2" or "accepted" not in arrays:
+        return  # with V1 the counts afterwards are a result of their own
+    span = arrays["accepted"]
+    reset = {row.slot for row in operation.rows if row.slot != SKIP_ROW and _resets(situation, row)}
     if not reset:
         return
-    changed = altered(situation, lambda row: msgspec.structs.replace(row, accepted=1) if row in reset else row)
-    if changed is None:
-        return
-    late = predicted(situation, Rule(), moves_of(changed, situation.before.layout.block_size))
-    neither = predicted(
-        situation, Rule(), [move for move in situation.moves if all(move.slot != r.slot for r in reset)]
-    )
-    spans = tuple((span.start + span.item * row.slot, span.start + span.item * (row.slot + 1)) for row in reset)
-    yield Prediction(
-        situation.expected.image, results_after(situation), either=(late.image, neither.image), raced=spans
-    )
+    late = altered(situation, lambda row: msgspec.structs.replace(row, accepted=1) if row.slot in reset else row)
+    images = [predicted(situation, Rule(), [move for move in situation.moves if move.slot not in reset]).image]
+    if late is not None:
+        images.append(predicted(situation, Rule(), moves_of(late, situation.before.layout.block_size)).image)
+    spans = tuple((span.start + span.item * slot, span.start + span.item * (slot + 1)) for slot in sorted(reset))
+    yield Prediction(situation.expected.image, results_after(situation), either=images, raced=spans)
 
 
 def _resets(situation: Situation, row: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -118,10 +119,15 @@ def _cut(keep: Callable[[StateCopy], int]) -> Callable[[Situation], Iterator[Pre
 
 def _tail_lost(situation: Situation) -> Iterator[Prediction]:
     """The bytes after the last whole word, counted from an aligned destination or from the start of a copy."""
-    yield from _cut(_whole(WORD))(situation)
-    yield from _cut(_whole(WORD, aligned=True))(situation)
-    yield from _cut(_widest_words)(situation)
-    yield from _cut(lambda copy: _widest_words(copy, aligned=True))(situation)
+    wholes = (_whole(WORD), _whole(WORD, aligned=True), _widest_words, functools.partial(_widest_words, aligned=True))
+    for whole in wholes:
+        yield from _cut(whole)(situation)
+        yield from _cut(functools.partial(_of_single_runs, whole))(situation)
+
+
+def _of_single_runs(keep: Callable[[StateCopy], int], copy: StateCopy) -> int:
+    """Windows of several runs may be copied by elements, without words."""
+    return keep(copy) if copy.runs == 1 else copy.run_bytes
 
 
 def _widest_words(copy: StateCopy, aligned: bool = False) -> int:
