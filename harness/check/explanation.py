@@ -19,10 +19,13 @@ from harness.check.spans import array_spans, layout_spans
 from harness.check.suspects import Suspects, scope_of
 from harness.check.writers import Writer, last_writer, writer_in_words
 from harness.oracles.before import Before
-from harness.oracles.diagnosis.diagnose import deviations_of, families, in_words, refuted_by
+from harness.oracles.diagnosis.diagnose import deviations_of, families, in_words, refuted_by, without_fitted
 from harness.oracles.diagnosis.situation import Raced, Refused, Situation, Touchable
 from harness.oracles.expected import Expected
 from harness.oracles.races import find_races
+
+MOST_BYTES = 32 << 20
+"""The memory of a larger case is not compared with deviations: each of them would take a tenth of a second."""
 
 
 def explained(
@@ -34,21 +37,26 @@ def explained(
     differences = tuple(map(lambda one, by: _difference(run, one, by), evidence.differences, writers))
     places = evidence.places or _places(run, writers)
     diagnosis = None
-    if run.expected is not None:
+    if run.expected is not None and len(run.found.data) <= MOST_BYTES:
         found = deviations(run, watched=watched)
-        names, cases = suspects.narrowed(signature, scope_of(run), found)
+        narrowed, cases = suspects.narrowed(signature, scope_of(run), found)
+        names = without_fitted(narrowed)
         diagnosis = Diagnosis(names, in_words(names, cases), cases, families(names))
     return msgspec.structs.replace(evidence, differences=differences, places=places, diagnosis=diagnosis)
 
 
 def deviations(run: OperationRun, *, watched: bool) -> tuple[str, ...]:
-    """The names of the deviations that reproduce what a run left."""
-    return () if run.expected is None else deviations_of(_situation(run, run.expected, watched=watched))
+    """The names of the deviations that reproduce what a run left; none where that would take too long."""
+    if run.expected is None or len(run.found.data) > MOST_BYTES:
+        return ()
+    return deviations_of(_situation(run, run.expected, watched=watched))
 
 
 def refuted(run: OperationRun, names: Collection[str], *, watched: bool) -> tuple[str, ...]:
     """Those of `names` that a run which was right would have shown."""
-    return () if run.expected is None else refuted_by(_situation(run, run.expected, watched=watched), names)
+    if run.expected is None or len(run.found.data) > MOST_BYTES:
+        return ()
+    return refuted_by(_situation(run, run.expected, watched=watched), names)
 
 
 def _situation(run: OperationRun, expected: Expected, *, watched: bool) -> Situation:

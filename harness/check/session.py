@@ -132,12 +132,14 @@ class Session:
     ) -> Verdict:
         """A failure, with its explanation if that is wanted (`whole`), and recorded among the suspects."""
         watched = self._watched(run)
+        self._on_operation(run.name)  # looking into it takes time: the worker is not silent meanwhile
         if suspects is not None and suspects.wants(signature):
             suspects.add(signature, scope_of(run), deviations(run, watched=watched))
         if not whole:
             return verdict
         assert verdict.evidence is not None
         run, evidence = self._recorded(run, signature, verdict.evidence)
+        self._on_operation(run.name)
         evidence = explained(run, signature, evidence, suspects or Suspects(), watched=watched)
         return msgspec.structs.replace(verdict, evidence=evidence)
 
@@ -159,6 +161,7 @@ class Session:
         try:
             plan, before = bench.lay_out(case)
             for index in range(failed.index + 1):
+                self._on_operation(operation_name(case.program[index]))
                 bench.load(case, plan, index, before)
                 run = bench.run(Task(case, plan, index, before, expect(case, plan, index, before)), Seconds())
                 before = run.found

@@ -1,9 +1,9 @@
 """Suspects are the deviations from the specification that reproduce the failing cases of a target.
 
 One case often fits several deviations: with one request, its slot is its batch row. What reproduces all failing cases
-that a process has looked at is narrower, and so is what reproduces all those of one signature. If nothing does, they
-have more than one cause, and each case stands alone. A deviation that an operation which was right would have shown is
-none at all: a few of those are looked at once there are suspects.
+that a process has looked at is narrower, and so is what reproduces all those of one signature. If nothing does, no
+deviation of the catalogue is the cause, or they have more than one. A deviation that an operation which was right would
+have shown is none at all: a few of those are looked at once there are suspects.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from harness.check.outcome import Signature
 
 MOST_CASES = 8
 """Failing cases of a signature that are looked at."""
+SEVERAL = 2
+"""With this many failing cases of a signature, what reproduces only one of them is no diagnosis."""
 MOST_RIGHT = 48
 """Operations that were right and are looked at, for each scope."""
 
@@ -59,7 +61,8 @@ class Suspects:
 
     def narrowed(self, signature: Signature, scope: Scope, names: Collection[str]) -> tuple[tuple[str, ...], int]:
         """Those of `names`, which reproduce a case, that nothing refuted and that reproduce all cases of any signature
-        as well, or else all of its own, and how many cases those are; 0 if no deviation reproduces them all."""
+        as well, or else all of its own, and how many cases those are. None of them if more than one case was seen and
+        no deviation reproduces all of them: then none is the cause for sure."""
         refuted = self._refuted.get(scope, ())
         left = tuple(name for name in names if name not in refuted)
         everything = [case for cases in self._of_cases.values() for case in cases]
@@ -68,4 +71,4 @@ class Suspects:
             kept = tuple(name for name in left if name in common)
             if kept:
                 return kept, len(seen)
-        return left, 0
+        return (left, 0) if len(self._of_cases.get(signature, ())) < SEVERAL else ((), 0)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from harness.oracles.diagnosis.catalogue import BY_NAME, CATALOGUE
+from harness.oracles.diagnosis.prediction import is_wrong
 from harness.oracles.diagnosis.situation import Situation
 from harness.text import counted
 
@@ -17,9 +18,16 @@ MOST_NAMED = 4
 
 
 def deviations_of(situation: Situation) -> tuple[str, ...]:
-    """The names of the deviations that reproduce what was found: those without fitted numbers, else the others."""
-    exact = [one.name for one in CATALOGUE if not one.loose and one.reproduces(situation)]
-    return tuple(exact or [one.name for one in CATALOGUE if one.loose and one.reproduces(situation)])
+    """The names of the deviations that reproduce what was found."""
+    if not is_wrong(situation):
+        return ()
+    return tuple(one.name for one in CATALOGUE if one.reproduces(situation))
+
+
+def without_fitted(names: Sequence[str]) -> tuple[str, ...]:
+    """Those of `names` whose numbers are not fitted to what was found; all of them if there are no others."""
+    exact = tuple(name for name in names if not BY_NAME[name].loose)
+    return exact or tuple(names)
 
 
 def refuted_by(situation: Situation, names: Collection[str]) -> tuple[str, ...]:

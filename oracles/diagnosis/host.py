@@ -21,10 +21,12 @@ from harness.case import (
     Stage,
 )
 from harness.case.operations.results import ACCEPTED_ON_HOST, COLUMNS, DEVICE, HOST, PREVIOUS_COLUMN, staged_name
+from harness.oracles.decisions import Move
+from harness.oracles.diagnosis.copying import Rule, predicted
 from harness.oracles.diagnosis.deviation import Deviation, Predict
 from harness.oracles.diagnosis.prediction import Prediction, results_after, with_entries
 from harness.oracles.diagnosis.requests import rows_as
-from harness.oracles.diagnosis.situation import Situation
+from harness.oracles.diagnosis.situation import RowMove, Situation
 
 
 def _written(situation: Situation, array: str, entries: Mapping[int, int]) -> Prediction:
@@ -191,6 +193,31 @@ def _previous_not_cleared(situation: Situation) -> Iterator[Prediction]:
     yield Prediction(situation.expected.image, with_entries(situation, entries))
 
 
+def _views_not_cleared(situation: Situation) -> Iterator[Prediction]:
+    """Rows that do not move keep what an earlier step left in the views of source columns and biases."""
+    operation = situation.operation
+    names = ("source_column", "bias")
+    if not isinstance(operation, Preprocess) or staged_name(HOST, names[0]) not in situation.results:
+        return
+    moving = {move.row for move in situation.moves}
+    still = [(number, row) for number, row in enumerate(operation.rows) if number not in moving]
+    for cleared in ((), names[:1], names[1:]):
+        entries = {name: dict(values) for name, values in situation.expected.results.items()}
+        held = {name: situation.results[staged_name(HOST, name)] for name in names}
+        for name in names:
+            for number, _ in still if name not in cleared else ():
+                for side in (HOST, DEVICE):
+                    entries.setdefault(staged_name(side, name), {})[number] = int(held[name][number])
+        kept = [
+            RowMove(number, row.slot, Move(source, row.destination_column(situation.before.layout.block_size), bias))
+            for number, row in still
+            for source in [FRESH if names[0] in cleared else int(held[names[0]][number])]
+            for bias in [0 if names[1] in cleared else int(held[names[1]][number])]
+            if source != FRESH
+        ]
+        yield predicted(situation, Rule(), [*situation.moves, *kept], with_entries(situation, entries))
+
+
 def _length(change: Callable[[int, int], int]) -> Predict:
     def predict(situation: Situation) -> Iterator[Prediction]:
         size = situation.before.layout.block_size
@@ -298,6 +325,12 @@ HOST_SIDE = (
         "host counts",
         "accepted counts on the host were not reset where a state has moved",
         _accepted_not_reset,
+    ),
+    Deviation(
+        "views-not-cleared",
+        "views not cleared",
+        "rows that do not move kept the source column or the bias that an earlier step had left",
+        _views_not_cleared,
     ),
     Deviation(
         "previous-columns-not-cleared",

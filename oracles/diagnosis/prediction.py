@@ -97,6 +97,18 @@ def results_after(situation: Situation) -> dict[str, NDArray[np.int64]]:
     return with_entries(situation, situation.expected.results)
 
 
+def is_wrong(situation: Situation) -> bool:
+    """Whether anything was found that must not be."""
+    if situation.refused or situation.races or situation.late_writes:
+        return True
+    right = results_after(situation)
+    return not np.array_equal(situation.found.data, situation.expected.image.data) or any(
+        not np.array_equal(found, right[name])
+        for name, found in situation.found_results.items()
+        if name not in situation.expected.undefined
+    )
+
+
 def with_entries(situation: Situation, entries: Mapping[str, Mapping[int, int]]) -> dict[str, NDArray[np.int64]]:
     """What the host sees if only these entries change."""
     results = {name: values.copy() for name, values in situation.results.items()}

@@ -30,8 +30,6 @@ MOST_SURPLUS = 1 << 22
 """A longer surplus is not tried: such a copy would run for minutes."""
 WORD = 8
 """Bytes of a word of which a tail may be lost, where nothing narrower has to be taken."""
-TILES = (256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536)
-"""Bytes of a tile of which the last one may be lost."""
 
 
 def _conv(place: StatePlace) -> bool:
@@ -138,29 +136,26 @@ def _widest_words(copy: StateCopy, aligned: bool = False) -> int:
     return copy.run_bytes - (copy.run_bytes - head) % word
 
 
-def _end_lost(situation: Situation) -> Iterator[Prediction]:
-    """Temporal copies of which only a number of tiles arrives: the number of bytes is fitted to the first such copy."""
-    long = [copy for copy in situation.expected.copies if copy.runs == 1]
-    for copy in long:
-        found = situation.found.view(copy.destination, copy.run_bytes)
-        source = situation.before.image.view(copy.source, copy.run_bytes)
-        (wrong,) = np.nonzero(found != source)
+def _part_lost(situation: Situation) -> Iterator[Prediction]:
+    """Copies of which one contiguous part does not arrive; which part, what was found decides. Of at least one of them
+    the rest did arrive."""
+    before, found = situation.before.image, situation.found
+    image, some = situation.expected.image.copy(), False
+    for copy in situation.expected.copies:
+        if copy.runs != 1 or _overlaps(copy):
+            continue
+        source = before.view(copy.source, copy.run_bytes)
+        old = before.view(copy.destination, copy.run_bytes)
+        (wrong,) = np.nonzero(found.view(copy.destination, copy.run_bytes) != source)
         if not len(wrong):
             continue
-        first = int(wrong[0])
-        # By chance bytes in front of the first wrong one are equal as well: tiles end at multiples of their words.
-        for kept in sorted({first, *(first // unit * unit for unit in (8, 64, 512, 1024, 8192))}):
-            yield from _cut(_up_to(kept))(situation)
-            lost = copy.run_bytes - kept
-            yield from _cut(_whole(lost) if lost > WORD else _up_to(kept))(situation)
-        for unit in TILES:
-            yield from _cut(_whole(unit))(situation)
-        return
-
-
-def _up_to(kept: int) -> Callable[[StateCopy], int]:
-    """The first `kept` bytes of each run."""
-    return lambda copy: kept
+        part = slice(int(wrong[0]), int(wrong[-1]) + 1)
+        image.view(copy.destination, copy.run_bytes)[part] = old[part]
+        some |= bool(
+            (source[: part.start] != old[: part.start]).any() or (source[part.stop :] != old[part.stop :]).any()
+        )
+    if some:
+        yield Prediction(image, results_after(situation))
 
 
 def _whole(unit: int, *, aligned: bool = False) -> Callable[[StateCopy], int]:
@@ -311,7 +306,11 @@ SIZES = (
     ),
     Deviation("tail-lost", "tail", "the bytes after the last whole word of a copy were left out", _tail_lost),
     Deviation(
-        "end-lost", "end", "the end of long copies were left out, as if a tile were missing", _end_lost, loose=True
+        "part-lost",
+        "part of a copy",
+        "a part of a copy did not arrive, as if a tile were missing",
+        _part_lost,
+        loose=True,
     ),
     Deviation("narrow-offset", "narrow offset", "the offset of a block were a number of 32 bits or fewer", _narrow),
     Deviation(
