@@ -30,6 +30,14 @@ class Runs:
     run_bytes: int
     runs: int = 1
     stride: int = 0
+    ordered: bool = False
+    """Whether it reads each byte before it overwrites it, as shifts inside a block have to."""
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether it writes bytes that it reads as well, in no order."""
+        distance = abs(self.source - self.destination)
+        return not self.ordered and 0 < distance < self.span
 
     @property
     def span(self) -> int:
@@ -100,14 +108,15 @@ def predicted(
     rule: Rule,
     moves: Sequence[RowMove] | None = None,
     results: Results | None = None,
-    last_only: bool = False,
+    without_last: bool = False,
 ) -> Prediction:
     """Memory after the copies of a rule, for `moves` (default: those of the operation) and with the arguments that the
-    operation writes as they must be. `last_only`: the copy that is listed last is left out."""
+    operation writes as they must be. `without_last`: the copy that is listed last, of no bytes or more, is left out."""
     outside = _Accesses([])
     copies = list(_copies(situation, rule, situation.moves if moves is None else moves, outside))
-    if last_only:
+    if without_last:
         copies = copies[:-1]
+    copies = [copy for copy in copies if copy.run_bytes and copy.runs > 0]
     return carried_out(situation, copies, outside.spans, results_after(situation) if results is None else results)
 
 
@@ -117,9 +126,7 @@ def _copies(situation: Situation, rule: Rule, moves: Iterable[RowMove], outside:
             if not rule.moves(place, move):
                 continue
             group = rule.group(place.group)
-            shape = rule.shape(place, rule.bias(place, move))
-            if shape is None or shape.run_bytes <= 0 or shape.runs <= 0:
-                continue
+            shape = rule.shape(place, rule.bias(place, move)) or Shape(0, 0)
             source_block = _cell(situation, group, rule.source_row(move), rule.source_column(place, move), outside)
             column = rule.destination_column(place, move)
             destination_block = _cell(situation, group, rule.destination_row(move), column, outside)
@@ -127,7 +134,8 @@ def _copies(situation: Situation, rule: Rule, moves: Iterable[RowMove], outside:
             stride = place.state.block_stride
             source = place.start + rule.source_distance(source_block * stride) + shape.skip
             destination = place.start + rule.destination_distance(destination_block * stride)
-            yield Runs(source, destination, shape.run_bytes, shape.runs, shape.stride)
+            ordered = source_block == destination_block
+            yield Runs(source, destination, max(shape.run_bytes, 0), shape.runs, shape.stride, ordered)
 
 
 def _cell(situation: Situation, group: int, row: int, column: int, outside: _Accesses) -> int:
@@ -164,6 +172,10 @@ def carried_out(
             if not store_ok.all():
                 spans += _spans(destination, ~store_ok)
             _store(after, open_image, written, raced, destination, held, held_ok, store_ok)
+    for copy in copies:
+        if copy.overlaps:
+            raced.append((max(copy.source, copy.destination), min(copy.source, copy.destination) + copy.span))
+            _unsettle(open_image, (copy.destination, copy.destination + copy.span))
     for span, fed in _read_and_written(copies):
         raced.append(span)
         _unsettle(open_image, fed)

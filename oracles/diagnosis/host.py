@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -20,7 +21,15 @@ from harness.case import (
     ScatterAccepted,
     Stage,
 )
-from harness.case.operations.results import ACCEPTED_ON_HOST, COLUMNS, DEVICE, HOST, PREVIOUS_COLUMN, staged_name
+from harness.case.operations.results import (
+    ACCEPTED_ON_HOST,
+    ALIGNED_INDICES,
+    COLUMNS,
+    DEVICE,
+    HOST,
+    PREVIOUS_COLUMN,
+    staged_name,
+)
 from harness.oracles.decisions import Move
 from harness.oracles.diagnosis.copying import Rule, predicted
 from harness.oracles.diagnosis.deviation import Deviation, Predict
@@ -218,14 +227,31 @@ def _views_not_cleared(situation: Situation) -> Iterator[Prediction]:
         yield predicted(situation, Rule(), [*situation.moves, *kept], with_entries(situation, entries))
 
 
-def _length(change: Callable[[int, int], int]) -> Predict:
+def _first_column(change: Callable[[int, int], int]) -> Predict:
+    """Aligned indices that begin in the column that `change` gives for a length and the block size. Columns past the
+    table row may hold anything."""
+
     def predict(situation: Situation) -> Iterator[Prediction]:
-        size = situation.before.layout.block_size
-        yield from rows_as(
-            lambda row: msgspec.structs.replace(row, length=max(change(row.length, size), 0)), AlignedIndices
-        )(situation)
+        operation = situation.operation
+        if not isinstance(operation, AlignedIndices):
+            return
+        layout, results = situation.before.layout, results_after(situation)
+        columns = 1 + layout.num_spec
+        ids, found = results[ALIGNED_INDICES], situation.found_results[ALIGNED_INDICES]
+        for group in range(len(layout.groups)):
+            for number, row in enumerate(operation.rows):
+                first = change(row.length, layout.block_size)
+                for place in range(columns):
+                    entry = (group * layout.table_rows + number) * columns + place
+                    inside = 0 <= first + place < layout.table_columns
+                    ids[entry] = situation.before.cell(group, row.slot, first + place) if inside else found[entry]
+        yield Prediction(situation.expected.image, results)
 
     return predict
+
+
+def _right_column(length: int, size: int) -> int:
+    return max((length - 1) // size, 0)
 
 
 HOST_SIDE = (
@@ -268,16 +294,15 @@ HOST_SIDE = (
         "full-block-in-next-column",
         "column of a length",
         "a length that fills its last block ended in the next column",
-        _length(lambda length, size: length + 1 if length % size == 0 else length),
+        _first_column(lambda length, size: length // size),
     ),
     Deviation(
         "indices-column-off",
         "column of a length",
         "aligned indices began a column too far right or left",
-        lambda situation: (
-            prediction
-            for shift in (1, -1)
-            for prediction in _length(lambda length, size, shift=shift: length + shift * size)(situation)  # type: ignore[misc]
+        lambda situation: itertools.chain(
+            _first_column(lambda length, size: _right_column(length, size) + 1)(situation),
+            _first_column(lambda length, size: max(_right_column(length, size) - 1, 0))(situation),
         ),
     ),
     Deviation(
@@ -298,7 +323,7 @@ HOST_SIDE = (
     ),
     Deviation(
         "last-count-not-copied",
-        "last count not copied",
+        "count not copied",
         "the accepted count of the last request did not reach the host",
         _result_entry_kept(ACCEPTED_ON_HOST, -1),
     ),

@@ -129,16 +129,15 @@ def _nothing(situation: Situation) -> Iterator[Prediction]:
 
 
 def _last_copy_missing(situation: Situation) -> Iterator[Prediction]:
-    if situation.moves:
-        yield predicted(situation, Rule(), last_only=True)
-        # Lists may go by state first, or leave out copies that move nothing.
-        copies = situation.expected.copies
-        if copies:
-            last = copies[-1]
-            yield predicted(
-                situation,
-                Rule(moves=lambda place, move: not (place == last.place and move.row == last.row)),
-            )
+    """The copy that is listed last, by requests and then states or the other way round. A list of one copy may be
+    right."""
+    if not situation.moves:
+        return
+    yield predicted(situation, Rule(), without_last=True)
+    last, row = situation.before.plan.base.states[-1], situation.moves[-1].row
+    yield predicted(situation, Rule(moves=lambda place, move: not (place == last and move.row == row)))
+    if len(situation.moves) * len(situation.before.plan.base.states) == 1:
+        yield predicted(situation, Rule())
 
 
 def _skip_ignored(situation: Situation) -> Iterator[Prediction]:

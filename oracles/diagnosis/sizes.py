@@ -223,35 +223,35 @@ def _axis(place: StatePlace, move: RowMove) -> int:
 
 SIZES = (
     Deviation(
-        "window-bias-ignored", "window bias", "windows moved without their bias", by_rule(_window_bias(lambda bias: 0))
+        "window-bias-ignored", "bias ignored", "windows moved without their bias", by_rule(_window_bias(lambda bias: 0))
     ),
     Deviation(
         "window-bias-off-by-one",
-        "window bias",
+        "bias off by one",
         "windows moved with a bias that is one too large or too small",
         by_rule(_window_bias(lambda bias: bias + 1), _window_bias(lambda bias: max(bias - 1, 0))),
     ),
     Deviation(
         "column-bias-ignored",
-        "temporal bias",
+        "bias ignored",
         "temporal states were read from the source column whatever the bias",
         by_rule(_temporal_columns(lambda bias: 0)),
     ),
     Deviation(
         "column-bias-off-by-one",
-        "temporal bias",
+        "bias off by one",
         "temporal states were read a column too far right or left",
         by_rule(_temporal_columns(lambda bias: bias + 1), _temporal_columns(lambda bias: bias - 1)),
     ),
     Deviation(
         "bias-ignored",
-        "bias",
+        "bias ignored",
         "all states moved without a bias",
         by_rule(Rule(source_column=lambda place, move: move.move.source, bias=lambda place, move: 0)),
     ),
     Deviation(
         "bias-off-by-one",
-        "bias",
+        "bias off by one",
         "all states moved with a bias that is one too large or too small",
         by_rule(_bias_off(1), _bias_off(-1)),
     ),
