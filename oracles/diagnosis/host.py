@@ -34,8 +34,8 @@ from harness.oracles.decisions import Move
 from harness.oracles.diagnosis.copying import Rule, predicted
 from harness.oracles.diagnosis.deviation import Deviation, Predict
 from harness.oracles.diagnosis.prediction import Prediction, results_after, with_entries
-from harness.oracles.diagnosis.requests import rows_as
-from harness.oracles.diagnosis.situation import RowMove, Situation
+from harness.oracles.diagnosis.requests import altered, rows_as
+from harness.oracles.diagnosis.situation import RowMove, Situation, moves_of
 
 
 def _written(situation: Situation, array: str, entries: Mapping[int, int]) -> Prediction:
@@ -163,9 +163,30 @@ def _columns_kept(situation: Situation) -> Iterator[Prediction]:
 
 def _resumed_kept(situation: Situation) -> Iterator[Prediction]:
     """The column of a resumed request is not forgotten."""
-    yield from rows_as(
-        lambda row: msgspec.structs.replace(row, resumed=False) if row.resumed else row, Preprocess, AllMode
-    )(situation)
+    operation = situation.operation
+    if isinstance(operation, AllMode):
+        yield from rows_as(_not_resumed, AllMode)(situation)
+    changed = altered(situation, _not_resumed)
+    if not isinstance(operation, Preprocess) or changed is None:
+        return
+    size = situation.before.layout.block_size
+    entries = {name: dict(values) for name, values in situation.expected.results.items()}
+    for number, row in enumerate(operation.rows):
+        if not row.resumed or row.state_column is None:
+            continue
+        moves = row.state_column != row.destination_column(size)
+        entries[ACCEPTED_ON_HOST].pop(number, None)
+        if moves:
+            entries[ACCEPTED_ON_HOST][number] = 1
+        for side in (HOST, DEVICE):
+            for name, value in (("source_column", row.state_column), ("bias", row.accepted - 1)):
+                if staged_name(side, name) in entries:
+                    entries[staged_name(side, name)][number] = value if moves else FRESH if name != "bias" else 0
+    yield predicted(situation, Rule(), moves_of(changed, size), with_entries(situation, entries))
+
+
+def _not_resumed(row: Any) -> Any:
+    return msgspec.structs.replace(row, resumed=False) if row.resumed else row
 
 
 def _absent_kept(situation: Situation) -> Iterator[Prediction]:
