@@ -166,8 +166,10 @@ def _resumed_kept(situation: Situation) -> Iterator[Prediction]:
     operation = situation.operation
     if isinstance(operation, AllMode):
         yield from rows_as(_not_resumed, AllMode)(situation)
+    if not isinstance(operation, Preprocess):
+        return
     changed = altered(situation, _not_resumed)
-    if not isinstance(operation, Preprocess) or changed is None:
+    if changed is None:
         return
     size = situation.before.layout.block_size
     entries = {name: dict(values) for name, values in situation.expected.results.items()}
