@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+import warnings
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -18,12 +19,13 @@ from harness.check.judging import OURS, SKIPPING, judge, verdict_on, verdict_on_
 from harness.check.operation_run import OperationRun, Task
 from harness.check.operations.registry import expect
 from harness.check.outcome import Evidence, Outcome, Seconds, Signature, Verdict
+from harness.check.raised import type_and_message
 from harness.check.relations import ask_relations
 from harness.check.suspects import Suspects, scope_of
 from harness.check.timing import time_operations
 from harness.check.variants import run_variant
 from harness.check.workbench import Workbench
-from harness.kernels.executors.base import Executor, ExecutorCannot
+from harness.kernels.executors.base import DeviceFault, Executor, ExecutorCannot
 from harness.kernels.targets.base import Target
 from harness.oracles.relations.base import CaseVariant, Run, RunStep
 
@@ -120,8 +122,14 @@ class Session:
         """Have a run that was right refute suspects."""
         scope = scope_of(run)
         names = suspects.questionable(scope)
-        if names:
-            suspects.refute(scope, refuted(run, names, watched=self._watched(run)))
+        if not names:
+            return
+        try:
+            shown = refuted(run, names, watched=self._watched(run))
+        except Exception as error:  # a case that passes is not lost because of deviations
+            warnings.warn(f"{run.name}: suspects could not be asked: {type_and_message(error)}", stacklevel=2)
+            shown = ()
+        suspects.refute(scope, shown)
 
     def _watched(self, run: OperationRun) -> bool:
         """Whether accesses that are not allowed were refused."""
@@ -131,16 +139,24 @@ class Session:
         self, verdict: Verdict, signature: Signature, run: OperationRun, *, whole: bool, suspects: Suspects | None
     ) -> Verdict:
         """A failure, with its explanation if that is wanted (`whole`), and recorded among the suspects."""
+        assert verdict.evidence is not None
         watched = self._watched(run)
         self._on_operation(run.name)  # looking into it takes time: the worker is not silent meanwhile
-        if suspects is not None and suspects.wants(signature):
-            suspects.add(signature, scope_of(run), deviations(run, watched=watched))
-        if not whole:
-            return verdict
-        assert verdict.evidence is not None
-        run, evidence = self._recorded(run, signature, verdict.evidence)
-        self._on_operation(run.name)
-        evidence = explained(run, signature, evidence, suspects or Suspects(), watched=watched)
+        try:
+            if suspects is not None and suspects.wants(signature):
+                suspects.add(signature, scope_of(run), deviations(run, watched=watched))
+            if not whole:
+                return verdict
+            run, evidence = self._recorded(run, signature, verdict.evidence)
+            self._on_operation(run.name)
+            evidence = explained(run, signature, evidence, suspects or Suspects(), watched=watched)
+        except (DeviceFault, *OURS):
+            raise
+        except Exception as error:  # a finding is not lost because it could not be explained
+            text = f"it could not be explained, which is a fault of the harness: {type_and_message(error)}"
+            warnings.warn(f"{signature}: {text}", stacklevel=2)
+            details = (*verdict.evidence.details, text)
+            evidence = msgspec.structs.replace(verdict.evidence, details=details)
         return msgspec.structs.replace(verdict, evidence=evidence)
 
     def _recorded(self, run: OperationRun, signature: Signature, evidence: Evidence) -> tuple[OperationRun, Evidence]:

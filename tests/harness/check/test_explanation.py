@@ -123,6 +123,20 @@ def test_other_cases_narrow_a_diagnosis(executor: Executor, wide: Case, make_cas
     assert second.diagnosis.cases == 2
 
 
+def test_a_finding_is_not_lost_because_it_cannot_be_explained(
+    executor: Executor, wide: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("not this time")
+
+    monkeypatch.setattr("harness.check.session.explained", broken)
+    with pytest.warns(UserWarning, match="could not be explained"):
+        verdict = failed(executor, mutation("wrong-destination"), wide)
+    assert verdict.evidence is not None
+    assert verdict.evidence.details[-1].endswith("ZeroDivisionError: not this time")
+    assert verdict.evidence.differences
+
+
 # Ranges.
 
 
