@@ -14,6 +14,8 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.code_lines import CodeLine
+
 Integers = NDArray[np.int64]
 
 MemoryOrder = Literal["", "relaxed", "acquire", "release", "acq_rel"]
@@ -37,7 +39,7 @@ class AccessSource:
     access both loads and stores; it counts as a store.
 
     `threads` says who runs it. It is a function, since the answer takes a compiler, and for most launches it is never
-    needed.
+    needed. `callers` are the lines of the calls that lead to it inside the kernel, innermost first.
     """
 
     kernel: str
@@ -48,6 +50,7 @@ class AccessSource:
     width: int
     threads: Callable[[], Threads]
     order: MemoryOrder = ""
+    callers: tuple[CodeLine, ...] = ()
 
     @property
     def warps(self) -> NDArray[np.uint8]:
@@ -66,7 +69,8 @@ class RecordedLaunch:
 
     `source` indexes `sources`; `epoch` is the number of barriers the program had passed; lanes
     `lane .. lane + count - 1` touch `width` bytes each from arena offset `offset` on; what a store wrote is
-    `stored[stored_at : stored_at + count * width]`.
+    `stored[stored_at : stored_at + count * width]`. `launched` are the lines of host code that launched it, innermost
+    first; empty if nobody asked for them.
     """
 
     grid: tuple[int, int, int]
@@ -79,6 +83,7 @@ class RecordedLaunch:
     count: Integers
     stored_at: Integers
     stored: NDArray[np.uint8]
+    launched: tuple[CodeLine, ...] = ()
 
     def program_at(self, record: int) -> tuple[int, int, int]:
         """Grid indices of the program of a record."""

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.accesses import Integers, RecordedLaunch
+from harness.code_lines import CodeLine, chain_in_words
 from harness.oracles.synchronisation import ordered
-from harness.text import code_place
 
 Between = Literal["programs", "warps"]
 
@@ -46,10 +46,16 @@ class RacingAccess:
     function: str
     line: int
     is_store: bool
+    callers: tuple[CodeLine, ...] = ()
+
+    @property
+    def code(self) -> tuple[CodeLine, ...]:
+        """The line of the access and those of the calls that lead to it, innermost first; empty if unknown."""
+        return (CodeLine(self.file, self.function, self.line), *self.callers) if self.file else ()
 
     def __str__(self) -> str:
         action = "stores" if self.is_store else "loads"
-        place = code_place(self.file, self.line, self.function)
+        place = chain_in_words(self.code) or "a line that is not known"
         return f"program {self.program}, warp {self.warp} {action} it at {place}"
 
 
@@ -65,6 +71,8 @@ class Race:
     first: RacingAccess
     second: RacingAccess
     identical: bool = False
+    launched: tuple[CodeLine, ...] = ()
+    """The lines of host code that launched the kernel, innermost first; empty if nobody asked for them."""
 
 
 def find_races(launch: RecordedLaunch) -> list[Race]:
@@ -167,6 +175,7 @@ def _races(launch: RecordedLaunch, between: Between, first: Integers, second: In
             _side(launch, int(one[place]), int(offset[place])),
             _side(launch, int(other[place]), int(offset[place])),
             bool(identical[place]),
+            launch.launched,
         )
         for place in order[np.sort(lowest)]
     ]
@@ -219,4 +228,5 @@ def _side(launch: RecordedLaunch, record: int, offset: int) -> RacingAccess:
         source.function,
         source.line,
         source.is_store,
+        source.callers,
     )

@@ -33,7 +33,7 @@ from harness.memory import initial_image, plan_memory
 from harness.oracles.copies import StateCopy
 from harness.oracles.decisions import decide
 from harness.reports.console import ReportConsole
-from harness.reports.words import difference_in_words, violation_in_words
+from harness.reports.words import difference_in_words, places_in_words, violation_in_words
 from harness.repro import Repro
 from harness.text import counted
 
@@ -87,6 +87,8 @@ def print_evidence(console: Console, evidence: Evidence) -> None:
 
     Each place occurs once: the sentence is left out if it is about the first of the differing bytes, and so are details
     that repeat it."""
+    if evidence.diagnosis is not None:
+        console.print(Text.assemble(("Diagnosis: ", "bold"), evidence.diagnosis.sentence))
     first = evidence.differences[0] if evidence.differences else None
     if first is None or not evidence.summary.startswith(f"{first.place}: "):
         console.print(Text(evidence.summary))
@@ -98,6 +100,8 @@ def print_evidence(console: Console, evidence: Evidence) -> None:
     for detail in dict.fromkeys(evidence.details):
         if detail != evidence.summary:
             console.print(Text(f"{margin}{detail}"))
+    if evidence.places:
+        console.print(Text(f"Lines: {places_in_words(evidence.places)}"))
 
 
 def _print_difference(console: Console, difference: Difference) -> None:
@@ -109,6 +113,9 @@ def _print_difference(console: Console, difference: Difference) -> None:
     console.print(Text(f"{difference.place}: {what}, {part}{counted(difference.size, 'byte')}"))
     for name in ("before", "expected", "found"):
         console.print(Text(f"    {name:9} {getattr(difference, name)}"))
+    for text in (difference.contents, difference.writer):
+        if text:
+            console.print(Text(f"    {text}"))
 
 
 def _print_layout(console: Console, case: Case) -> None:

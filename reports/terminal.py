@@ -93,6 +93,9 @@ class _TerminalReport:
         self._line("shrunk" if record else "kept", "bold yellow", f"{event.key}{took}{was}")
         for about in event.about:
             self._more(about)
+        diagnosis = event.repro.evidence.diagnosis
+        if diagnosis is not None:
+            self._more(f"diagnosis: {diagnosis.sentence}")
         self._more(str(event.path))
 
     def _more(self, text: str, style: str = "") -> None:

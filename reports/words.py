@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from harness.check.outcome import CodePlace
+
 _VIOLATIONS = {
     "wrong-bytes": "bytes that had to be written hold something else",
     "stray-write": "bytes changed that were not to change",
@@ -47,3 +51,9 @@ def difference_in_words(violation: str, *, unchanged: bool) -> str:
     if violation == "wrong-bytes":
         return "left as before" if unchanged else "wrong bytes"
     return {"stray-write": "stray write", "differs": "differs between two runs"}.get(violation, violation)
+
+
+def places_in_words(places: Sequence[CodePlace]) -> str:
+    """Lines that people can open, from the innermost one of a kernel to the host's: `store vllm/...py:157 (f), call
+    ...`."""
+    return ", ".join(f"{place.role} {place.file}:{place.line} ({place.function})" for place in places)

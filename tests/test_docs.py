@@ -29,6 +29,7 @@ from harness.reports.shown_sequence import print_sequence
 from harness.repro import SequenceRepro, read_any
 from harness.sequences.counters import ENOUGH_STEPS, THRESHOLDS
 from harness.sequences.summary import SequenceFinding, SequenceSummary
+from harness.subject.faults import Fault
 
 ROOT = Path(__file__).resolve().parents[1]
 VIOLATIONS = (ROOT / "docs" / "violations.md").read_text(encoding="utf-8")
@@ -69,7 +70,7 @@ def test_the_fields_of_json_are_explained() -> None:
     """A table for each object, in the order of the page; fields in the order in which they are printed."""
     page = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
     tables = [re.findall(r"^\| `(\w+)` \| \S", table, re.MULTILINE) for table in page.split("| field | meaning |")[1:]]
-    objects = (CaseSummary, Finding, LineCoverage, TargetComparison, SequenceSummary, SequenceFinding)
+    objects = (CaseSummary, Finding, Fault, LineCoverage, TargetComparison, SequenceSummary, SequenceFinding)
     assert tables == [list(one.__struct_fields__) for one in objects]
 
 

@@ -46,6 +46,8 @@ class Findings:
         self._found: dict[Key, Kept] = {}
         self._kept: dict[Key, Kept] = {}
         """Findings in their final form, and those that could not get one."""
+        self._final: dict[Key, Key] = {}
+        """The keys that findings were shrunk to."""
 
     def __len__(self) -> int:
         return len(self._found)
@@ -100,7 +102,7 @@ class Findings:
         elif not self._settings.shrink:
             return
         waiting = dict(found)  # a finding that gets no final form stays in the summary as it was drawn
-        met: dict[Key, tuple[int, Failing]] = {}
+        met: dict[Key, tuple[Key, int, Failing]] = {}
         try:
             for number, (key, one) in enumerate(found, 1):
                 others = yield from self._finish_one(worker, key, one, f"{number} of {len(found)}")
@@ -108,14 +110,15 @@ class Findings:
                 for case, result in others:
                     other = self._subject.key(case, result)
                     if other is not None and other not in self._found:
-                        met.setdefault(other, (one.index, (case, result)))
+                        met.setdefault(other, (key, one.index, (case, result)))
         finally:
             for key, one in waiting.items():
                 self._keep(key, one)
         new = [key for key in met if key not in self._kept]
         for key in new:  # in the summary even if not saved
-            index, (case, result) = met[key]
-            self._kept[key] = Kept(index, case, result, 0, None, self._subject.repro(case, result, None, None, None))
+            parent, index, (case, result) = met[key]
+            repro = self._subject.repro(case, result, None, None, None)
+            self._kept[key] = Kept(index, case, result, 0, None, repro, met=self._final.get(parent, parent))
         for key in new:
             kept = self._kept[key]
             path = self._settings.out / MET / kept.repro.file_name
@@ -178,6 +181,7 @@ class Findings:
         if found.repro.shrink is None and final.issue is not None:
             repro = subject.repro(found.case, found.result, found.index, final.issue, None)
             found = msgspec.structs.replace(found, repro=repro)
+        self._final[key] = final
         if final.issue != key.issue:
             yield Notice(f"{key} shrank to {final.issue_in_words}")
         if self._is_counted(final, found):

@@ -7,21 +7,26 @@ the same fault gives the same signature, independent of its neighbours in the la
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from harness.case import Case, operation_name
 from harness.case.operations.results import ACCEPTED_OUT
 from harness.check.operation_run import OperationRun, Task
-from harness.check.outcome import Difference, Evidence, Signature
-from harness.check.raised import Owns, trail, type_and_message
+from harness.check.outcome import CodePlace, Difference, Evidence, Signature
+from harness.check.raised import Owns, code_lines, trail, type_and_message
+from harness.code_lines import CodeLine, source_name
 from harness.kernels.executors.base import AccessFault
-from harness.memory import Image, MemoryPlan, Place, describe
+from harness.memory import Image, MemoryPlan, Place, describe, describe_run
 from harness.oracles.expected import Expected
 
 SHOWN_DIFFERENCES = 8
 SHOWN_BYTES = 16
+CHANCE_BYTES = 3
+"""Between two runs that are one, at most this many bytes are equal by chance."""
+CHANCE_SHARE = 32
+"""Of a run, at most one byte in this many is equal by chance; one always may be."""
 EXAMINED_RUNS = 1000
 """A copy of the wrong block differs in thousands of runs; the first ones show what it is."""
 
@@ -41,6 +46,21 @@ def signature_at(case: Case, index: int, oracle: str, violation: str, kind: str)
     return Signature(operation_name(case.program[index]), oracle, violation, kind, conv_layout)
 
 
+def code_places(role: str, code: Sequence[CodeLine], launched: Sequence[CodeLine], owns: Owns) -> tuple[CodePlace, ...]:
+    """The lines of an access and of what led to it: inside the kernel, and on the host as far as it is the code under
+    test."""
+    lines = [(role if number == 0 else "call", line) for number, line in enumerate(code)]
+    lines += [("launch", line) for line in launched if owns(line.file)]
+    return tuple(CodePlace(source_name(line.file), line.line, line.function, role) for role, line in lines)
+
+
+def launched_at(launched: Sequence[CodeLine], owns: Owns) -> str:
+    """The end of a sentence: `; launched at vllm/v1/worker/mamba_utils.py:1177 (run_fused_postprocess)`; empty if no
+    line of the code under test is known."""
+    own = next((line for line in launched if owns(line.file)), None)
+    return "" if own is None else f"; launched at {own}"
+
+
 def byte_evidence(run: OperationRun) -> tuple[Signature, Evidence] | None:
     """Compare the whole memory after an operation; None if every byte is right."""
     expected = run.expected
@@ -52,7 +72,7 @@ def byte_evidence(run: OperationRun) -> tuple[Signature, Evidence] | None:
     written = _WrittenSpans(expected)
     differences = [
         _difference(run, violation, start, size, expected.image)
-        for start, size, violation in _split(runs[:EXAMINED_RUNS], written)
+        for start, size, violation in _joined(run, _split(runs[:EXAMINED_RUNS], written), written)
     ]
     differences.sort(key=_grave)
     first = differences[0]
@@ -77,13 +97,14 @@ def access_evidence(run: OperationRun) -> tuple[Signature, Evidence] | None:
             if fault.violation == "read-only"
             else f"{fault.violation} {fault.width}-byte {access} at {place.name}"
         )
-        described.append((place, f"{what}; {fault.where}"))
+        described.append((place, f"{what}; {fault.where}{launched_at(fault.launched, run.owns)}"))
     # A store is more severe than a load of the same kind. Kinds have no order of severity: only the first faults are
     # kept, and which come first is arbitrary.
     first = min(range(len(described)), key=lambda i: (faults[i].violation, not faults[i].is_store, i))
     signature = signature_at(run.case, run.index, "access", faults[first].violation, described[first][0].kind)
     details = tuple(text for _, text in described[:SHOWN_DIFFERENCES])
-    return signature, Evidence(described[first][1], (), sum(fault.width for fault in faults), details)
+    places = code_places("access", faults[first].code, faults[first].launched, run.owns)
+    return signature, Evidence(described[first][1], (), sum(fault.width for fault in faults), details, places)
 
 
 def _place_of_fault(case: Case, plan: MemoryPlan, fault: AccessFault) -> Place:
@@ -149,7 +170,9 @@ def exception_evidence(task: Task, error: BaseException, owns: Owns, changed: bo
     what = "half-way" if changed else "call"
     signature = signature_at(task.case, task.index, "exception", type(error).__name__, what)
     when = ", after device memory had changed" if changed else ""
-    return signature, Evidence(f"production code raised {type_and_message(error)}{when}", details=trail(error, owns))
+    places = tuple(CodePlace(source_name(at.file), at.line, at.function, "raise") for at in code_lines(error, owns))
+    text = f"production code raised {type_and_message(error)}{when}"
+    return signature, Evidence(text, details=trail(error, owns), places=places)
 
 
 def refused_reachable_evidence(task: Task, error: BaseException) -> tuple[Signature, Evidence]:
@@ -178,6 +201,15 @@ class _WrittenSpans:
             return True, self._starts[i] + self._spans[i][1]
         return False, self._starts[i + 1] if i + 1 < len(self._starts) else None
 
+    def all_like(self, first: int, last: int) -> bool:
+        """Whether all bytes from `first` to `last` had to be written, or none of them."""
+        inside, until = self.part(first)
+        while until is not None and until <= last:
+            now, until = self.part(until)
+            if now != inside:
+                return False
+        return True
+
 
 def _split(runs: list[tuple[int, int]], written: _WrittenSpans) -> Iterator[tuple[int, int, str]]:
     for start, size in runs:
@@ -189,8 +221,38 @@ def _split(runs: list[tuple[int, int]], written: _WrittenSpans) -> Iterator[tupl
             cursor = stop
 
 
+def _joined(
+    run: OperationRun, runs: Iterator[tuple[int, int, str]], written: _WrittenSpans
+) -> Iterator[tuple[int, int, str]]:
+    """Runs that only a few bytes part, equal by chance, as one run: one byte in 256 is."""
+    held: tuple[int, int, str] | None = None
+    equal = 0
+    for start, size, violation in runs:
+        if held is not None:
+            first, length, before = held
+            gap = start - (first + length)
+            whole = start + size - first
+            if (
+                violation == before
+                and gap <= CHANCE_BYTES
+                and equal + gap <= max(1, whole // CHANCE_SHARE)
+                and written.all_like(first + length - 1, start)
+                and _is_untouched(run, first, length) == _is_untouched(run, start, size)
+            ):
+                held, equal = (first, whole, violation), equal + gap
+                continue
+            yield held
+        held, equal = (start, size, violation), 0
+    if held is not None:
+        yield held
+
+
+def _is_untouched(run: OperationRun, start: int, size: int) -> bool:
+    return bool(np.array_equal(run.found.view(start, size), run.before.view(start, size)))
+
+
 def _difference(run: OperationRun, violation: str, start: int, size: int, expected: Image) -> Difference:
-    place = describe(run.case, run.plan, start)
+    place = describe_run(run.case, run.plan, start, size)
     shown = min(size, SHOWN_BYTES)
     return Difference(
         violation=violation,

@@ -7,7 +7,7 @@ or number itself is not.
 
 from __future__ import annotations
 
-from harness.check.evidence import EXAMINED_RUNS, SHOWN_DIFFERENCES, rank, signature_at
+from harness.check.evidence import EXAMINED_RUNS, SHOWN_DIFFERENCES, code_places, launched_at, rank, signature_at
 from harness.check.operation_run import OperationRun
 from harness.check.outcome import Evidence, Signature
 from harness.memory import describe
@@ -30,13 +30,16 @@ def use_evidence(run: OperationRun) -> tuple[Signature, Evidence] | None:
     for fault in uses:
         place = describe(run.case, run.plan, fault.offset)
         text = f"{place.name} was never defined, and {USES[fault.violation]} in {fault.where}"
+        text += launched_at(fault.launched, run.owns)
         described.append((place, text))
     first = min(
         range(len(described)), key=lambda number: (uses[number].violation, rank(described[number][0].kind), number)
     )
     violation = uses[first].violation.removeprefix("undefined-")
     signature = signature_at(run.case, run.index, "undefined", violation, described[first][0].kind)
-    return signature, Evidence(described[first][1], (), 0, tuple(text for _, text in described[:SHOWN_DIFFERENCES]))
+    places = code_places("access", uses[first].code, uses[first].launched, run.owns)
+    details = tuple(text for _, text in described[:SHOWN_DIFFERENCES])
+    return signature, Evidence(described[first][1], (), 0, details, places)
 
 
 def undefined_evidence(run: OperationRun) -> tuple[Signature, Evidence] | None:
@@ -61,7 +64,7 @@ def race_evidence(run: OperationRun) -> tuple[Signature, Evidence] | None:
     if not races:
         return None
     places = [describe(run.case, run.plan, race.offset) for race in races]
-    described = [_race_text(race, place.name) for race, place in zip(races, places, strict=True)]
+    described = [_race_text(run, race, place.name) for race, place in zip(races, places, strict=True)]
 
     def grave(number: int) -> tuple[bool, bool, int, int]:
         race, kind = races[number], places[number].kind
@@ -71,16 +74,22 @@ def race_evidence(run: OperationRun) -> tuple[Signature, Evidence] | None:
     first = order[0]
     violation = f"between-{races[first].between}" + ("-identical" if races[first].identical else "")
     signature = signature_at(run.case, run.index, "race", violation, places[first].kind)
+    race = races[first]
+    stores = race.first if race.first.is_store else race.second
     return signature, Evidence(
-        described[first], (), 0, tuple(described[number] for number in order[:SHOWN_DIFFERENCES])
+        described[first],
+        (),
+        0,
+        tuple(described[number] for number in order[:SHOWN_DIFFERENCES]),
+        code_places("store", stores.code, race.launched, run.owns),
     )
 
 
-def _race_text(race: Race, place: str) -> str:
+def _race_text(run: OperationRun, race: Race, place: str) -> str:
     one, other = race.first, race.second
     what = "both store the same value" if race.identical else "nothing orders them"
     if race.between == "programs":
         who = f"programs {one.program} and {other.program}"
     else:
         who = f"warps {one.warp} and {other.warp} of program {one.program}"
-    return f"race between {who} at {place}: {one}; {other}; {what}"
+    return f"race between {who} at {place}: {one}; {other}; {what}{launched_at(race.launched, run.owns)}"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from harness.accesses import RecordedLaunch
 from harness.case import Case, Operation, operation_name
 from harness.check.operations.call import Results
+from harness.check.raised import Owns, everything
 from harness.kernels.executors.base import AccessFault
 from harness.memory import Image, MemoryPlan
 from harness.oracles.expected import Expected
@@ -62,3 +63,5 @@ class OperationRun(Task):
     """Which bytes are undefined: by the oracle's own trace, and as kernels propagated them; None if not tracked."""
     damaged: Sequence[str] = ()
     """The target's own buffers around which bytes changed."""
+    owns: Owns = everything
+    """Whether a file is source of the code under test."""

@@ -53,8 +53,34 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{self.operation}/{self.oracle}/{self.violation}/{self.object}/{self.conv_layout}"
 
 
+class CodePlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A line of the code under test that a finding leads to, its file named as that code has it
+    (`vllm/v1/worker/mamba_utils.py`). `role` is what it did: `access`, `store`, `load`, `call` (inside a kernel),
+    `launch` (the host's call of the kernel), or `raise`."""
+
+    file: str
+    line: int
+    function: str
+    role: str
+
+
+class Diagnosis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which single deviations from the specification reproduce what was found, by name (`harness.oracles.diagnosis`);
+    none if nothing known does. `sentence` says it in words. `cases` is how many more cases of the finding they
+    reproduce, all that were looked at. Deviations of one of the `families` are one cause."""
+
+    deviations: tuple[str, ...]
+    sentence: str
+    cases: int = 0
+    families: tuple[str, ...] = ()
+
+
 class Difference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A run of bytes that differ: the place, and the first of them as before, as expected, and as found (hex)."""
+    """A run of bytes that differ: the place, and the first of them as before, as expected, and as found (hex).
+
+    Single bytes of it may be equal by chance. `writer` says which store of a launch wrote the first of them last, or
+    that none did, and `contents` where bytes like those that were found lie; both are empty if that is not known.
+    """
 
     violation: str
     object: str
@@ -64,15 +90,23 @@ class Difference(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     before: str
     expected: str
     found: str
+    writer: str = ""
+    contents: str = ""
 
 
 class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Why an operation failed: one sentence, the first differences, and the total number of bytes that differ."""
+    """Why an operation failed: one sentence, the first differences, and the total number of bytes that differ.
+
+    `places` are lines of the code under test, from the innermost one of the kernel to the host's. `diagnosis` is None
+    where nobody asked for one, or where there can be none.
+    """
 
     summary: str
     differences: tuple[Difference, ...] = ()
     total_bytes: int = 0
     details: tuple[str, ...] = ()
+    places: tuple[CodePlace, ...] = ()
+    diagnosis: Diagnosis | None = None
 
 
 class Verdict(msgspec.Struct, frozen=True):

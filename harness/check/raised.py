@@ -13,10 +13,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from harness.code_lines import CodeLine
 from harness.text import one_line
 
 Owns = Callable[[str], bool]
 """Whether a file, named as tracebacks name it, is source of the code under test."""
+
+
+def everything(file: str) -> bool:
+    """Every file counts as code under test."""
+    return True
+
 
 _RAISE = dis.opmap["RAISE_VARARGS"]
 
@@ -39,9 +46,14 @@ def is_refusal(error: BaseException, owns: Owns) -> bool:
 
 
 def trail(error: BaseException, owns: Owns) -> tuple[str, ...]:
-    """Where in the code under test it happened, innermost first: `mamba_utils.py line 12, in create`."""
+    """Where in the code under test it happened, innermost first: `vllm/v1/worker/mamba_utils.py:12 (create)`."""
+    return tuple(map(str, code_lines(error, owns)))
+
+
+def code_lines(error: BaseException, owns: Owns) -> tuple[CodeLine, ...]:
+    """The lines of the code under test that an exception passed, innermost first."""
     found = [
-        f"{Path(_file(step)).name} line {step.tb_lineno}, in {step.tb_frame.f_code.co_name}"
+        CodeLine(_file(step), step.tb_frame.f_code.co_name, step.tb_lineno)
         for step in _steps(error)
         if owns(_file(step))
     ]

@@ -47,6 +47,8 @@ class Workbench:
         self.executor = executor
         self.instrumented = True
         """Whether to watch what only instrumented executors see in addition to accesses out of bounds."""
+        self.recording = False
+        """Whether to record what each launch loads and stores in any case, and which host code launches it."""
         self._shadowing: Shadowing | None = None
         self._arena: Arena | None = None
         self._layout: LayoutPlan | None = None
@@ -86,6 +88,9 @@ class Workbench:
             for check in case.execution.checks
             if check == "memory" or (self.instrumented and (variant is None or check != "undefined"))
         ]
+        if self.recording and "races" not in checks:
+            checks.append("races")
+        self.executor.trace_launches = self.recording
         self.executor.watch(checks)
 
     def load(self, case: Case, plan: MemoryPlan, index: int, before: Image) -> None:
@@ -199,6 +204,7 @@ class Workbench:
             recorded=self.executor.recorded(),
             shadows=shadows,
             damaged=private.damaged(),
+            owns=self.target.owns,
         )
         seconds.compare += time.perf_counter() - start
         return run

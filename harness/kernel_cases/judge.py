@@ -9,6 +9,8 @@ import time
 import msgspec
 
 from harness.case import Case, InvalidCase, decode_case, encode_case
+from harness.check.outcome import Signature
+from harness.check.suspects import Suspects
 from harness.kernel_cases.recipe import (
     ENCODER,
     QUESTIONS,
@@ -47,13 +49,23 @@ class CaseJudge(Judge):
 
         target = load_target(assignment.target, executor)
         self._session = Session(target, executor, channel.at)
+        self._suspects = Suspects()
+        self._explained: dict[Signature, bool] = {}
+        """Signatures that were explained, and whether only in the total domain."""
         base = assignment.base
         self._edits = None if base is None or not base.changed else RanEdits(assignment.target, base, executor)
         stack_location.answer(executor, target.owns)
 
     def judge(self, case: bytes, how: bytes) -> bytes:
         asked = QUESTIONS.decode(how)
-        outcome = self._session.check(decode_case(case), asked.relations, asked.most, instrumented=asked.instrumented)
+        outcome = self._session.check(
+            decode_case(case),
+            asked.relations,
+            asked.most,
+            instrumented=asked.instrumented,
+            explain=lambda signature: asked.explain,
+            suspects=self._suspects if asked.explain else None,
+        )
         return ENCODER.encode(JudgedCase(outcome))
 
     def judge_drawn(self, recipe: bytes, index: int) -> tuple[bytes, bytes | None, float]:
@@ -87,11 +99,27 @@ class CaseJudge(Judge):
         """The result of a case of a campaign, and the case if it failed."""
         policy = read.policy
         try:
-            outcome = self._session.check(case, policy.at(read.recipe.seed, index), policy.most)
+            relations = policy.at(read.recipe.seed, index)
+            outcome = self._session.check(
+                case,
+                relations,
+                policy.most,
+                explain=lambda one: self._represents(one, case),
+                suspects=self._suspects,
+            )
         except InvalidCase as error:
             raise RuntimeError(f"the generators drew an invalid case, number {index}: {error}") from error
         result = ENCODER.encode(with_regimes(case, outcome))
         return result, encode_case(case) if outcome.failure else None
+
+    def _represents(self, signature: Signature, case: Case) -> bool:
+        """Whether a failing case of a campaign may be the one that represents its signature, as far as this worker
+        knows: the first one, or the first reachable one."""
+        total = case.domain != "reachable"
+        if self._explained.get(signature, True) <= total and signature in self._explained:
+            return False
+        self._explained[signature] = total
+        return True
 
     def ask(self, question: str, content: bytes) -> bytes:
         """`lines`: executed kernel lines, and all known ones. QUESTION: which edited lines ran. `time`: seconds of each

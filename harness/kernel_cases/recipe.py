@@ -30,6 +30,7 @@ class CaseQuestion(msgspec.Struct, frozen=True):
     relations: tuple[str, ...] = ()
     most: int | None = None
     instrumented: bool = True
+    explain: bool = False
 
 
 class JudgedCase(msgspec.Struct, frozen=True):

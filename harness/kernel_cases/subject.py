@@ -33,8 +33,10 @@ from harness.oracles.relations.registry import UnknownRelation, relation
 from harness.regimes import REGIMES
 from harness.repro import Origin, Repro, ShrinkRecord
 from harness.repro.format import DIGITS
+from harness.shrink.driver import Shrunk
 from harness.subject.edits import EditCoverage, EditTally
 from harness.subject.entry import Entry, Tally, bits_of
+from harness.subject.faults import facts_of, grouped
 from harness.subject.subject import Answer, Ended, Kept, Key, Replayed, Setting, Subject
 from harness.subject.trust import may_choose, unnamed_target
 from harness.worker.losses import WorkerLost
@@ -254,6 +256,20 @@ class KernelCases(Subject[Case, JudgedCase]):
         question = CaseQuestion(asked, instrumented=signature.instrumented)
         return CasePlan(signature, lambda case: check(worker, case, question))
 
+    def conclude(
+        self, worker: WorkerProcess, key: Key, shrunk: Shrunk[Case, JudgedCase]
+    ) -> tuple[JudgedCase, Key] | None:
+        """The smallest case is judged once more, with its explanation; the result stays as it is if that one differs,
+        as it may on a device that runs programs as it likes."""
+        signature, _ = _found(shrunk.result.outcome)
+        result = shrunk.result
+        if signature.relation is None and not self.is_loss(result):
+            question = CaseQuestion(instrumented=signature.instrumented, explain=True)
+            again = JudgedCase(check(worker, shrunk.case, question))
+            if again.outcome.signature == signature:
+                result = again
+        return super().conclude(worker, key, msgspec.structs.replace(shrunk, result=result))
+
     # Answers.
 
     def summary(self, tally: Tally, findings: Sequence[tuple[Key, Kept]], ended: Ended) -> CaseSummary:
@@ -295,6 +311,7 @@ class KernelCases(Subject[Case, JudgedCase]):
             seconds=round(ended.seconds, 3),
             cases_per_second=round(ended.judged / ended.seconds, 2) if ended.seconds > 0 else 0.0,
             findings=[self._finding(key, kept) for key, kept in findings],
+            faults=grouped(facts_of(findings, self._known_as, lambda kept: len(encode_case(kept.case)))),
             cases_judged=counters["cases judged"],
             regimes=regimes,
             unjudged=unjudged,
@@ -316,9 +333,13 @@ class KernelCases(Subject[Case, JudgedCase]):
         base = self.comparison.base
         return None if base is None else self._edits.coverage(why_not_watched(base))
 
+    def _known_as(self, key: Key, kept: Kept) -> tuple[str | None, str]:
+        """The known issue that a finding looks like, and what that is."""
+        known = self.known_issues(key, kept.repro)
+        return (known[0].name, known[0].line) if known else (None, "")
+
     def _finding(self, key: Key, kept: Kept) -> Finding:
         repro: Any = kept.repro
-        known = self.known_issues(key, repro)
         return Finding(
             key.signature,
             repro.evidence.summary,
@@ -327,8 +348,10 @@ class KernelCases(Subject[Case, JudgedCase]):
             kept.count,
             None if kept.path is None else str(kept.path),
             None if repro.shrink is None else msgspec.structs.asdict(repro.shrink),
-            known[0].name if known else None,
+            self._known_as(key, kept)[0],
             self._regression(repro) is not None,
+            repro.evidence.diagnosis,
+            list(repro.evidence.places),
         )
 
     def replayed(self, repro: Repro, result: JudgedCase) -> Replayed:
@@ -391,7 +414,7 @@ class KernelCases(Subject[Case, JudgedCase]):
         watched = signature.instrumented or rests_on_order(
             signature, repro.origin.executor, case.execution, self.executor
         )
-        question = CaseQuestion(relations_to_ask(signature), instrumented=watched)
+        question = CaseQuestion(relations_to_ask(signature), instrumented=watched, explain=True)
         return JudgedCase(check(worker, case, question))
 
 

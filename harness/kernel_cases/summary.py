@@ -8,17 +8,20 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from harness import __version__
+from harness.check.outcome import CodePlace, Diagnosis
 from harness.exit_status import NOT_REACHED, NOTHING_FOUND
 from harness.kernels.targets.vllm.base_release import BaseRelease
 from harness.kernels.targets.vllm.lost import Lost
 from harness.subject.edits import EditCoverage
+from harness.subject.faults import Fault, fault_lines, next_lines
 from harness.subject.summary import ComparedFinding, Line, sorting_took
 from harness.text import counted
 
 
 class Finding(msgspec.Struct, frozen=True):
     """One finding in the summary. `cases` is the number of cases that failed with this signature; `issue` names the
-    known issue that it looks like; `regression`: one that the base release of the target does not have any more."""
+    known issue that it looks like; `regression`: one that the base release of the target does not have any more.
+    `diagnosis` names the deviations that reproduce it, `places` are the lines of code that it goes back to."""
 
     signature: str
     summary: str
@@ -29,6 +32,14 @@ class Finding(msgspec.Struct, frozen=True):
     shrink: dict[str, float | int | bool] | None
     issue: str | None = None
     regression: bool = False
+    diagnosis: Diagnosis | None = None
+    places: list[CodePlace] = []
+
+    @property
+    def line(self) -> str:
+        """The finding in a line. No drawn case showed it if it has no cases, only a smaller variant of another one."""
+        seen = counted(self.cases, "case") if self.cases else "met while shrinking another"
+        return f"{self.signature}{self.known} ({self.domain} domain, {seen}): {self.repro or 'not saved'}"
 
     @property
     def known(self) -> str:
@@ -85,6 +96,8 @@ class CaseSummary(msgspec.Struct, frozen=True):
     harness_failures: int
     lacking: dict[str, str]
     relations: dict[str, int]
+    faults: list[Fault] = []
+    """The findings grouped by what they share."""
     ended_early: str | None = None
     """Why no more cases were judged, if that was not requested."""
     base: BaseRelease | None = None
@@ -134,13 +147,7 @@ class CaseSummary(msgspec.Struct, frozen=True):
             yield Line("skipped", f"{count}: {reason}", "warning")
         for words, count in self.skips.items():
             yield Line("", f"  {count} of {words}", "dim")
-        for finding in self.findings:
-            # No drawn case showed it if it has no cases, only a smaller variant of another finding.
-            seen = counted(finding.cases, "case") if finding.cases else "met while shrinking another"
-            file = finding.repro or "not saved"
-            yield Line(
-                "finding", f"{finding.signature}{finding.known} ({finding.domain} domain, {seen}): {file}", "bad"
-            )
+        yield from fault_lines(self.faults, [finding.line for finding in self.findings])
         lost = {one.operation for one in self.lost}
         for name, words in self.lacking.items():
             if name not in lost:
@@ -153,6 +160,11 @@ class CaseSummary(msgspec.Struct, frozen=True):
         if self.harness_failures:
             text = f"the harness itself failed in {counted(self.harness_failures, 'case')}: please report them"
             yield Line("not judged", text, "bad")
+        if self.faults:
+            first = self.findings[self.faults[0].findings[0]]
+            operation = first.signature.partition("/")[0]
+            again = f"harness run -t {self.target} --ops {operation} --domain {first.domain} --fail-fast"
+            yield from next_lines(first.repro, self.target, again)
 
     @property
     def _size(self) -> str:
@@ -209,12 +221,14 @@ class CaseSummary(msgspec.Struct, frozen=True):
             by_operation = Counter(finding.signature.partition("/")[0] for finding in self.findings)
             named = ", ".join(f"{count} of {name}" for name, count in by_operation.items())
             text = f"{counted(len(self.findings), 'finding')}: {named}"
+            if 0 < len(self.faults) < len(self.findings):
+                text += f"; {counted(len(self.faults), 'fault')} by what they share"
             known = {finding.issue for finding in self.findings if finding.issue is not None and not finding.regression}
             new = sum(finding.issue is None or finding.regression for finding in self.findings)
             if known:
                 which = f"{new} like no known issue, the others" if new else "all"
                 text += f"; {which} like known ones: {', '.join(sorted(known))}"
-            if new > 1:
+            if new > 1 and len(self.faults) != 1:
                 text += "; several may be one fault seen from several sides: fix the first, then run again"
             if self.lost:
                 text += f"; {self._lost}"

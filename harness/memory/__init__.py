@@ -6,7 +6,7 @@ It knows cases, but neither targets nor torch: an image is numpy bytes, which ar
 from harness.memory.contents import initial_image, write_arrays
 from harness.memory.image import Image
 from harness.memory.noise import payload_bytes, poison_bytes, stale_numbers
-from harness.memory.places import Place, describe
+from harness.memory.places import Place, describe, describe_block, describe_run, state_block
 from harness.memory.plan import ArraySpan, LayoutPlan, MemoryPlan, StatePlace, plan_layout, plan_memory
 from harness.memory.shadow import UNDEFINED, define_arrays, initial_shadow
 
@@ -20,6 +20,8 @@ __all__ = [
     "StatePlace",
     "define_arrays",
     "describe",
+    "describe_block",
+    "describe_run",
     "initial_image",
     "initial_shadow",
     "payload_bytes",
@@ -27,5 +29,6 @@ __all__ = [
     "plan_memory",
     "poison_bytes",
     "stale_numbers",
+    "state_block",
     "write_arrays",
 ]

@@ -30,6 +30,25 @@ def describe(case: Case, plan: MemoryPlan, offset: int) -> Place:
     )
 
 
+def describe_run(case: Case, plan: MemoryPlan, offset: int, size: int) -> Place:
+    """What `size` bytes from `offset` on are: like `describe`, with all elements of a block that they reach
+    (`elements 8192 to 16383`)."""
+    single = describe(case, plan, offset)
+    found = _state_at(case, plan, offset)
+    if single.kind not in ("conv", "temporal") or found is None:
+        return single
+    place, block, within = found
+    last = min(within + size - 1, place.extent - 1)
+    name = f"{describe_block(case, place, block)}, {_elements_name(place, within, last)}"
+    return Place(single.kind, name, single.start)
+
+
+def state_block(case: Case, plan: MemoryPlan, offset: int) -> tuple[StatePlace, int] | None:
+    """The state and block that a byte belongs to; where groups share memory, those of the block's owner."""
+    found = _state_at(case, plan, offset)
+    return None if found is None else found[:2]
+
+
 def describe_block(case: Case, place: StatePlace, block: int) -> str:
     """Name one block of one state, with the table cells that lead to it."""
     kind = "conv" if isinstance(place.state, ConvState) else "temporal"
@@ -59,19 +78,26 @@ def _in_table(case: Case, plan: MemoryPlan, offset: int) -> Place | None:
 
 def _in_state(case: Case, plan: MemoryPlan, offset: int) -> Place | None:
     """The block that holds the byte; where groups share memory, the one whose group owns the block."""
-    found: Place | None = None
+    found = _state_at(case, plan, offset)
+    if found is None:
+        return None
+    place, block, within = found
+    kind = "conv" if isinstance(place.state, ConvState) else "temporal"
+    return Place(kind, f"{describe_block(case, place, block)}, {_element_name(place, within)}", place.block(block))
+
+
+def _state_at(case: Case, plan: MemoryPlan, offset: int) -> tuple[StatePlace, int, int] | None:
+    """State, block, and byte of the block; None for a byte of no state."""
+    found: tuple[StatePlace, int, int] | None = None
     for place in plan.base.states:
         block, within = divmod(offset - place.start, place.state.block_stride)
         if not 0 <= block < case.layout.num_blocks or within >= place.extent:
             continue
-        element = _element_name(place, within)
-        if element is None:
+        if _element_name(place, within) is None:
             continue
-        kind = "conv" if isinstance(place.state, ConvState) else "temporal"
-        here = Place(kind, f"{describe_block(case, place, block)}, {element}", place.block(block))
         if case.contents.owners[block] == place.group:
-            return here
-        found = found or here
+            return place, block, within
+        found = found or (place, block, within)
     return found
 
 
@@ -90,6 +116,32 @@ def _element_name(place: StatePlace, within: int) -> str | None:
         if token >= state.window:
             return None
     return f"token {token}, row {row}, byte {byte}"
+
+
+def _elements_name(place: StatePlace, first: int, last: int) -> str:
+    """Name the elements of a block from byte `first` to byte `last`."""
+    state = place.state
+    if not isinstance(state, ConvState):
+        one, other = first // state.item_size, last // state.item_size
+        return _element_name(place, first) or "" if one == other else f"elements {one} to {other}"
+    (token, row), (last_token, last_row) = _token_and_row(state, first), _token_and_row(state, last)
+    if (token, row) == (last_token, last_row):
+        return _element_name(place, first) or ""
+    if token == last_token:
+        return f"token {token}, rows {row} to {last_row}"
+    if row == last_row and state.row_stride is not None:
+        return f"tokens {token} to {last_token}, row {row}"
+    if state.row_stride is None and row == 0 and last_row == state.dim - 1:
+        return f"tokens {token} to {last_token}, all rows"
+    return f"token {token}, row {row} to token {last_token}, row {last_row}"
+
+
+def _token_and_row(state: ConvState, within: int) -> tuple[int, int]:
+    if state.row_stride is None:
+        token, rest = divmod(within, state.dim * state.item_size)
+        return token, rest // state.item_size
+    row, rest = divmod(within, state.row_stride)
+    return rest // state.item_size, row
 
 
 def _block_name(case: Case, group: int, block: int) -> str:

@@ -44,6 +44,7 @@ from harness.sequences.worker import LIMIT_SECONDS, assignment, check, defaults_
 from harness.shrink.driver import Shrunk
 from harness.subject.edits import EditTally
 from harness.subject.entry import Entry, Tally
+from harness.subject.faults import facts_of, grouped
 from harness.subject.subject import Answer, Ended, Kept, Key, NotApplicable, Replayed, Setting, Subject, Variation
 from harness.subject.trust import may_choose, unnamed_target
 from harness.text import counted, one_line
@@ -317,6 +318,13 @@ class StepSequences(Subject[SequenceCase, RunResult]):
             fixes=list(self._on.fixes),
             fixes_without_effect=self._idle_fixes,
             findings=[_finding(key, kept) for key, kept in findings],
+            faults=grouped(
+                facts_of(
+                    findings,
+                    lambda key, kept: (key.issue, "; ".join(self.about(key, kept.repro))),
+                    lambda kept: len(kept.case.events),
+                )
+            ),
             missing=missing,
             harness_failures=ended.harness_failures,
             ended_early=ended.early,

@@ -12,6 +12,7 @@ from harness.issues.known_issue import REGRESSION
 from harness.kernels.targets.vllm.base_release import BaseRelease
 from harness.sequences.result import NOT_RUN
 from harness.subject.edits import EditCoverage
+from harness.subject.faults import Fault, fault_lines, next_lines
 from harness.subject.subject import Key
 from harness.subject.summary import ComparedFinding, Line, sorting_took
 from harness.text import counted
@@ -77,6 +78,8 @@ class SequenceSummary(msgspec.Struct):
     harness_failures: int
     exit_status: int
     ended_early: str | None = None
+    faults: list[Fault] = []
+    """The findings grouped by what they share."""
     base: BaseRelease | None = None
     """The base release of a target that is not a known release."""
     lost: list[str] = []
@@ -128,8 +131,7 @@ class SequenceSummary(msgspec.Struct):
             yield Line("", f"  skipped: {reason} ({counted(count, 'sequence')})")
         if self.edited is not None and self.base is not None and self.base.changed:
             yield from self.edited.in_words(verbose=verbose)
-        for finding in self.findings:
-            yield Line("finding", finding.line, "bad")
+        yield from fault_lines(self.faults, [finding.line for finding in self.findings])
         if self.harness_failures:
             text = f"the harness itself failed in {counted(self.harness_failures, 'sequence')}: please report them"
             yield Line("", text, "bad")
@@ -149,6 +151,9 @@ class SequenceSummary(msgspec.Struct):
             yield Line("", "known issues avoided by fixes (docs/findings.md; --include-known leaves the issues in):")
             for line in textwrap.wrap(", ".join(fixes), 98, break_on_hyphens=False):
                 yield Line("", f"  {line}")
+        if self.faults:
+            repro = self.findings[self.faults[0].findings[0]].repro
+            yield from next_lines(repro, self.target, f"harness run --ops sequences -t {self.target} --fail-fast")
 
     @property
     def _part(self) -> str:

@@ -112,6 +112,8 @@ class Kept(msgspec.Struct):
     repro: AnyRepro
     classified: bool = True
     """False if the harness failed while looking for its known issue."""
+    met: Key | None = None
+    """The finding in whose shrinking it was met, if no drawn case showed it."""
 
 
 Case = TypeVar("Case")

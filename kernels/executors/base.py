@@ -15,9 +15,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from harness.code_lines import CodeLine, chain_in_words
 from harness.kernels.executors.transfers import Transfers
 from harness.refusal import Refusal
-from harness.text import code_place
 
 if TYPE_CHECKING:
     import numpy as np
@@ -82,7 +82,9 @@ class AccessFault:
     `violation` is `out-of-bounds`, `misaligned` or `read-only` (a store to what no kernel may write); then `offset` is
     the arena offset of the access's first byte. Or it is `undefined-address` or `undefined-branch` (a mask, a
     condition, the bound of a loop); then `offset` is where the uninitialised value was read. `line` of `file` is the
-    kernel's source line, `source` its function, `program` the grid indices, `lane` the lane.
+    kernel's source line, `source` its function, `program` the grid indices, `lane` the lane. `callers` are the lines of
+    the calls that lead there inside the kernel, `launched` those of the host code that launched it, innermost first;
+    the latter only if the executor was to trace launches.
     """
 
     violation: Violation
@@ -95,12 +97,19 @@ class AccessFault:
     line: int
     program: tuple[int, int, int]
     lane: int
+    callers: tuple[CodeLine, ...] = ()
+    launched: tuple[CodeLine, ...] = ()
 
     @property
     def where(self) -> str:
         """Text that says what made the access."""
-        place = code_place(self.file, self.line, self.source)
+        place = chain_in_words(self.code) or "a line that is not known"
         return f"{self.kernel}, {place}, program {self.program}, lane {self.lane}"
+
+    @property
+    def code(self) -> tuple[CodeLine, ...]:
+        """The line of the access and those of the calls that lead to it, innermost first; empty if unknown."""
+        return (CodeLine(self.file, self.source, self.line), *self.callers) if self.file else ()
 
 
 class Arena(abc.ABC):
@@ -172,6 +181,8 @@ class Executor(abc.ABC):
     """Whether the warps of a program run independently, where the executor supports that."""
     schedule_seed: int = 0
     """The seed of the schedules of interleaved launches."""
+    trace_launches: bool = False
+    """Whether to note which lines of host code launched a kernel, where the executor supports that."""
     on_launch: Callable[[], None] | None = None
     """Called before each launch by executors that keep shadows: bytes that host code has written since are defined."""
 
@@ -219,6 +230,11 @@ class Executor(abc.ABC):
     def faults(self) -> Sequence[AccessFault]:
         """Accesses outside the spans since `begin`. Only checking executors report any."""
         return ()
+
+    @property
+    def can_record(self) -> bool:
+        """Whether it can be asked for races, and so knows what each launch loaded and stored."""
+        return False
 
     def recorded(self) -> Sequence[RecordedLaunch]:
         """What each launch since `begin` loaded and stored. Only executors that watch for races know it."""

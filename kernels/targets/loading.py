@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from types import ModuleType
 
+from harness.code_lines import name_source
 from harness.files import replace_file
 from harness.kernels.cache_directory import cache_directory
 from harness.kernels.executors.base import Executor, dispatching
@@ -30,6 +31,7 @@ def load_module(name: str, source: str, executor: Executor, *, path: Path | None
     Raises the module's own exceptions; `sys.modules` is then as before.
     """
     file = path or source_file(name, source)
+    name_source(str(file), name)
     code = compile(source, str(file), "exec", dont_inherit=True)
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None:

@@ -16,7 +16,7 @@ from harness.case import landing
 from harness.case.step_plan import MoveRow, PlannedRow, PostprocessInput, StepPlan, Table
 from harness.oracles.states.device import NO_WRITER, Device, Writer
 from harness.oracles.states.texts import UNDEFINED, Fingerprint, Text
-from harness.oracles.states.violation import Violation, ViolationFound, in_tokens
+from harness.oracles.states.violation import Violation, ViolationFound
 
 
 class CacheEntry(NamedTuple):
@@ -392,12 +392,12 @@ class StateOracle:
             column,
             block,
             self.describe(holds, block),
-            f"{row.request} up to {in_tokens(tokens)}",
+            self.texts[row.request].name(tokens),
         )
 
     def _poisoned(self, state: str, entry: CacheEntry, holds: list[Fingerprint]) -> NoReturn:
         owner = next((name for name, known in self.texts.items() if known is entry.text), "a request that is gone")
-        text = f"{owner} up to {in_tokens(entry.tokens)}"
+        text = entry.text.name(entry.tokens)
         self._fail(
             "poisoned-cache-entry", state, owner, entry.group, -1, entry.block, self.describe(holds, entry.block), text
         )
@@ -409,8 +409,8 @@ class StateOracle:
         raise ViolationFound(Violation(kind, state, self.step, request, group, column, block, writer, holds, should))
 
     def describe(self, holds: list[Fingerprint], block: int) -> str:
-        """What a block holds as text: fingerprints by whose prefix they are of, and how long; memory that holds none by
-        what production did with the block."""
+        """What a block holds as text: of which text its fingerprints are, and how long; memory that holds none by what
+        production did with the block."""
         if self.device.zeroed[block]:
             nothing = "zeros, since the block was cleared for its new owner"
         elif self.device.writer[block].step:
@@ -422,9 +422,9 @@ class StateOracle:
             if fingerprint == UNDEFINED:
                 parts.append(nothing)
                 continue
-            for name, text in self.texts.items():
+            for text in self.texts.values():
                 if fingerprint in text.prefix:
-                    parts.append(f"{name} up to {in_tokens(text.prefix.index(fingerprint))}")
+                    parts.append(text.name(text.prefix.index(fingerprint)))
                     break
             else:
                 parts.append("a prefix with rejected drafts")

@@ -44,6 +44,7 @@ class Text:
 
     def __init__(self, prompt: tuple[Segment, ...], vocabulary: int) -> None:
         self.vocabulary = vocabulary
+        self._prompt = prompt
         self.tokens: list[int] = []
         self.prefix: list[Fingerprint] = [_ROOT]
         fingerprint, end = _ROOT, 0
@@ -58,6 +59,23 @@ class Text:
                 self.tokens.append(token)
                 self.prefix.append(fingerprint)
         self.prompt_length = end
+
+    def name(self, length: int) -> str:
+        """The first `length` tokens in words, without a request, as requests may share them: `text 0, 2 tokens`;
+        `8 of text 0, then 4 as the model continues`."""
+        parts: list[tuple[int, int]] = []
+        left = length
+        for family, size in [*((one.family, one.length) for one in self._prompt), (CONTINUATION, length)]:
+            taken = min(left, size)
+            left -= taken
+            if taken and parts and parts[-1][0] == family:
+                parts[-1] = (family, parts[-1][1] + taken)
+            elif taken:
+                parts.append((family, taken))
+        if len(parts) == 1 and parts[0][0] != CONTINUATION:
+            return f"text {parts[0][0]}, {length} token{'s' * (length != 1)}"
+        texts = ["as the model continues" if family == CONTINUATION else f"of text {family}" for family, _ in parts]
+        return ", then ".join(f"{size} {text}" for text, (_, size) in zip(texts, parts, strict=True)) or "no token"
 
     def grow(self, length: int) -> None:
         """Compute the text up to at least `length` tokens."""

@@ -95,7 +95,7 @@ def test_a_shift_across_warps_is_a_race_at_the_first_byte_that_another_warp_read
     # Word 32 is loaded by lane 31 and stored by lane 32.
     assert (race.between, race.offset) == ("warps", 128)
     assert (race.first.warp, race.second.warp) == (0, 1)
-    assert "warp 1 stores it at copy.py line 11, in kernel" in str(race.second)
+    assert "warp 1 stores it at copy.py:11 (kernel)" in str(race.second)
 
 
 def test_a_barrier_orders_warps() -> None:

@@ -46,6 +46,7 @@ class AccessSite:
     shape: tuple[int, ...] = ()
     used: bool = True
     order: MemoryOrder = ""
+    callers: tuple[SourceLine, ...] = ()
 
 
 class AccessWriter:
@@ -151,7 +152,8 @@ class AccessWriter:
     def _site(self, operation: Operation, element: Element, pointer: Value, *, is_store: bool) -> int:
         shape = pointer.shape if isinstance(pointer, Lanes) else ()
         used = is_store or self._is_used(operation.results[0])
-        self.sites.append(AccessSite(operation.line, is_store, stored_bytes(element), shape, used))
+        width = stored_bytes(element)
+        self.sites.append(AccessSite(operation.line, is_store, width, shape, used, callers=operation.callers))
         return len(self.sites) - 1
 
     def _now(self) -> str:
@@ -210,20 +212,20 @@ class AccessWriter:
 
         self._guarded(site, pointer, mask, index, write, llvm, [])
 
-    def branch(self, line: SourceLine | None, values: list[Value]) -> None:
+    def branch(self, operation: Operation, values: list[Value]) -> None:
         """Report a branch that depends on an undefined value: a site without an access."""
-        self.sites.append(AccessSite(line, False, 0, used=False))
+        self.sites.append(AccessSite(operation.line, False, 0, used=False, callers=operation.callers))
         for value in values:
             shadow = self._builder.shadow(value, ())
             if shadow:
                 report_undefined(self._builder, len(self.sites) - 1, value.element, shadow, "0", UNDEFINED_BRANCH)
 
-    def promise(self, line: SourceLine | None, address: Scalar, divisor: int) -> None:
+    def promise(self, operation: Operation, address: Scalar, divisor: int) -> None:
         """Report an address that is not a multiple of what the kernel promises the compiler: a site without an access.
 
         On a GPU the accesses that rely on the promise fault.
         """
-        self.sites.append(AccessSite(line, False, divisor, used=False))
+        self.sites.append(AccessSite(operation.line, False, divisor, used=False, callers=operation.callers))
         builder = self._builder
         remainder = builder.value(f"and i64 {address.operand}, {divisor - 1}")
         kept, broken = builder.label("kept"), builder.label("broken")

@@ -140,7 +140,7 @@ class _Emitter:
     def _decide(self, operation: Operation, values: list[Value]) -> None:
         """Before a branch: its direction must not depend on an undefined value."""
         if any(self._builder.shadow(value, ()) for value in values):
-            self._accesses.branch(operation.line, values)
+            self._accesses.branch(operation, values)
 
     def _enter(self, operations: tuple[Operation, ...]) -> None:
         """Record that a block runs, if any line belongs to it."""
@@ -368,7 +368,7 @@ class _Emitter:
             raise ExecutorCannot(f"the native executor does not cast {source.llvm} to {target.llvm} here")
         divisor = int(operation.attributes.get("divisibility", 1))
         if divisor > 1 and self._options.checks and isinstance(operands[0], Scalar):
-            self._accesses.promise(operation.line, operands[0], divisor)
+            self._accesses.promise(operation, operands[0], divisor)
         return self._builder.elementwise(operation.types[1], lambda a: a, *operands)
 
     def splat(self, operation: Operation, operands: list[Value]) -> Value:

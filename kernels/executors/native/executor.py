@@ -27,6 +27,7 @@ from harness.kernels.executors.base import (
     OrderChoice,
     ProgramOrder,
 )
+from harness.kernels.executors.native.host_lines import host_lines
 from harness.kernels.executors.native.program_order import check_order, program_ids
 from harness.kernels.executors.requirements import unmet
 
@@ -161,6 +162,10 @@ class NativeExecutor(Executor):
     def recorded(self) -> Sequence[RecordedLaunch]:
         return self._recorded
 
+    @property
+    def can_record(self) -> bool:
+        return self._most.record
+
     def faults(self) -> tuple[AccessFault, ...]:
         return self._watch.faults()
 
@@ -226,6 +231,7 @@ class NativeExecutor(Executor):
         self.transfers.finish()
         if self.on_launch is not None:
             self.on_launch()
+        launched = host_lines(sys._getframe(1)) if self.trace_launches else ()
         with self._lock:
             if variant.epoch != self._epoch:
                 variant.forget_spans()
@@ -241,10 +247,10 @@ class NativeExecutor(Executor):
             count = variant.launch(grid, address, self._watch.address, arguments)
             self._running = None
             if recorder is not None and self._arena is not None:
-                self._recorded.append(recorder.launch(variant, grid, self._arena.address))
+                self._recorded.append(recorder.launch(variant, grid, self._arena.address, launched))
             self.launches += 1
             if count != self._watch.count:
-                self._watch.collect(count, variant.name, variant.sites, grid)
+                self._watch.collect(count, variant.name, variant.sites, grid, launched)
 
     def _drop_variants(self) -> None:
         self._executed = self.executed_lines()

@@ -41,6 +41,8 @@ class Operation:
     arguments: tuple[Argument, ...] = ()
     successors: tuple[Successor, ...] = ()
     regions: tuple[Region, ...] = ()
+    callers: tuple[SourceLine, ...] = ()
+    """The lines of the calls that lead to `line`, innermost first."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.accesses import RecordedLaunch
+from harness.code_lines import CodeLine
 from harness.kernels.executors.base import ExecutorCannot
 from harness.kernels.executors.native import abi
 from harness.kernels.executors.native.reserve import reserve
@@ -38,8 +39,11 @@ class Recorder:
         self._watch[abi.RECORD_COUNT] = 0
         self._watch[abi.STORED_SIZE] = 0
 
-    def launch(self, variant: KernelVariant, grid: tuple[int, int, int], base: int) -> RecordedLaunch:
-        """The accesses of the launch; `base` is the address of the arena. Raises ExecutorCannot for too many."""
+    def launch(
+        self, variant: KernelVariant, grid: tuple[int, int, int], base: int, launched: tuple[CodeLine, ...] = ()
+    ) -> RecordedLaunch:
+        """The accesses of the launch; `base` is the address of the arena, `launched` the host's lines that launched it.
+        Raises ExecutorCannot for too many."""
         count, stored = int(self._watch[abi.RECORD_COUNT]), int(self._watch[abi.STORED_SIZE])
         if count > RECORD_CAPACITY or stored > STORED_CAPACITY:
             raise ExecutorCannot(f"a launch of {variant.name} made more accesses than can be recorded ({count})")
@@ -58,4 +62,5 @@ class Recorder:
             count=table[abi.ACCESS_COUNT],
             stored_at=table[abi.ACCESS_STORED],
             stored=self._stored[:stored].copy(),
+            launched=launched,
         )

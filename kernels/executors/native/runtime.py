@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from harness.code_lines import CodeLine
 from harness.kernels.executors.base import AccessFault, AccessSpan, AllowedSpans, Violation
 from harness.kernels.executors.native import abi
 from harness.kernels.executors.native.accesses import AccessSite
@@ -82,8 +83,16 @@ class Watch:
         digest = hashlib.blake2b(seed.encode(), digest_size=8).digest()
         self._record[abi.SEED] = int.from_bytes(digest, "little") or 1
 
-    def collect(self, count: int, kernel: str, sites: Sequence[AccessSite], grid: tuple[int, int, int]) -> None:
-        """Keep the faults that one launch added; `count` is the record's count after it."""
+    def collect(
+        self,
+        count: int,
+        kernel: str,
+        sites: Sequence[AccessSite],
+        grid: tuple[int, int, int],
+        launched: tuple[CodeLine, ...] = (),
+    ) -> None:
+        """Keep the faults that one launch added; `count` is the record's count after it, `launched` the host's lines
+        that launched it."""
         for words in self._faults[min(self.count, FAULT_CAPACITY) : min(count, FAULT_CAPACITY)].tolist():
             site, program = sites[words[abi.FAULT_SITE]], words[abi.FAULT_PROGRAM]
             # An address may be below the arena, or be any 64 bits: the offset is signed.
@@ -100,6 +109,8 @@ class Watch:
                     line=site.line.line if site.line else 0,
                     program=(program % grid[0], program // grid[0] % grid[1], program // grid[0] // grid[1]),
                     lane=words[abi.FAULT_LANE],
+                    callers=site.callers,
+                    launched=launched,
                 )
             )
         self.count = count

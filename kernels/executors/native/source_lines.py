@@ -10,10 +10,10 @@ import functools
 import linecache
 import os
 import re
-from typing import NamedTuple
 
 import triton
 
+from harness.code_lines import CodeLine
 from harness.kernels.executors.base import ExecutorCannot
 
 _LIBRARY = os.path.dirname(os.path.abspath(triton.__file__)) + os.sep
@@ -25,12 +25,8 @@ _NAMED = re.compile(r'"(?:[^"\\]|\\.)*"\((.*)\)')
 _FUSED = re.compile(r"fused(?:<[^>]*>)?\[(.*)\]")
 
 
-class SourceLine(NamedTuple):
-    """One line of a kernel or of a device function it calls. `function` is empty where no `def` precedes it."""
-
-    file: str
-    function: str
-    line: int
+SourceLine = CodeLine
+"""One line of a kernel or of a device function it calls. `function` is empty where no `def` precedes it."""
 
 
 class LocationTable:
@@ -48,10 +44,16 @@ class LocationTable:
     def line(self, location: str) -> SourceLine | None:
         """The innermost line outside Triton's library that the text inside `loc(...)` names; None if unknown."""
         frames = self._frames(location)
-        for frame in frames:
-            if not frame.file.startswith(_LIBRARY):
-                return frame
-        return frames[0] if frames else None
+        own = self._own(frames)
+        return own[0] if own else frames[0] if frames else None
+
+    def callers(self, location: str) -> tuple[SourceLine, ...]:
+        """The lines of the calls that lead to `line(location)`, innermost first."""
+        return self._own(self._frames(location))[1:]
+
+    @staticmethod
+    def _own(frames: tuple[SourceLine, ...]) -> tuple[SourceLine, ...]:
+        return tuple(frame for frame in frames if not frame.file.startswith(_LIBRARY))
 
     def _frames(self, location: str) -> tuple[SourceLine, ...]:
         frames = self._known.get(location)

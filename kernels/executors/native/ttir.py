@@ -122,6 +122,7 @@ class _Parser:
             operation.arguments,
             operation.successors,
             operation.regions,
+            self._locations.callers(closing.location) if closing.location else (),
         )
 
     def nested(self, closing: str | re.Pattern[str]) -> Region:

@@ -58,6 +58,7 @@ class KernelVariant:
                 site.width,
                 lambda number=number: known()[number],  # type: ignore[misc]
                 site.order,
+                site.callers,
             )
             for number, site in enumerate(compiled.sites if threads is not None else ())
         )

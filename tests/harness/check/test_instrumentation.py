@@ -103,7 +103,10 @@ def test_a_missing_barrier(make_case: Callable[..., Case], make_layout: Callable
     )
     found = outcome(case, mutation("missing-barrier"))
     assert str(found.signature) == "scalar-copy/race/between-warps/conv/SD"
-    assert re.search(r" at batch_copy\.py line \d+, in _copy_steps;", text_of(found))
+    assert re.search(
+        r" at harness/kernels/fused/batch_copy\.py:\d+ \(_copy_steps\), called from :\d+ \(batch_copy_kernel\);",
+        text_of(found),
+    )
     assert outcome(case).failure is None
 
 

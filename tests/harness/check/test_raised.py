@@ -52,7 +52,7 @@ def test_a_refusal_passes_in_the_total_domain_alone(shop: Any, case: Case, harm:
     else:
         error = "AssertionError" if harm is decline else "KeyError"
         assert verdict.signature == Signature("precopy", "exception", error, "call", "-")
-        assert verdict.evidence.details[0].startswith("test_raised.py line ")
+        assert verdict.evidence.details[0].startswith("harness/check/test_raised.py:")
 
 
 def test_an_error_half_way_is_a_finding_everywhere(shop: Any, case: Case) -> None:

@@ -24,7 +24,8 @@ PLANTED: dict[str, tuple[Operation, Rewrite, str, str]] = {
             "    tl.store(cells + destination_column, 1, mask=inside)\n    return source_block",
         ),
         "precopy/access/read-only/table/-",
-        "4-byte store into read-only block table of group 0, slot 0, column 1; precopy_kernel, copy.py line ",
+        "4-byte store into read-only block table of group 0, slot 0, column 1; "
+        "precopy_kernel, harness/kernels/fused/copy.py:",
     ),
     "a record": (
         MOVE,

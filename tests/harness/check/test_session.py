@@ -219,7 +219,7 @@ def test_accesses_that_an_executor_saw(
     assert signature(outcome) == "precopy/" + wanted
     summary = outcome.failure.evidence.summary
     assert summary.startswith(f"{violation} 4-byte {'store' if is_store else 'load'} at ")
-    assert summary.endswith("kernel, copy.py line 12, in copy, program (1, 2, 0), lane 3")
+    assert summary.endswith("kernel, copy.py:12 (copy), program (1, 2, 0), lane 3")
 
 
 def test_stores_outweigh_loads(shop: Any, make_case: Callable[..., Case]) -> None:

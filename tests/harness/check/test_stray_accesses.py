@@ -25,14 +25,14 @@ PLANTED: dict[str, tuple[str, str, str, int, str]] = {
         "    source_block = tl.where(past == 1, 1, 0) + tl.load(cells",
         24,
         "out-of-bounds 4-byte load at guard, 0 bytes after the block table of group 0; precopy_kernel,"
-        " FILE.py line LINE, in look_up_blocks, program (0, 0, 0), lane 0",
+        " FILE.py:LINE (look_up_blocks), program (0, 0, 0), lane 0",
     ),
     "a store one byte past the last state": (
         "locate",
         COPIES,
         BYTE_STORE.format(" + size") + COPIES,
         16,
-        "out-of-bounds 1-byte store at guard, 0 bytes after buffer 0; precopy_kernel, FILE.py line LINE, in locate,"
+        "out-of-bounds 1-byte store at guard, 0 bytes after buffer 0; precopy_kernel, FILE.py:LINE (locate),"
         " program (0, 0, 0), lane 0",
     ),
     "a store one byte before a state": (
@@ -41,7 +41,7 @@ PLANTED: dict[str, tuple[str, str, str, int, str]] = {
         BYTE_STORE.format(" - 1") + COPIES,
         24,
         "out-of-bounds 1-byte store at padding, 1 byte before group 0, layer 0,"
-        " temporal state 0, block 2 (column 1 of slot 2); precopy_kernel, FILE.py line LINE, in locate,"
+        " temporal state 0, block 2 (column 1 of slot 2); precopy_kernel, FILE.py:LINE (locate),"
         " program (0, 0, 0), lane 0",
     ),
     "a store into the padding of a page": (
@@ -50,7 +50,7 @@ PLANTED: dict[str, tuple[str, str, str, int, str]] = {
         BYTE_STORE.format(" + size + 3") + COPIES,
         24,
         "out-of-bounds 1-byte store at padding, 3 bytes after group 0, layer 0,"
-        " temporal state 0, block 2 (column 1 of slot 2); precopy_kernel, FILE.py line LINE, in locate,"
+        " temporal state 0, block 2 (column 1 of slot 2); precopy_kernel, FILE.py:LINE (locate),"
         " program (0, 0, 0), lane 0",
     ),
 }
@@ -89,7 +89,7 @@ def test_an_access_that_leaves_its_object(
     signature = failure.signature
     assert (signature.oracle, signature.violation) == ("access", "out-of-bounds")
     summaries = failure.evidence.details
-    assert re.sub(r"\w+\.py line \d+", "FILE.py line LINE", summaries[0]) == expected
+    assert re.sub(r"[\w/]+\.py:\d+ (\(\w+\)).*, program", r"FILE.py:LINE \1, program", summaries[0]) == expected
     assert failure.evidence.summary == summaries[0]
 
 

@@ -113,7 +113,7 @@ def test_a_poisoned_entry_is_found_before_it_is_read() -> None:
     with pytest.raises(ViolationFound) as found:
         judge.check_cache([judge.entry(1, 1, 4, judge.texts[NAME])])
     assert found.value.violation.kind == "poisoned-cache-entry"
-    assert "request 0 up to 3 tokens" in found.value.violation.holds
+    assert found.value.violation.holds == "text 0, 3 tokens"
     judge.check_entries = False
     judge.check_cache([judge.entry(1, 1, 4, judge.texts[NAME])])
 

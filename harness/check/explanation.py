@@ -1,0 +1,108 @@
+"""An explanation adds to the evidence of a failure what takes longer to work out: who wrote wrong bytes last, where
+bytes like them lie, which lines of the target lead there, and which deviation from the specification reproduces it.
+
+It is made for a failure that is kept, never for one that a campaign or shrinking only counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from harness.check.contents import contents_in_words
+from harness.check.evidence import code_places
+from harness.check.operation_run import OperationRun
+from harness.check.operations.registry import handling
+from harness.check.outcome import CodePlace, Diagnosis, Difference, Evidence, Signature
+from harness.check.spans import array_spans, layout_spans
+from harness.check.suspects import Suspects, scope_of
+from harness.check.writers import Writer, last_writer, writer_in_words
+from harness.oracles.before import Before
+from harness.oracles.diagnosis.diagnose import deviations_of, families, in_words, refuted_by, without_fitted
+from harness.oracles.diagnosis.situation import Raced, Refused, Situation, Touchable
+from harness.oracles.expected import Expected
+from harness.oracles.races import find_races
+
+MOST_BYTES = 32 << 20
+"""The memory of a larger case is not compared with deviations: each of them would take a tenth of a second."""
+
+
+def explained(
+    run: OperationRun, signature: Signature, evidence: Evidence, suspects: Suspects, *, watched: bool
+) -> Evidence:
+    """The evidence of a run with its explanation. `run` may have recorded nothing: then no writer is known. `watched`:
+    accesses that are not allowed were refused."""
+    writers = [last_writer(run, difference.offset) if run.recorded else None for difference in evidence.differences]
+    differences = tuple(map(lambda one, by: _difference(run, one, by), evidence.differences, writers))
+    places = evidence.places or _places(run, writers)
+    diagnosis = None
+    if run.expected is not None and len(run.found.data) <= MOST_BYTES:
+        found = deviations(run, watched=watched)
+        narrowed, cases = suspects.narrowed(signature, scope_of(run), found)
+        names = without_fitted(narrowed)
+        diagnosis = Diagnosis(names, in_words(names, cases), cases, families(names))
+    return msgspec.structs.replace(evidence, differences=differences, places=places, diagnosis=diagnosis)
+
+
+def deviations(run: OperationRun, *, watched: bool) -> tuple[str, ...]:
+    """The names of the deviations that reproduce what a run left; none where that would take too long."""
+    if run.expected is None or len(run.found.data) > MOST_BYTES:
+        return ()
+    return deviations_of(_situation(run, run.expected, watched=watched))
+
+
+def refuted(run: OperationRun, names: Collection[str], *, watched: bool) -> tuple[str, ...]:
+    """Those of `names` that a run which was right would have shown."""
+    if run.expected is None or len(run.found.data) > MOST_BYTES:
+        return ()
+    return refuted_by(_situation(run, run.expected, watched=watched), names)
+
+
+def _situation(run: OperationRun, expected: Expected, *, watched: bool) -> Situation:
+    """What the catalogue of deviations is compared with."""
+    before = Before(run.case, run.plan, run.index, run.before)
+    allowed = [*layout_spans(run.plan.base), *array_spans(run.plan, run.index)]
+    checks = run.case.execution.checks
+    return Situation(
+        before=before,
+        operation=run.operation,
+        expected=expected,
+        found=run.found,
+        results=run.seen.before,
+        found_results=run.seen.after,
+        expect=lambda operation: handling(operation).expect(before),
+        touchable=[Touchable(span.start, span.size, span.writable) for span in allowed],
+        watched=watched,
+        refused=[
+            Refused(fault.offset, fault.width, fault.is_store)
+            for fault in run.faults
+            if not fault.violation.startswith("undefined")
+        ],
+        races=[
+            Raced(race.offset, race.between)
+            for launch in run.recorded
+            if "races" in checks
+            for race in find_races(launch)
+            if "identical-stores" in checks or not race.identical
+        ],
+        races_watched=bool(run.recorded) and "races" in checks,
+        late_writes=run.seen.late_writes,
+    )
+
+
+def _difference(run: OperationRun, difference: Difference, writer: Writer | None) -> Difference:
+    return msgspec.structs.replace(
+        difference,
+        writer=writer_in_words(run, difference.offset, writer) if run.recorded else "",
+        contents=contents_in_words(run, difference.offset, difference.size),
+    )
+
+
+def _places(run: OperationRun, writers: list[Writer | None]) -> tuple[CodePlace, ...]:
+    """The lines of the first store that is known; of a launch that stored nothing there, the host's line."""
+    for writer in writers:
+        if writer is not None:
+            return code_places("store", writer.code, writer.launched, run.owns)
+    launched = next((launch.launched for launch in run.recorded if launch.launched), ())
+    return code_places("store", (), launched, run.owns)

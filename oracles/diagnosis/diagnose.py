@@ -1,0 +1,56 @@
+"""A diagnosis names the single deviations from the specification that reproduce what was found, byte for byte.
+
+Where none does, it says so. Where deviations of several families do, all of them are named: none is the cause for sure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from harness.oracles.diagnosis.catalogue import BY_NAME, CATALOGUE
+from harness.oracles.diagnosis.prediction import is_wrong
+from harness.oracles.diagnosis.situation import Situation
+from harness.text import counted
+
+UNEXPLAINED = "no known single deviation from the specification explains what was found"
+MOST_NAMED = 4
+"""Of more families than this, the sentence names the first ones alone."""
+
+
+def deviations_of(situation: Situation) -> tuple[str, ...]:
+    """The names of the deviations that reproduce what was found."""
+    if not is_wrong(situation):
+        return ()
+    return tuple(one.name for one in CATALOGUE if one.reproduces(situation))
+
+
+def without_fitted(names: Sequence[str]) -> tuple[str, ...]:
+    """Those of `names` whose numbers are not fitted to what was found; all of them if there are no others."""
+    exact = tuple(name for name in names if not BY_NAME[name].loose)
+    return exact or tuple(names)
+
+
+def refuted_by(situation: Situation, names: Collection[str]) -> tuple[str, ...]:
+    """Those of `names` that would be seen for sure in an operation that was right."""
+    return tuple(name for name in names if name in BY_NAME and BY_NAME[name].shows(situation))
+
+
+def families(names: Collection[str]) -> tuple[str, ...]:
+    """The families of deviations, each once."""
+    return tuple(dict.fromkeys(BY_NAME[name].family for name in names if name in BY_NAME))
+
+
+def in_words(names: Sequence[str], cases: int = 0) -> str:
+    """A sentence without a full stop that says what reproduces the finding, and `cases` more of its cases."""
+    known = [BY_NAME[name] for name in names if name in BY_NAME]
+    if not known:
+        return UNEXPLAINED
+    texts = [f"{one.words} ({one.name})" for one in known]
+    what = "what was found, byte for byte" + (f", in {counted(cases, 'case')}" if cases > 1 else "")
+    if len(texts) == 1:
+        return f"as if {texts[0]}: that reproduces {what}"
+    shown = "; or ".join(f"as if {text}" for text in texts[:MOST_NAMED])
+    more = len(texts) - MOST_NAMED
+    rest = f"; or in {more} more ways" if more > 0 else ""
+    same = " (one cause in several forms)" if len(families(names)) == 1 else ""
+    return f"{shown}{rest}: each reproduces {what}{same}"

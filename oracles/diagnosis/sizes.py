@@ -1,0 +1,322 @@
+"""Deviations of what is moved of a state: the bias of windows, columns by bias, sizes, the layout of a window."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from harness.case import ConvState
+from harness.memory import StatePlace
+from harness.oracles.copies import StateCopy
+from harness.oracles.diagnosis.copying import (
+    Rule,
+    Shape,
+    base_image,
+    natural_bias,
+    natural_shape,
+    natural_source_column,
+    predicted,
+)
+from harness.oracles.diagnosis.deviation import Deviation
+from harness.oracles.diagnosis.prediction import Prediction, results_after
+from harness.oracles.diagnosis.situation import RowMove, Situation
+from harness.oracles.diagnosis.tables import by_rule
+
+SURPLUS = 4096
+"""How far a size by stride is tried, beside the whole stride: production code may limit it."""
+MOST_SURPLUS = 1 << 22
+"""A longer surplus is not tried: such a copy would run for minutes."""
+WORD = 8
+"""Bytes of a word of which a tail may be lost, where nothing narrower has to be taken."""
+
+
+def _conv(place: StatePlace) -> bool:
+    return isinstance(place.state, ConvState)
+
+
+def _window_bias(change: Callable[[int], int]) -> Rule:
+    return Rule(bias=lambda place, move: change(natural_bias(place, move)) if _conv(place) else 0)
+
+
+def _temporal_columns(change: Callable[[int], int]) -> Rule:
+    return Rule(source_column=lambda place, move: move.move.source + (0 if _conv(place) else change(move.move.bias)))
+
+
+def _stretched(extra: Callable[[StatePlace], int]) -> Rule:
+    def shape(place: StatePlace, bias: int) -> Shape | None:
+        natural = natural_shape(place, bias)
+        if natural is None or _conv(place) or extra(place) > MOST_SURPLUS:
+            return natural
+        return Shape(natural.skip, natural.run_bytes + extra(place))
+
+    return Rule(shape=shape)
+
+
+def _as_sd(place: StatePlace, bias: int) -> Shape | None:
+    """A window in DS layout as if it were in SD layout: one run."""
+    state = place.state
+    if not isinstance(state, ConvState) or state.row_stride is None:
+        return natural_shape(place, bias)
+    unit = state.dim * state.item_size
+    return Shape(bias * unit, (state.window - bias) * unit) if bias < state.window else None
+
+
+def _as_ds(place: StatePlace, bias: int) -> Shape | None:
+    """A window in SD layout as if it were in DS layout: a run for each row."""
+    state = place.state
+    if not isinstance(state, ConvState) or state.row_stride is not None:
+        return natural_shape(place, bias)
+    row = state.window * state.item_size
+    tokens = state.window - bias
+    return Shape(bias * state.item_size, tokens * state.item_size, state.dim, row) if tokens > 0 else None
+
+
+def _tokens(more: int) -> Rule:
+    """Windows of which another number of tokens moves, from the right place."""
+
+    def shape(place: StatePlace, bias: int) -> Shape | None:
+        natural, state = natural_shape(place, bias), place.state
+        if natural is None or not isinstance(state, ConvState):
+            return natural
+        unit = state.item_size if state.row_stride is not None else state.dim * state.item_size
+        return Shape(natural.skip, natural.run_bytes + more * unit, natural.runs, natural.stride)
+
+    return Rule(shape=shape)
+
+
+def _first_row_only(place: StatePlace, bias: int) -> Shape | None:
+    natural = natural_shape(place, bias)
+    return None if natural is None else Shape(natural.skip, natural.run_bytes)
+
+
+def _whole_window(place: StatePlace, bias: int) -> Shape | None:
+    """The whole window, starting at the bias or not."""
+    return natural_shape(place, 0)
+
+
+def _cut(keep: Callable[[StateCopy], int]) -> Callable[[Situation], Iterator[Prediction]]:
+    """All copies as they must be, but each run only as far as `keep` says."""
+
+    def predict(situation: Situation) -> Iterator[Prediction]:
+        copies = situation.expected.copies
+        if not copies:
+            return
+        image = base_image(situation)
+        for copy in copies:
+            kept = max(0, min(keep(copy), copy.run_bytes))
+            if kept:
+                rows = situation.before.image.rows(copy.source, copy.runs, copy.run_bytes, copy.run_stride)
+                shown = rows[:, :kept].copy()
+                image.rows(copy.destination, copy.runs, copy.run_bytes, copy.run_stride)[:, :kept] = shown
+        yield Prediction(image, results_after(situation))
+
+    return predict
+
+
+def _tail_lost(situation: Situation) -> Iterator[Prediction]:
+    """The bytes after the last whole word, counted from an aligned destination or from the start of a copy."""
+    wholes = (_whole(WORD), _whole(WORD, aligned=True), _widest_words, functools.partial(_widest_words, aligned=True))
+    for whole in wholes:
+        yield from _cut(whole)(situation)
+        yield from _cut(functools.partial(_of_single_runs, whole))(situation)
+
+
+def _of_single_runs(keep: Callable[[StateCopy], int], copy: StateCopy) -> int:
+    """Windows of several runs may be copied by elements, without words."""
+    return keep(copy) if copy.runs == 1 else copy.run_bytes
+
+
+def _widest_words(copy: StateCopy, aligned: bool = False) -> int:
+    """As far as whole words go, of the widest that source and destination allow together."""
+    apart = copy.source ^ copy.destination
+    word = next(word for word in (8, 4, 2, 1) if apart & (word - 1) == 0)
+    head = -copy.destination % word if aligned else 0
+    return copy.run_bytes - (copy.run_bytes - head) % word
+
+
+def _part_lost(situation: Situation) -> Iterator[Prediction]:
+    """Copies of which one contiguous part does not arrive; which part, what was found decides. Of at least one of them
+    the rest did arrive."""
+    before, found = situation.before.image, situation.found
+    image, some = situation.expected.image.copy(), False
+    for copy in situation.expected.copies:
+        if copy.runs != 1 or _overlaps(copy):
+            continue
+        source = before.view(copy.source, copy.run_bytes)
+        old = before.view(copy.destination, copy.run_bytes)
+        (wrong,) = np.nonzero(found.view(copy.destination, copy.run_bytes) != source)
+        if not len(wrong):
+            continue
+        part = slice(int(wrong[0]), int(wrong[-1]) + 1)
+        image.view(copy.destination, copy.run_bytes)[part] = old[part]
+        some |= bool(
+            (source[: part.start] != old[: part.start]).any() or (source[part.stop :] != old[part.stop :]).any()
+        )
+    if some:
+        yield Prediction(image, results_after(situation))
+
+
+def _whole(unit: int, *, aligned: bool = False) -> Callable[[StateCopy], int]:
+    """The whole units of each run; `aligned`: they are at multiples of the unit in memory."""
+    return lambda copy: copy.run_bytes - (copy.run_bytes + (copy.destination if aligned else 0)) % unit
+
+
+def _address(change: Callable[[int], int]) -> tuple[Rule, ...]:
+    return (
+        Rule(destination_distance=change),
+        Rule(source_distance=change),
+        Rule(source_distance=change, destination_distance=change),
+    )
+
+
+def _signed(number: int) -> int:
+    return (number + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
+def _narrow(situation: Situation) -> Iterator[Prediction]:
+    layout = situation.before.layout
+    far = any(state.block_stride * layout.num_blocks > 1 << 31 for _, state in layout.states())
+    if not far or not situation.moves:
+        return
+    for change in (lambda number: number & 0x7FFFFFFF, lambda number: number & 0xFFFFFFFF, _signed):
+        for rule in _address(change):
+            yield predicted(situation, rule)
+
+
+def _unordered(situation: Situation) -> Iterator[Prediction]:
+    """Copies whose source and destination overlap, done by warps in no order."""
+    shared = [copy for copy in situation.expected.copies if _overlaps(copy)]
+    if not shared:
+        return
+    unsettled = situation.before.image.like(np.zeros(len(situation.before.image.data), np.uint8))
+    spans = []
+    for copy in shared:
+        for run in range(copy.runs):
+            first = copy.destination + run * copy.run_stride
+            unsettled.view(first, copy.run_bytes)[:] = 1
+            low = min(first, copy.source + run * copy.run_stride)
+            spans.append((low, low + copy.run_bytes + abs(copy.source - copy.destination)))
+    yield Prediction(
+        situation.expected.image,
+        results_after(situation),
+        unsettled.data.astype(bool),
+        raced_by_warps=tuple(spans),
+    )
+
+
+def _overlaps(copy: StateCopy) -> bool:
+    return copy.source != copy.destination and abs(copy.source - copy.destination) < copy.span
+
+
+def _bias_off(k: int) -> Rule:
+    return Rule(
+        source_column=lambda place, move: natural_source_column(place, move) + (0 if _conv(place) else k),
+        bias=lambda place, move: max(natural_bias(place, move) + k, 0) if _conv(place) else 0,
+    )
+
+
+def _axis(place: StatePlace, move: RowMove) -> int:
+    return move.move.source + (move.move.bias if _conv(place) else 0)
+
+
+SIZES = (
+    Deviation(
+        "window-bias-ignored", "bias ignored", "windows moved without their bias", by_rule(_window_bias(lambda bias: 0))
+    ),
+    Deviation(
+        "window-bias-off-by-one",
+        "bias off by one",
+        "windows moved with a bias that is one too large or too small",
+        by_rule(_window_bias(lambda bias: bias + 1), _window_bias(lambda bias: max(bias - 1, 0))),
+    ),
+    Deviation(
+        "column-bias-ignored",
+        "bias ignored",
+        "temporal states were read from the source column whatever the bias",
+        by_rule(_temporal_columns(lambda bias: 0)),
+    ),
+    Deviation(
+        "column-bias-off-by-one",
+        "bias off by one",
+        "temporal states were read a column too far right or left",
+        by_rule(_temporal_columns(lambda bias: bias + 1), _temporal_columns(lambda bias: bias - 1)),
+    ),
+    Deviation(
+        "bias-ignored",
+        "bias ignored",
+        "all states moved without a bias",
+        by_rule(Rule(source_column=lambda place, move: move.move.source, bias=lambda place, move: 0)),
+    ),
+    Deviation(
+        "bias-off-by-one",
+        "bias off by one",
+        "all states moved with a bias that is one too large or too small",
+        by_rule(_bias_off(1), _bias_off(-1)),
+    ),
+    Deviation(
+        "bias-on-wrong-axis",
+        "axis of the bias",
+        "the bias chose a window's column, as it does for temporal states",
+        by_rule(
+            Rule(source_column=lambda place, move: move.move.source + move.move.bias, bias=lambda place, move: 0),
+            Rule(source_column=lambda place, move: move.move.source + move.move.bias),
+            Rule(source_column=_axis, bias=lambda place, move: 0),
+        ),
+    ),
+    Deviation(
+        "whole-window",
+        "window length",
+        "a whole window moved, from where its bias begins or into where it ends",
+        by_rule(
+            Rule(
+                shape=lambda place, bias: (
+                    natural_shape(place, bias)
+                    if not _conv(place)
+                    else None
+                    if (whole := natural_shape(place, 0)) is None or (rest := natural_shape(place, bias)) is None
+                    else Shape(rest.skip, whole.run_bytes, whole.runs, whole.stride)
+                )
+            )
+        ),
+    ),
+    Deviation(
+        "window-length-off-by-one",
+        "window length",
+        "one token of a window too many or too few moved",
+        by_rule(_tokens(1), _tokens(-1)),
+    ),
+    Deviation(
+        "size-by-stride",
+        "size of a temporal state",
+        "a temporal copy were as long as the block stride, not as the state",
+        by_rule(
+            _stretched(lambda place: place.state.block_stride - place.state.natural_bytes),
+            _stretched(lambda place: min(place.state.block_stride - place.state.natural_bytes, SURPLUS)),
+        ),
+    ),
+    Deviation("ds-as-sd", "layout of a window", "a DS window were in SD layout", by_rule(Rule(shape=_as_sd))),
+    Deviation("sd-as-ds", "layout of a window", "an SD window were in DS layout", by_rule(Rule(shape=_as_ds))),
+    Deviation(
+        "one-run-only",
+        "runs of a window",
+        "only the first row of a DS window moved",
+        by_rule(Rule(shape=_first_row_only)),
+    ),
+    Deviation("tail-lost", "tail", "the bytes after the last whole word of a copy were left out", _tail_lost),
+    Deviation(
+        "part-lost",
+        "part of a copy",
+        "a part of a copy did not arrive, as if a tile were missing",
+        _part_lost,
+        loose=True,
+    ),
+    Deviation("narrow-offset", "narrow offset", "the offset of a block were a number of 32 bits or fewer", _narrow),
+    Deviation(
+        "unordered-overlap",
+        "order of an overlap",
+        "warps shifted a window inside its block in no order",
+        _unordered,
+    ),
+)
