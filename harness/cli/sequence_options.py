@@ -130,10 +130,11 @@ class SequenceOptions:
             self.cases_out.mkdir(parents=True, exist_ok=True)
         names = [run.target or ""] if targets is None else list(targets)
         options.require_base(run.base, [sequence_target(name) for name in names])
-        return names, lambda target: self._subject(run, target)
+        shared: list[Any] | None = None if targets is None else []
+        return names, lambda target: self._subject(run, target, shared)
 
-    def _subject(self, run: RunOptions, target: str) -> Any:
-        """Set up the subject. A plus sign in the target is followed by a planted fault of sequences, or else by a
+    def _subject(self, run: RunOptions, target: str, shared: list[Any] | None) -> Any:
+        """Set up the subject; `shared` holds the defaults that several targets share. A plus sign in the target is followed by a planted fault of sequences, or else by a
         mutation of the kernels."""
         from harness.issues.registry import DEFAULT_FIXES
         from harness.kernels.targets.registry import prepare
@@ -165,6 +166,7 @@ class SequenceOptions:
             limit=LIMIT_SECONDS if run.case_limit is None else run.case_limit,
             named_fixes=() if fixes == DEFAULT_FIXES else fixes,
             base=base,
+            shared_defaults=shared,
         )
         announce(f"loading {origin} ...")
         return subject

@@ -32,7 +32,7 @@ from harness.repro.format import DIGITS
 from harness.sequences.classifying import SequencePlan, classify, classify_again
 from harness.sequences.controls import Controls
 from harness.sequences.counters import below_threshold
-from harness.sequences.judge import AboutEdits
+from harness.sequences.judge import AboutDefaults, AboutEdits
 from harness.sequences.kernels import KernelChoice, KernelSide
 from harness.sequences.lost import LOST as LOST_NAME
 from harness.sequences.recipe import SequenceRecipe, sequence_at
@@ -58,7 +58,8 @@ PACKAGES_MISSING = "step sequences cannot run here: packages are missing"
 class StepSequences(Subject[SequenceCase, RunResult]):
     """`controls` are those that were asked for, `kernel_side` says where the kernel arguments go. `named_fixes` are
     fixes that the user asked for by name; a line says if they change nothing. `base` is the target's base release
-    (None: `target` is a release, or no release is here to compare with)."""
+    (None: `target` is a release, or no release is here to compare with). `shared_defaults` are
+    those of all targets of a campaign so far: they judge the same sequences, those of the first."""
 
     name: ClassVar[str] = "sequence"
     noun: ClassVar[str] = "sequence"
@@ -74,6 +75,7 @@ class StepSequences(Subject[SequenceCase, RunResult]):
     named_fixes: tuple[str, ...] = ()
     loads: str | None = None
     base: BaseRelease | None = None
+    shared_defaults: list[AboutDefaults] | None = None
     _edits: AboutEdits = field(default_factory=lambda: AboutEdits([], []), init=False)
     _ran: EditTally = field(default_factory=EditTally, init=False)
     _idle_fixes: list[str] = field(default_factory=list, init=False)
@@ -134,6 +136,9 @@ class StepSequences(Subject[SequenceCase, RunResult]):
     def prepare(self, worker: WorkerProcess, notice: Callable[[str], None]) -> None:
         self._ask_about_edits(worker, notice)
         about = defaults_of(worker)
+        if self.shared_defaults is not None:
+            self.shared_defaults.append(about)
+            about = self.shared_defaults[0]
         if about.unknown is not None:
             notice(f"production's defaults of {self.target} are not known, so any settings are drawn: {about.unknown}")
         self.recipe = msgspec.structs.replace(self._recipe, defaults=about.defaults)

@@ -49,8 +49,8 @@ ISSUE = SequenceIssue(
     since="0.25.0",
     until=None,
     reaches=_reaches,
-    fix="whether a prefill chunk can take a block depends on the budget without a drafter's slots (up to 0.26 these leave "
-    "at least a block)",
+    fix="whether a prefill chunk can take a block depends on the budget without a drafter's slots; up to 0.26 these "
+    "leave at least a block",
     change=Change(engine=_without_draft_slots),
     patches=(SPLIT,),
 )

@@ -16,6 +16,7 @@ from harness.kernels.cache_directory import cache_directory
 from harness.shrink.driver import HANGS, shrink
 from harness.subject.registry import AnySubject
 from harness.worker import process
+from harness.sequences.judge import AboutDefaults
 from harness.worker.losses import WorkerLost
 from harness.worker.process import WorkerProcess
 from tests.processes import environment
@@ -80,6 +81,7 @@ def test_shrinking_what_hangs_ends_after_some_hangs(kit: Kit, monkeypatch: pytes
         raise loss
 
     monkeypatch.setattr(WorkerProcess, "judge", judge)
+    monkeypatch.setattr("harness.sequences.classifying.defaults_of", lambda worker: AboutDefaults(None))
     case, result = subject.draw(first), subject.lost(loss)
     key = subject.key(case, result)
     assert key is not None

@@ -92,7 +92,7 @@ def test_releases_run_the_same_sequences(tmp_path: Path) -> None:
     assert [summary["sequences"] for summary in comparison["targets"]] == [12, 12]
     (finding,) = comparison["findings"]
     assert finding["signature"] == "sequence/meaning/token-mismatch/mamba/-"
-    assert finding["cases"] == dict.fromkeys(targets, 2)
+    assert finding["cases"] == dict.fromkeys(targets, 4)
     for target in targets:
         folder = Path("findings") / target.replace("==", "-")
         assert Path(finding["repros"][target]).parent == folder

@@ -108,10 +108,10 @@ def test_a_journal_of_before_is_read() -> None:
     subject = StepSequences(target="vllm==0.33.0", recipe=SequenceRecipe(5), controls=Controls(fixes=fixes))
     entries = Journal(OLD_JOURNAL, subject.identity(), subject.noun, subject.current_identity).read()
     assert [entry.index for entry in entries] == list(range(14))
-    assert sum(entry.steps for entry in entries) == 720
-    assert (entries[2].seconds, entries[2].counters) == (0.03, {"steps": 30, "odd": 3538237851})
+    assert sum(entry.steps for entry in entries) == 930
+    assert (entries[2].seconds, entries[2].counters) == (0.12, {"steps": 120, "rows": 120, "odd": 1982009360})
     found = {entry.index: entry.signature for entry in entries if entry.signature is not None}
-    assert found == dict.fromkeys((5, 10), "sequence/meaning/token-mismatch/mamba/-")
+    assert found == dict.fromkeys((2, 4, 5, 9, 13), "sequence/meaning/token-mismatch/mamba/-")
     assert {(entry.skipped, entry.issue) for entry in entries} == {(None, None)}
 
 
