@@ -47,6 +47,8 @@ def in_words(names: Sequence[str], cases: int = 0) -> str:
         return UNEXPLAINED
     texts = [f"{one.words} ({one.name})" for one in known]
     what = "what was found, byte for byte" + (f", in {counted(cases, 'case')}" if cases > 1 else "")
+    if all(one.loose for one in known):
+        return f"nothing known explains it exactly; with a number fitted to it, as if {texts[0]}: that gives {what}"
     if len(texts) == 1:
         return f"as if {texts[0]}: that reproduces {what}"
     shown = "; or ".join(f"as if {text}" for text in texts[:MOST_NAMED])

@@ -207,11 +207,17 @@ def _accepted_after_reset(situation: Situation) -> Iterator[Prediction]:
     if not reset:
         return
     late = altered(situation, lambda row: with_count(operation, row, 1) if row.slot in reset else row)
-    images = [predicted(situation, Rule(), [move for move in situation.moves if move.slot not in reset]).image]
+    # Programs that share the copies of a step by what moves share them in another way then: any may be missing.
+    images = [predicted(situation, Rule(), []).image]
     if late is not None:
         images.append(predicted(situation, Rule(), moves_of(late, situation.before.layout.block_size)).image)
     spans = tuple((span.start + span.item * slot, span.start + span.item * (slot + 1)) for slot in sorted(reset))
     yield Prediction(situation.expected.image, results_after(situation), either=images, raced=spans)
+    if situation.case.execution.warps == "apart":
+        # A program's warps read the count for themselves, one of them before another one has reset it.
+        yield Prediction(situation.expected.image, results_after(situation), either=images)
+    for image in images:
+        yield Prediction(image, results_after(situation))
 
 
 def _resets(situation: Situation, row: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Iterator
 
@@ -28,6 +29,8 @@ SURPLUS = 4096
 """How far a size by stride is tried, beside the whole stride: production code may limit it."""
 MOST_SURPLUS = 1 << 22
 """A longer surplus is not tried: such a copy would run for minutes."""
+TILES = (1024, 2048, 4096, 8192, 16384)
+"""Bytes of a tile, each of which may lose its own tail."""
 WORD = 8
 """Bytes of a word of which a tail may be lost, where nothing narrower has to be taken."""
 
@@ -96,11 +99,21 @@ def _whole_window(place: StatePlace, bias: int) -> Shape | None:
     return natural_shape(place, 0)
 
 
+def _as_runs(situation: Situation) -> list[StateCopy]:
+    """The copies that must happen; runs without gaps between them are one run."""
+    return [
+        dataclasses.replace(copy, run_bytes=copy.span, runs=1, run_stride=0)
+        if copy.runs > 1 and copy.run_bytes == copy.run_stride
+        else copy
+        for copy in situation.expected.copies
+    ]
+
+
 def _cut(keep: Callable[[StateCopy], int]) -> Callable[[Situation], Iterator[Prediction]]:
     """All copies as they must be, but each run only as far as `keep` says."""
 
     def predict(situation: Situation) -> Iterator[Prediction]:
-        copies = situation.expected.copies
+        copies = _as_runs(situation)
         if not copies:
             return
         image = base_image(situation)
@@ -121,6 +134,26 @@ def _tail_lost(situation: Situation) -> Iterator[Prediction]:
     for whole in wholes:
         yield from _cut(whole)(situation)
         yield from _cut(functools.partial(_of_single_runs, whole))(situation)
+    for tile in TILES:
+        yield from _each_tile(situation, tile)
+
+
+def _each_tile(situation: Situation, tile: int) -> Iterator[Prediction]:
+    """The same where each tile of a long copy is copied by words of its own."""
+    copies = [copy for copy in _as_runs(situation) if copy.runs == 1]
+    if all(copy.run_bytes <= tile for copy in copies):
+        return
+    image, before = situation.expected.image.copy(), situation.before.image
+    for copy in copies:
+        for first in range(0, copy.run_bytes, tile):
+            size = min(tile, copy.run_bytes - first)
+            part = dataclasses.replace(
+                copy, source=copy.source + first, destination=copy.destination + first, run_bytes=size
+            )
+            kept = max(_widest_words(part, aligned=True), 0)
+            lost = (part.destination + kept, size - kept)
+            image.view(*lost)[:] = before.view(*lost)
+    yield Prediction(image, results_after(situation))
 
 
 def _of_single_runs(keep: Callable[[StateCopy], int], copy: StateCopy) -> int:
@@ -141,7 +174,7 @@ def _part_lost(situation: Situation) -> Iterator[Prediction]:
     the rest did arrive."""
     before, found = situation.before.image, situation.found
     image, some = situation.expected.image.copy(), False
-    for copy in situation.expected.copies:
+    for copy in _as_runs(situation):
         if copy.runs != 1 or _overlaps(copy):
             continue
         source = before.view(copy.source, copy.run_bytes)
@@ -308,7 +341,7 @@ SIZES = (
     Deviation(
         "part-lost",
         "part of a copy",
-        "a part of a copy did not arrive, as if a tile were missing",
+        "a part of a copy did not arrive, such as a tile or a tail",
         _part_lost,
         loose=True,
     ),
