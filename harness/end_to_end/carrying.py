@@ -29,6 +29,12 @@ MORE_OUTPUTS = 16
 PROBE = 2**19
 """Number of the first probe: a request that asks for a text once more, to see whether the prefix cache is sound."""
 
+MOST_PROBES = 16
+"""Maximum number of probes of a sequence."""
+
+ASTRAY, ASTRAY_LENGTH = 2**19, 3
+"""The text with which a probe leaves that of the request it follows, and for how many tokens."""
+
 LAST_STEPS = 64
 """Steps after the last event. Requests that are left over say their tokens then."""
 
@@ -119,7 +125,7 @@ def _carry(case: SequenceCase, facts: EngineFacts, lengths: Rule, budget: Rule, 
         total = sum(part.length for part in add.prompt) + add.outputs
         longest = max(longest, total + MORE_OUTPUTS)
         events.append(add)
-        probes.append(_probe(add, PROBE + len(probes)))
+        probes += _probes(add, PROBE + len(probes))
     fits = {
         "runner": "V1",
         "block_size": BLOCK,
@@ -139,7 +145,7 @@ def _carry(case: SequenceCase, facts: EngineFacts, lengths: Rule, budget: Rule, 
     spare = config.num_blocks - config.blocks_for_one()
     blocks = roomy.blocks_for_one() + (spare if spare < 32 else 96 * config.requests)
     fitting = msgspec.structs.replace(roomy, num_blocks=min(blocks, 4096))
-    tail = (last, *probes, last) if more else (last,)
+    tail = (last, *probes[:MOST_PROBES], last, last) if more else (last,)
     return SequenceCase(config=fitting, events=(*events, *tail))
 
 
@@ -156,10 +162,28 @@ def _carry_request(event: Add, length: Callable[[int], int], more: int) -> Add:
     return msgspec.structs.replace(event, prompt=tuple(segments), outputs=outputs + more)
 
 
-def _probe(add: Add, number: int) -> Add:
-    """The next turn of a request's conversation: its prompt, all that the model said, and a little more."""
-    said = Segment(family=CONTINUATION, length=add.outputs)
-    return msgspec.structs.replace(add, request=number, prompt=(*add.prompt, said)[:16], outputs=MORE_OUTPUTS)
+def _probes(add: Add, number: int) -> list[Add]:
+    """The next turn of a request's conversation, which is its prompt and all that the model said; and requests that
+    share its text up to a block's end, and a little more, and then leave it."""
+    text = (*add.prompt, Segment(family=CONTINUATION, length=add.outputs))[:16]
+    shared = [text]
+    for end in range(BLOCK, sum(part.length for part in text), BLOCK):
+        shared.append((*_cut(text, end), Segment(family=ASTRAY, length=ASTRAY_LENGTH))[-16:])
+    return [
+        msgspec.structs.replace(add, request=number + i, prompt=prompt, outputs=MORE_OUTPUTS)
+        for i, prompt in enumerate(shared)
+    ]
+
+
+def _cut(text: tuple[Segment, ...], length: int) -> tuple[Segment, ...]:
+    """The first `length` tokens of a text."""
+    kept: list[Segment] = []
+    for segment in text:
+        if length <= 0:
+            break
+        kept.append(msgspec.structs.replace(segment, length=min(segment.length, length)))
+        length -= segment.length
+    return tuple(kept)
 
 
 def is_probe(request: int) -> bool:

@@ -85,6 +85,14 @@ class EngineJudge(Judge):
             self._plain[mamba_layers] = PlainRun(self._engine(options))
         return self._plain[mamba_layers]
 
+    def _noise_of(self, mamba_layers: int) -> float:
+        from harness.end_to_end.inside.sensitivity import noise
+
+        if mamba_layers not in self._noise:
+            self.channel.at("noise")
+            self._noise[mamba_layers] = noise(self._engine, self.plain(mamba_layers), mamba_layers)
+        return self._noise[mamba_layers]
+
     def _engine(self, options: EngineOptions) -> Any:
         from harness.end_to_end.inside.engine import RunningEngine
         from harness.end_to_end.inside.stand_ins import install_kernels
@@ -124,6 +132,7 @@ class EngineJudge(Judge):
         answer.replaced = [one.line for one in self._replacer.made]
         answer.kernel_faults = [f"{fault.violation}: {fault.where}" for fault in self._fused.faults]
         answer.kernel_launches = self._fused.launches
+        answer.noise = self._noise_of(config.mamba_groups)
         answer.seconds = time.perf_counter() - began
         return answer
 
