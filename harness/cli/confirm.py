@@ -38,9 +38,9 @@ def confirm(
 ) -> None:
     """Run findings of step sequences on a whole engine with a tiny model, next to the same model run plainly.
 
-    CONFIRMED (status 1): the engine says other tokens, or its kernels leave their memory. NOT CONFIRMED (0): it says the
-    same tokens. CANNOT (3), with a reason: the sequence cannot be carried over to blocks of 32 tokens, no carried form
-    fails on the symbolic device, or the engine refuses it.
+    CONFIRMED (status 1): the engine says other tokens, or its kernels leave their memory. NOT CONFIRMED (0): it says
+    the same tokens. CANNOT (3), with a reason: the sequence cannot be carried over to blocks of 32 tokens, no carried
+    form fails on the symbolic device, or the engine refuses it.
 
     `harness engine fetch` makes the environments. A release or a checkout without a CPU build runs over the compiled
     parts of the nearest one."""

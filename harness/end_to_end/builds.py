@@ -47,8 +47,8 @@ def build_of(target: str, announce: Announce, python: str | None = None) -> Buil
     made = environments()
     if not made:
         raise UnknownTarget(
-            "no engine is here: `harness engine fetch 0.32.0` makes an environment with a CPU build of vLLM, or name one"
-            " with --python"
+            "no engine is here: `harness engine fetch 0.32.0` makes an environment with a CPU build of vLLM, or name"
+            " one with --python"
         )
     version = target.removeprefix("vllm==") if target.startswith("vllm==") else None
     for one in made:

@@ -1,9 +1,9 @@
 """Carrying over is making the same sequence for an engine: other block sizes, other groups, real drafts.
 
 Sequence files have blocks of 4 to 16 tokens; a CPU's attention takes multiples of 32. What decides whether an issue
-shows is where lengths lie in a block, so a length keeps its place: from the block's start, to its end, or in proportion.
-No rule is right for all files. So several are tried, each for lengths and for the budget, and the symbolic run says
-which of them still shows the finding.
+shows is where lengths lie in a block, so a length keeps its place: from the block's start, to its end, or in
+proportion. No rule is right for all files. So several are tried, each for lengths and for the budget, and the symbolic
+run says which of them still shows the finding.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class Carried(NamedTuple):
 
 
 def carried(case: SequenceCase, facts: EngineFacts) -> Iterator[Carried]:
-    """The forms of a sequence for engines that are as `facts` says, the most faithful ones first. Raises CannotCarry."""
+    """The forms of a sequence for engines that are as `facts` says, the most faithful ones first. Raises
+    CannotCarry."""
     _require_possible(case, facts)
     made: set[bytes] = set()
     for more in (MORE_OUTPUTS, 0):
@@ -145,7 +146,7 @@ def _carry(case: SequenceCase, facts: EngineFacts, lengths: Rule, budget: Rule, 
     spare = config.num_blocks - config.blocks_for_one()
     blocks = roomy.blocks_for_one() + (spare if spare < 32 else 96 * config.requests)
     fitting = msgspec.structs.replace(roomy, num_blocks=min(blocks, 4096))
-    tail = (last, *probes[:MOST_PROBES], last, last) if more else (last,)
+    tail: tuple[Event, ...] = (last, *probes[:MOST_PROBES], last, last) if more else (last,)
     return SequenceCase(config=fitting, events=(*events, *tail))
 
 

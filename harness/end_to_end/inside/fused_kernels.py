@@ -1,8 +1,9 @@
 """The release's own fused Triton kernels, compiled for the CPU by the native executor and watched while they run.
 
-A CPU build of vLLM decorates its kernels with a placeholder. So the module that holds them is loaded a second time, under
-another name, with Triton in place of the placeholder; of that second copy only the kernels are used. Each launch may
-touch the tensors that it was given, the block tables, and the cache tensors: anything else is left out, and reported.
+A CPU build of vLLM decorates its kernels with a placeholder. So the module that holds them is loaded a second time,
+under another name, with Triton in place of the placeholder; of that second copy only the kernels are used. Each launch
+may touch the tensors that it was given, the block tables, and the cache tensors: anything else is left out, and
+reported.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def make(text: str, channel: Channel) -> Judge:
 
     torch.set_num_threads(1)
     try:
-        import vllm.v1.engine.core  # noqa: F401 - most of what takes long is behind it
+        import vllm.v1.engine.core
         import vllm.v1.worker.cpu_worker  # noqa: F401
     except Exception as error:
         raise Refusal(f"the environment cannot import its vLLM: {type(error).__name__}: {one_line(error)}") from error

@@ -7,6 +7,7 @@ continues. It calculates in float64. An argument that it does not know must be u
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
@@ -91,10 +92,10 @@ def selective_state_update(
     state: torch.Tensor,
     x: torch.Tensor,
     dt: torch.Tensor,
-    A: torch.Tensor,  # noqa: N803 - the names of the function that this one stands in for
-    B: torch.Tensor,  # noqa: N803
-    C: torch.Tensor,  # noqa: N803
-    D: torch.Tensor,  # noqa: N803
+    A: torch.Tensor,
+    B: torch.Tensor,
+    C: torch.Tensor,
+    D: torch.Tensor,
     dt_bias: torch.Tensor,
     z: torch.Tensor | None = None,
     dt_softplus: bool = False,
@@ -138,16 +139,16 @@ def selective_state_update(
 def mamba_chunk_scan_combined_varlen(
     x: torch.Tensor,
     dt: torch.Tensor,
-    A: torch.Tensor,  # noqa: N803
-    B: torch.Tensor,  # noqa: N803
-    C: torch.Tensor,  # noqa: N803
+    A: torch.Tensor,
+    B: torch.Tensor,
+    C: torch.Tensor,
     chunk_size: int,
     cu_seqlens: torch.Tensor,
     cu_chunk_seqlens: torch.Tensor,
     last_chunk_indices: torch.Tensor,
     seq_idx: torch.Tensor,
     out: torch.Tensor,
-    D: torch.Tensor,  # noqa: N803
+    D: torch.Tensor,
     z: torch.Tensor | None = None,
     dt_bias: torch.Tensor | None = None,
     initial_states: torch.Tensor | None = None,
@@ -175,7 +176,7 @@ def mamba_chunk_scan_combined_varlen(
     row_ends = cu_seqlens.tolist()[1:]
     shape = (x.shape[1], x.shape[2], B.shape[2])
     row, held, after_chunk, after_row = 0, _first_state(initial_states, 0, shape), [], []
-    for start, end in zip(borders, borders[1:], strict=False):
+    for start, end in itertools.pairwise(borders):
         while row < len(row_ends) - 1 and start >= row_ends[row]:
             after_row.append(held)
             row += 1
@@ -259,9 +260,7 @@ def _store(state: torch.Tensor, slots: torch.Tensor, held: torch.Tensor) -> None
     state[slots[kept].long()] = held[kept].to(state.dtype)
 
 
-def _rows_by_length(
-    slots: torch.Tensor, starts: torch.Tensor | None
-) -> list[tuple[int, torch.Tensor, torch.Tensor]]:
+def _rows_by_length(slots: torch.Tensor, starts: torch.Tensor | None) -> list[tuple[int, torch.Tensor, torch.Tensor]]:
     """Rows that are no padding, in groups of equal length: the length, which rows, and where their tokens begin."""
     numbers = slots.tolist()
     places = list(range(len(numbers) + 1)) if starts is None else starts.tolist()

@@ -1,9 +1,9 @@
 """A scripted run drives an engine with the events of a sequence, and notes what it says.
 
 The loop is the engine core's own. A sequence's events are what users of an engine do, so each is one call of the core:
-adding and aborting requests, resetting the prefix cache, pausing, stepping. Texts are those of the symbolic device with
-another spelling of their tokens, so that the same prompts share the same prefixes; where a prompt continues as the model
-would, the plain run says how.
+adding and aborting requests, resetting the prefix cache, pausing, stepping. Texts are those of the symbolic device
+with another spelling of their tokens, so that the same prompts share the same prefixes; where a prompt continues as the
+model would, the plain run says how.
 """
 
 from __future__ import annotations

@@ -64,7 +64,9 @@ class Patient:
             mine, theirs = self._block(number, request, 0), self._block(number, other, 0)
             for name in names:
                 for tensor in layers[name]:
-                    axis = next(axis for axis, size in enumerate(tensor.shape) if size == self._engine.facts().num_blocks)
+                    axis = next(
+                        axis for axis, size in enumerate(tensor.shape) if size == self._engine.facts().num_blocks
+                    )
                     tensor.select(axis, mine).copy_(tensor.select(axis, theirs))
 
     def _states(self, request: str) -> list[tuple[str, list[torch.Tensor]]]:

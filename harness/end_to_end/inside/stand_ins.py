@@ -1,4 +1,5 @@
-"""Everything of a release that is replaced so that its engine runs on a CPU: this list is all, and each report has it."""
+"""Everything of a release that is replaced so that its engine runs on a CPU. This list is all, and each report has
+it."""
 
 from __future__ import annotations
 
@@ -67,5 +68,9 @@ def _mend_dispatcher(replacer: Replacer) -> None:
         return held if isinstance(held, dict) else {}
 
     replacer.attribute(
-        dispatcher, "vars", dictionary_of, "a vars() that passes over objects of C libraries", "its search fails on them"
+        dispatcher,
+        "vars",
+        dictionary_of,
+        "a vars() that passes over objects of C libraries",
+        "its search fails on them",
     )
