@@ -61,13 +61,10 @@ def confirm(
         ):
             options.wait_ready(symbolic)
             options.wait_ready(engine)
-            sensitivity = engine.require_sensitive()
             if not json:
                 print(f"{target}: {build.description}")
                 for note in build.notes:
                     print(f"  {note}")
-                kinds, tries = len(sensitivity.noticed), sensitivity.tries
-                print(f"  the model notices each of {kinds} kinds of damage in {tries} of {tries} tries")
             confirmer = Confirmer(target, build, engine, symbolic, lambda how: None)
             for file, repro in repros:
                 answer = confirmer.confirm(repro)

@@ -14,7 +14,18 @@ from typing import NamedTuple
 import msgspec
 
 from harness.case.problem import InvalidCase
-from harness.case.sequence import CONTINUATION, Add, Event, Finish, Segment, SequenceCase, SequenceConfig, Step
+from harness.case.sequence import (
+    CONTINUATION,
+    Add,
+    Event,
+    Finish,
+    Segment,
+    SequenceCase,
+    SequenceConfig,
+    Step,
+    decode_sequence,
+    encode_sequence,
+)
 from harness.end_to_end.messages import EngineFacts
 
 BLOCK = 32
@@ -22,6 +33,15 @@ BLOCK = 32
 
 LONGEST = 1000
 """Tokens of a request at most, outputs included. The plain run has room for a few more."""
+
+MOST_BUDGET = 2048
+"""Tokens of a step at most: more than all requests of a sequence ask for."""
+
+TIGHT = 32
+"""A pool with fewer blocks than these in addition to those that one request needs keeps as many of them."""
+
+MOST_STEPS = 256
+"""Steps of one event at most."""
 
 MORE_OUTPUTS = 16
 """Tokens that requests say in addition: damage needs a few until it shows."""
@@ -78,40 +98,86 @@ def carried(case: SequenceCase, facts: EngineFacts) -> Iterator[Carried]:
     CannotCarry."""
     _require_possible(case, facts)
     made: set[bytes] = set()
-    for more in (MORE_OUTPUTS, 0):
-        for lengths in RULES:
-            for budget in (lengths, *(rule for rule in RULES if rule is not lengths)):
-                try:
-                    form = _carry(case, facts, lengths, budget, more)
-                except InvalidCase:
-                    continue  # too long, or a budget below what a decode needs
-                text = msgspec.json.encode(form)
-                if text not in made:
-                    made.add(text)
-                    yield Carried(form, f"lengths {lengths.name}, budget {budget.name}, {more} more outputs")
+    for more, longer, grain, lengths, budget in _ways(case.config):
+        try:
+            form = _carry(case, facts, _Way(more, longer, grain, lengths, budget))
+            text = encode_sequence(form)
+            decode_sequence(text)
+        except InvalidCase:
+            continue  # too long, or a budget below what a decode needs
+        if text in made:
+            continue
+        made.add(text)
+        of = "" if grain.large == BLOCK else f" (in units of {grain.large})"
+        parts = [f"lengths {lengths.name}{of}", f"budget {budget.name}"]
+        parts += [f"{more} more outputs"] if more else []
+        parts += [f"{longer} times the steps"] if longer > 1 else []
+        parts += ["synchronous"] if case.config.asynchronous else []
+        yield Carried(form, ", ".join(parts))
 
 
 def _require_possible(case: SequenceCase, facts: EngineFacts) -> None:
     config = case.config
-    if config.asynchronous:
-        raise CannotCarry("asynchronous: engines here are synchronous")
     if config.drafter_block_size is not None:
         raise CannotCarry("a drafter with blocks of its own: the scripted drafter has none")
     if any(isinstance(event, Finish) for event in case.events):
         raise CannotCarry("a finish event: what a real model samples cannot be chosen")
     if config.checkpoint_alignment is not None and facts.checkpoint_alignment is None:
         raise CannotCarry("checkpoints inside a prefill: layers of this engine export none")
-    if config.match_unit is not None and config.match_unit < config.block_size and BLOCK % config.block_size:
-        raise CannotCarry(f"partial hits in blocks of {config.block_size} tokens, which do not divide {BLOCK}")
 
 
-def _carry(case: SequenceCase, facts: EngineFacts, lengths: Rule, budget: Rule, more: int) -> SequenceCase:
+class Grain(NamedTuple):
+    """What a length keeps its place in: `small` tokens become `large` ones. These are blocks, or the units at which
+    prefix hits may end."""
+
+    small: int
+    large: int
+
+
+def _grains(config: SequenceConfig) -> list[Grain]:
+    blocks = Grain(config.block_size, BLOCK)
+    unit = _unit(config)
+    if unit is None or config.match_unit is None or unit * config.block_size != config.match_unit * BLOCK:
+        return [blocks]
+    return [blocks, Grain(config.match_unit, unit)]
+
+
+def _unit(config: SequenceConfig) -> int | None:
+    """The unit at which prefix hits may end on the engine: the largest that divides its blocks and is no larger in
+    proportion."""
+    if config.match_unit is None:
+        return None
+    most = config.match_unit * BLOCK // config.block_size
+    return max(unit for unit in (1, 2, 4, 8, 16, 32) if unit <= max(most, 1))
+
+
+class _Way(NamedTuple):
+    """One way to carry: `more` outputs of each request, `longer` runs of steps."""
+
+    more: int
+    longer: int
+    grain: Grain
+    lengths: Rule
+    budget: Rule
+
+
+def _ways(config: SequenceConfig) -> Iterator[_Way]:
+    """The most faithful ones first."""
+    pairs = [(one, one) for one in RULES] + [(one, other) for one in RULES for other in RULES if one is not other]
+    for longer in dict.fromkeys((1, max(BLOCK // config.block_size, 1))):
+        for more in (MORE_OUTPUTS, 0):
+            for grain in _grains(config):
+                for lengths, budget in pairs:
+                    yield _Way(more, longer, grain, lengths, budget)
+
+
+def _carry(case: SequenceCase, facts: EngineFacts, way: _Way) -> SequenceCase:
     """Raises InvalidCase where the parts do not fit together."""
     config = case.config
-    small = config.block_size
+    small, more = config.block_size, way.more
 
     def length(tokens: int) -> int:
-        return lengths(tokens, small, BLOCK)
+        return way.lengths(tokens, *way.grain)
 
     events: list[Event] = []
     longest, last = 4, Step(repeat=LAST_STEPS)
@@ -119,35 +185,42 @@ def _carry(case: SequenceCase, facts: EngineFacts, lengths: Rule, budget: Rule, 
     for event in case.events:
         if isinstance(event, Step):
             last = msgspec.structs.replace(event, repeat=LAST_STEPS)
-        if not isinstance(event, Add):
+            events.append(msgspec.structs.replace(event, repeat=min(event.repeat * way.longer, MOST_STEPS)))
+        elif isinstance(event, Add):
+            add = _carry_request(event, length, more)
+            longest = max(longest, _total(add) + MORE_OUTPUTS + ASTRAY_LENGTH)
+            events.append(add)
+            probes += _probes(add, PROBE + len(probes))
+        else:
             events.append(event)
-            continue
-        add = _carry_request(event, length, more)
-        total = sum(part.length for part in add.prompt) + add.outputs
-        longest = max(longest, total + MORE_OUTPUTS)
-        events.append(add)
-        probes += _probes(add, PROBE + len(probes))
+    limit = min(LONGEST, longest + BLOCK if more else length(config.length_limit))
     fits = {
         "runner": "V1",
+        "asynchronous": False,
         "block_size": BLOCK,
         "mamba_groups": sum(kind == "mamba" for kind, _ in facts.groups),
         "spec_method": "ngram" if config.num_spec else "none",
         "retention": None if config.retention is None else config.retention // small * BLOCK,
         "checkpoint_alignment": facts.checkpoint_alignment,
-        "match_unit": None if config.match_unit is None else config.match_unit * BLOCK // small,
+        "match_unit": _unit(config),
         "kernel": facts.window,
-        "length_limit": min(LONGEST, length(longest) if longest < small else longest + BLOCK),
-        "budget": max(budget(config.budget, small, BLOCK), config.num_spec + 1),
-        "prefill_threshold": budget(config.prefill_threshold, small, BLOCK),
+        "length_limit": limit,
+        "budget": min(max(way.budget(config.budget, small, BLOCK), config.num_spec + 1), MOST_BUDGET),
+        "prefill_threshold": min(way.budget(config.prefill_threshold, small, BLOCK), MOST_BUDGET),
         "num_blocks": 4096,
         "vocabulary": 64,
     }
     roomy = msgspec.structs.replace(config, **fits)
     spare = config.num_blocks - config.blocks_for_one()
-    blocks = roomy.blocks_for_one() + (spare if spare < 32 else 96 * config.requests)
+    blocks = roomy.blocks_for_one() + (spare if spare < TIGHT else TIGHT * config.requests)
     fitting = msgspec.structs.replace(roomy, num_blocks=min(blocks, 4096))
-    tail: tuple[Event, ...] = (last, *probes[:MOST_PROBES], last, last) if more else (last,)
+    fitting_probes = [probe for probe in probes if _total(probe) <= limit][:MOST_PROBES]
+    tail: tuple[Event, ...] = (last, *fitting_probes, last, last)
     return SequenceCase(config=fitting, events=(*events, *tail))
+
+
+def _total(add: Add) -> int:
+    return sum(part.length for part in add.prompt) + add.outputs
 
 
 def _carry_request(event: Add, length: Callable[[int], int], more: int) -> Add:

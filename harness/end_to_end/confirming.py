@@ -99,7 +99,8 @@ class Confirmer:
         self, target: str, build: Build, engine: EngineProcess, symbolic: SequenceWorker, tried: Callable[[str], None]
     ) -> None:
         self._target, self._build, self._engine, self._symbolic, self._tried = target, build, engine, symbolic, tried
-        self._facts: dict[int, EngineFacts] = {}
+        self._facts: dict[tuple[int, int], EngineFacts] = {}
+        self._sensitive: set[int] = set()
 
     def confirm(self, repro: SequenceRepro) -> Confirmation:
         """The answer for one file."""
@@ -117,14 +118,17 @@ class Confirmer:
                     break
         except CannotCarry as cannot:
             return self._cannot(repro, str(cannot))
-        return best or self._cannot(repro, "no form of the sequence in blocks of 32 fails on the symbolic device")
+        reason = "no form of the sequence in blocks of 32 fails on the symbolic device"
+        asynchronous = ", and engines here are synchronous" if repro.sequence.config.asynchronous else ""
+        return best or self._cannot(repro, reason + asynchronous)
 
     def _failing_forms(self, repro: SequenceRepro) -> Iterator[tuple[Carried, RunResult]]:
         """The carried forms that the symbolic device finds wrong, for the reason that the file is about."""
-        num_spec = repro.sequence.config.num_spec
-        if num_spec not in self._facts:
-            self._facts[num_spec] = self._engine.facts(num_spec)
-        for form in carried(repro.sequence, self._facts[num_spec]):
+        config = repro.sequence.config
+        kind = (config.mamba_groups, config.num_spec)
+        if kind not in self._facts:
+            self._facts[kind] = self._engine.facts(*kind)
+        for form in carried(repro.sequence, self._facts[kind]):
             self._tried(form.how)
             bare = self._check(form.case, ())
             if bare is None:
@@ -159,6 +163,9 @@ class Confirmer:
             forms=number,
         )
         try:
+            if form.case.config.mamba_groups not in self._sensitive:
+                self._engine.require_sensitive(form.case.config.mamba_groups)
+                self._sensitive.add(form.case.config.mamba_groups)
             answer = self._engine.run(RunSequence(sequence=form.case, retention=form.case.config.retention))
         except WorkerLost as lost:
             return msgspec.structs.replace(

@@ -29,9 +29,6 @@ from harness.worker.process import Assignment, WorkerProcess
 LIMIT_SECONDS = 300.0
 """Maximum number of seconds for a sequence; the first one makes the plain run's engine and compiles kernels as well."""
 
-MAMBA_LAYERS = 3
-"""Mamba layers of the tiny model: each is a KV-cache group of its own."""
-
 TRIES = 2
 """How often each kind of damage is tried before a model is used."""
 
@@ -59,22 +56,23 @@ class EngineProcess(WorkerProcess):
             on_notice,
         )
 
-    def facts(self, num_spec: int) -> EngineFacts:
-        """What engines of this build are. Raises WorkerLost, WorkerRefused or WorkerError."""
-        options = EngineOptions(mamba_layers=MAMBA_LAYERS, num_spec=num_spec, budget=64, requests=2)
+    def facts(self, mamba_layers: int, num_spec: int) -> EngineFacts:
+        """What engines of this build are, with a model of so many Mamba layers: each is a KV-cache group of its own.
+        Raises WorkerLost, WorkerRefused or WorkerError."""
+        options = EngineOptions(mamba_layers=mamba_layers, num_spec=num_spec, budget=64, requests=2)
         return FACTS_DECODER.decode(self.ask("facts", ENCODER.encode(options)))
 
     def run(self, request: RunSequence) -> SequenceAnswer:
         """Run one sequence. Raises WorkerLost, WorkerRefused or WorkerError."""
         return ANSWER_DECODER.decode(self.judge(ENCODER.encode(request)))
 
-    def sensitivity(self, tries: int = TRIES) -> Sensitivity:
+    def sensitivity(self, mamba_layers: int, tries: int = TRIES) -> Sensitivity:
         """How often the model notices each kind of damage."""
-        return SENSITIVITY_DECODER.decode(self.ask("sensitivity", ENCODER.encode((MAMBA_LAYERS, tries))))
+        return SENSITIVITY_DECODER.decode(self.ask("sensitivity", ENCODER.encode((mamba_layers, tries))))
 
-    def require_sensitive(self) -> Sensitivity:
+    def require_sensitive(self, mamba_layers: int) -> Sensitivity:
         """Raise Insensitive if a kind of damage passes unnoticed in more than one try of twenty."""
-        found = self.sensitivity()
+        found = self.sensitivity(mamba_layers)
         for kind, noticed in found.noticed.items():
             if noticed < found.tries - found.tries // 20:
                 raise Insensitive(

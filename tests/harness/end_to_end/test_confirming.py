@@ -30,11 +30,14 @@ class Engine:
         self._answer = answer
         self.ran: list[SequenceCase] = []
 
-    def facts(self, num_spec: int) -> EngineFacts:
+    def facts(self, mamba_layers: int, num_spec: int) -> EngineFacts:
         groups = (("mamba", 32), ("attention", 32))
         return EngineFacts(
             version="1", groups=groups, num_blocks=64, checkpoint_alignment=1, window=4, retention=0, runner="V1"
         )
+
+    def require_sensitive(self, mamba_layers: int) -> None:
+        assert mamba_layers == 1
 
     def run(self, request: RunSequence) -> SequenceAnswer:
         self.ran.append(request.sequence)
@@ -131,6 +134,6 @@ def test_what_an_engine_refuses_cannot_be_confirmed() -> None:
 
 
 def test_a_sequence_that_cannot_be_carried_says_why() -> None:
-    answer = confirm(Engine(SequenceAnswer()), Symbolic(), CORPUS / "drained-queue.json")
+    answer = confirm(Engine(SequenceAnswer()), Symbolic(), CORPUS / "split-block-size.json")
     assert answer.answer == "CANNOT"
-    assert "asynchronous" in (answer.reason or "")
+    assert "drafter" in (answer.reason or "")

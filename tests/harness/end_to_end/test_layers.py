@@ -39,7 +39,9 @@ class Inputs:
             size = functional.softplus(self.dt[t].double() + self.bias.double())
             held = held * torch.exp(size * self.decay.double())[:, None, None]
             held = held + (size[:, None] * self.x[t].double())[:, :, None] * self.into[t, 0].double()
-            outputs.append((held * self.outof[t, 0].double()).sum(-1) + self.skip.double()[:, None] * self.x[t].double())
+            outputs.append(
+                (held * self.outof[t, 0].double()).sum(-1) + self.skip.double()[:, None] * self.x[t].double()
+            )
             states.append(held)
         return torch.stack(outputs).float(), states
 
