@@ -18,7 +18,6 @@ from harness.case.sequence import (
     CONTINUATION,
     Add,
     Event,
-    Finish,
     Segment,
     SequenceCase,
     SequenceConfig,
@@ -120,8 +119,6 @@ def _require_possible(case: SequenceCase, facts: EngineFacts) -> None:
     config = case.config
     if config.drafter_block_size is not None:
         raise CannotCarry("a drafter with blocks of its own: the scripted drafter has none")
-    if any(isinstance(event, Finish) for event in case.events):
-        raise CannotCarry("a finish event: what a real model samples cannot be chosen")
     if config.checkpoint_alignment is not None and facts.checkpoint_alignment is None:
         raise CannotCarry("checkpoints inside a prefill: layers of this engine export none")
 

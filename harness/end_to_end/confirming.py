@@ -25,7 +25,7 @@ from harness.sequences.controls import Controls
 from harness.sequences.result import RunResult
 from harness.sequences.verdicts import signature_of
 from harness.sequences.worker import SequenceWorker
-from harness.text import one_line
+from harness.text import counted, one_line
 from harness.worker.losses import WorkerLost, WorkerRefused
 
 Answer = Literal["CONFIRMED", "NOT CONFIRMED", "CANNOT"]
@@ -108,8 +108,13 @@ class Confirmer:
         if kind.startswith(LOST) or kind == NO_PROGRESS:
             return self._cannot(repro, f"{kind} is not about tokens")
         best: Confirmation | None = None
+        number = unread = 0
         try:
-            for number, (form, result) in enumerate(self._failing_forms(repro), 1):
+            for form, result in self._failing_forms(repro):
+                if not self._shows(form):
+                    unread += 1
+                    continue
+                number += 1
                 answer = self._run(repro, form, result, number)
                 if answer.answer == "CONFIRMED":
                     return answer
@@ -120,6 +125,10 @@ class Confirmer:
             return self._cannot(repro, str(cannot))
         reason = "no form of the sequence in blocks of 32 fails on the symbolic device"
         asynchronous = ", and engines here are synchronous" if repro.sequence.config.asynchronous else ""
+        if unread:
+            reason = (
+                f"{counted(unread, 'form')} of the sequence fail on the symbolic device, and nothing reads the block"
+            )
         return best or self._cannot(repro, reason + asynchronous)
 
     def _failing_forms(self, repro: SequenceRepro) -> Iterator[tuple[Carried, RunResult]]:
@@ -143,9 +152,13 @@ class Confirmer:
             if alone is not None and _same(alone, bare) and self._check(form.case, tuple(DEFAULT_FIXES)) is None:
                 yield form, bare
 
-    def _check(self, case: SequenceCase, fixes: tuple[str, ...]) -> RunResult | None:
+    def _shows(self, form: Carried) -> bool:
+        """Whether anything goes wrong besides what the prefix cache holds: an entry that nobody reads says no token."""
+        return self._check(form.case, (), entries=False) is not None
+
+    def _check(self, case: SequenceCase, fixes: tuple[str, ...], *, entries: bool = True) -> RunResult | None:
         """The symbolic run of a form, if it finds something wrong."""
-        result = self._symbolic.check(case, Controls(fixes=fixes))
+        result = self._symbolic.check(case, Controls(fixes=fixes, check_entries=entries))
         return result if result.violation is not None else None
 
     def _run(self, repro: SequenceRepro, form: Carried, result: RunResult, number: int) -> Confirmation:

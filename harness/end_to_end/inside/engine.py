@@ -12,10 +12,8 @@ from typing import Any
 import torch
 
 from harness.end_to_end.inside.fused_kernels import FusedKernels
+from harness.end_to_end.inside.tiny_model import STOP
 from harness.end_to_end.messages import EngineFacts, EngineOptions
-
-NO_END = -1
-"""No token ends a request."""
 
 
 class RunningEngine:
@@ -40,7 +38,10 @@ class RunningEngine:
         self.core: Any = EngineCore(config, Executor.get_class(config), log_stats=False)
         worker = self.core.model_executor.driver_worker
         self.runner: Any = getattr(worker, "worker", worker).model_runner
+        self.runner.scripted_engine = self
         self.drafts: Any = None
+        self.stops: set[str] = set()
+        """Requests whose next token is to be the one that ends them."""
         drafter = getattr(self.runner, "drafter", None)
         if drafter is not None:
             drafter.scripted_engine = self
@@ -103,7 +104,12 @@ class RunningEngine:
         from vllm.v1.engine import EngineCoreRequest
 
         sampling = SamplingParams(
-            temperature=0.0, max_tokens=outputs, ignore_eos=True, detokenize=False, logprobs=2 if best else None
+            temperature=0.0,
+            max_tokens=outputs,
+            ignore_eos=True,
+            stop_token_ids=[STOP],
+            detokenize=False,
+            logprobs=2 if best else None,
         )
         offered = {
             "request_id": name,

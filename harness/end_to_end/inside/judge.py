@@ -111,7 +111,7 @@ class EngineJudge(Judge):
         return folder
 
     def _run(self, request: RunSequence) -> SequenceAnswer:
-        from harness.end_to_end.inside.scripted_run import CannotRun, ScriptedRun
+        from harness.end_to_end.inside.scripted_run import ScriptedRun
 
         case, config = request.sequence, request.sequence.config
         plain = self.plain(config.mamba_groups)
@@ -124,10 +124,7 @@ class EngineJudge(Judge):
             place = traceback.extract_tb(error.__traceback__)[-1]
             return SequenceAnswer(refused=f"{one_line(error) or place.line} ({place.name})")
         self.channel.at("sequence")
-        try:
-            answer = ScriptedRun(case, engine, plain).run()
-        except CannotRun as cannot:
-            answer = SequenceAnswer(refused=str(cannot))
+        answer = ScriptedRun(case, engine, plain).run()
         answer.facts = engine.facts()
         answer.replaced = [one.line for one in self._replacer.made]
         answer.kernel_faults = [f"{fault.violation}: {fault.where}" for fault in self._fused.faults]

@@ -15,7 +15,7 @@ from harness.case.sequence import CONTINUATION, Abort, Add, Finish, Pause, Reset
 from harness.end_to_end.inside.engine import RunningEngine
 from harness.end_to_end.inside.plain_run import PlainRun
 from harness.end_to_end.inside.scripted_drafter import ScriptedDrafts
-from harness.end_to_end.inside.tiny_model import FIRST_TOKEN, VOCABULARY
+from harness.end_to_end.inside.tiny_model import FIRST_TOKEN, STOP, VOCABULARY
 from harness.end_to_end.messages import RequestTokens, SequenceAnswer
 from harness.oracles.states.texts import token_of_family
 
@@ -23,16 +23,10 @@ SPREAD = 7
 """Tokens of texts lie so far apart in the model's vocabulary, so that texts of few tokens use all of it."""
 
 
-class CannotRun(Exception):
-    """The sequence has an event that no engine can be made to do; the message says which."""
-
-
 class ScriptedRun:
-    """One sequence on one engine. Raises CannotRun."""
+    """One sequence on one engine."""
 
     def __init__(self, case: SequenceCase, engine: RunningEngine, plain: PlainRun) -> None:
-        if any(isinstance(event, Finish) for event in case.events):
-            raise CannotRun("a finish event: what the model samples cannot be chosen")
         self._case, self._engine, self._plain = case, engine, plain
         self._due: dict[str, list[int]] = {}
         self._tokens: dict[str, RequestTokens] = {}
@@ -48,8 +42,6 @@ class ScriptedRun:
         try:
             for event in self._case.events:
                 self._do(event)
-        except CannotRun:
-            raise
         except Exception as error:
             if not _is_of_release(error):
                 raise
@@ -70,6 +62,8 @@ class ScriptedRun:
         elif isinstance(event, Abort):
             if f"{event.request}" in self._tokens:
                 core.abort_requests([f"{event.request}"])
+        elif isinstance(event, Finish):
+            self._engine.stops.add(f"{event.request}")
         elif isinstance(event, Reset):
             core.reset_prefix_cache(event.running)
         elif isinstance(event, Pause | Resume):
@@ -107,7 +101,7 @@ class ScriptedRun:
         if not self._engine.scheduler.has_requests():
             return
         for output in self._engine.step():
-            self._tokens[output.request_id].said += output.new_token_ids
+            self._tokens[output.request_id].said += [token for token in output.new_token_ids if token != STOP]
 
     def _drafts_now(self, request: str) -> tuple[int, int]:
         config, number = self._case.config, self._numbers[request]

@@ -7,7 +7,7 @@ import builtins
 import importlib
 from typing import Any
 
-from harness.end_to_end.inside import mamba2_layers, scripted_drafter
+from harness.end_to_end.inside import chosen_stop, mamba2_layers, scripted_drafter
 from harness.end_to_end.inside.fused_kernels import FusedKernels
 from harness.end_to_end.inside.replacing import Replacer
 
@@ -38,6 +38,15 @@ def replace_all(replacer: Replacer) -> FusedKernels:
         fused.kernels,
         "the release's own kernel, compiled for the CPU by the native executor, memory checks on",
         "Triton has no CPU back end",
+    )
+    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
+
+    replacer.attribute(
+        GPUModelRunner,
+        "_sample",
+        chosen_stop.with_chosen_stops(GPUModelRunner._sample),
+        "itself, and a stop token where the sequence has one",
+        "what a real model says cannot be chosen",
     )
     from vllm.v1.spec_decode.ngram_proposer import NgramProposer
 

@@ -17,7 +17,10 @@ VOCABULARY = 512
 """Tokens of the model. The harness uses those from FIRST_TOKEN on."""
 
 FIRST_TOKEN = 3
-"""Lower ones have meanings: padding, start, end."""
+"""Lower ones have meanings: padding, start, end. The model never says them."""
+
+STOP = 2
+"""The token that ends a request, where a sequence says that the next one does."""
 
 HIDDEN = 128
 HEADS = 16
@@ -89,6 +92,7 @@ def write_mamba2_hybrid(folder: Path, mamba_layers: int, seed: int) -> None:
         weights[f"{layer}.mamba.out_proj.weight"] = matrix(HIDDEN, HIDDEN, gain=4.0)
     weights["model.norm.weight"] = torch.ones(HIDDEN)
     weights["lm_head.weight"] = matrix(VOCABULARY, HIDDEN)
+    weights["lm_head.weight"][:FIRST_TOKEN] = 0  # a logit of 0 is far below the best one
     _write(folder, config, weights)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.case.sequence import CONTINUATION, Add, Finish, Segment, SequenceCase, SequenceConfig, Step
+from harness.case.sequence import CONTINUATION, Add, Segment, SequenceCase, SequenceConfig, Step
 from harness.end_to_end.carrying import BLOCK, MOST_PROBES, RULES, CannotCarry, carried, is_probe
 from harness.end_to_end.messages import EngineFacts
 from harness.repro import SequenceRepro, read_any
@@ -113,12 +113,6 @@ def test_checkpoints_need_layers_that_export_them() -> None:
     facts = msgspec.structs.replace(FACTS, checkpoint_alignment=None)
     with pytest.raises(CannotCarry, match="checkpoints"):
         next(carried(sequence(checkpoint_alignment=1), facts))
-
-
-def test_a_chosen_token_cannot_be_carried() -> None:
-    case = sequence()
-    with pytest.raises(CannotCarry, match="finish"):
-        next(carried(msgspec.structs.replace(case, events=(*case.events, Finish(request=3))), FACTS))
 
 
 @pytest.mark.parametrize("file", sorted(CORPUS.glob("*.json")), ids=lambda file: str(file.stem))
