@@ -34,6 +34,10 @@ def confirm(
     carried_out: Annotated[
         Path | None, typer.Option("--carried-out", help="Folder for the sequences as the engine ran them.")
     ] = None,
+    scripts_out: Annotated[
+        Path | None,
+        typer.Option("--scripts-out", help="Folder for a script of each confirmed finding that needs vLLM alone."),
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Run findings of step sequences on a whole engine with a tiny model, next to the same model run plainly.
@@ -47,6 +51,7 @@ def confirm(
     from harness.end_to_end.builds import build_of
     from harness.end_to_end.confirming import Confirmer
     from harness.end_to_end.engine_process import EngineProcess
+    from harness.end_to_end.engine_script import engine_script
     from harness.sequences.subject import require_driven
     from harness.sequences.worker import SequenceWorker
 
@@ -70,9 +75,14 @@ def confirm(
                 answer = confirmer.confirm(repro)
                 answers.append(answer)
                 _print(file, answer, json)
+                name = f"{file.stem}-{target.replace('vllm==', '').replace('/', '_')}"
                 if carried_out is not None and answer.carried is not None:
-                    name = f"{file.stem}-{target.replace('vllm==', '').replace('/', '_')}.json"
-                    write_whole(carried_out / name, msgspec.json.format(msgspec.json.encode(answer.carried), indent=1))
+                    text = msgspec.json.format(msgspec.json.encode(answer.carried), indent=1)
+                    write_whole(carried_out / f"{name}.json", text)
+                if scripts_out is not None and answer.wrong and answer.carried is not None:
+                    title = f"{answer.issue or repro.signature.violation}: an engine of vLLM says wrong tokens"
+                    script = engine_script(answer.carried, title)
+                    write_whole(scripts_out / f"{name}.py", script.rstrip("\n").encode())
     if answers and not json:
         _print_replaced(answers)
     given = {answer.answer for answer in answers}

@@ -39,6 +39,7 @@ class RunningEngine:
         worker = self.core.model_executor.driver_worker
         self.runner: Any = getattr(worker, "worker", worker).model_runner
         self.runner.scripted_engine = self
+        self._arrivals = 0.0
         self.drafts: Any = None
         self.stops: set[str] = set()
         """Requests whose next token is to be the one that ends them."""
@@ -111,13 +112,14 @@ class RunningEngine:
             detokenize=False,
             logprobs=2 if best else None,
         )
+        self._arrivals += 1.0
         offered = {
             "request_id": name,
             "prompt_token_ids": list(tokens),
             "mm_features": None,
             "sampling_params": sampling,
             "pooling_params": None,
-            "arrival_time": 0.0,
+            "arrival_time": self._arrivals,  # which of equal priority is preempted follows from it
             "lora_request": None,
             "cache_salt": None,
             "data_parallel_rank": None,

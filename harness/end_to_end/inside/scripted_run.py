@@ -15,12 +15,10 @@ from harness.case.sequence import CONTINUATION, Abort, Add, Finish, Pause, Reset
 from harness.end_to_end.inside.engine import RunningEngine
 from harness.end_to_end.inside.plain_run import PlainRun
 from harness.end_to_end.inside.scripted_drafter import ScriptedDrafts
-from harness.end_to_end.inside.tiny_model import FIRST_TOKEN, STOP, VOCABULARY
+from harness.end_to_end.inside.tiny_model import STOP
 from harness.end_to_end.messages import RequestTokens, SequenceAnswer
+from harness.end_to_end.spelling import FIRST_TOKEN, VOCABULARY, spelled
 from harness.oracles.states.texts import token_of_family
-
-SPREAD = 7
-"""Tokens of texts lie so far apart in the model's vocabulary, so that texts of few tokens use all of it."""
 
 
 class ScriptedRun:
@@ -80,7 +78,7 @@ class ScriptedRun:
             else:
                 start = len(prompt)
                 prompt += [
-                    _spelled(token_of_family(segment.family, position, config.vocabulary))
+                    spelled(token_of_family(segment.family, position, config.vocabulary))
                     for position in range(start, start + segment.length)
                 ]
         ahead = min(event.outputs + config.num_spec + 1, config.length_limit - len(prompt))
@@ -127,10 +125,6 @@ class ScriptedRun:
             return output
 
         scheduler.schedule = watched
-
-
-def _spelled(token: int) -> int:
-    return FIRST_TOKEN + SPREAD * token % (VOCABULARY - FIRST_TOKEN)
 
 
 def _another_token(token: int) -> int:

@@ -14,8 +14,8 @@ import torch
 
 from harness.end_to_end.inside.engine import RunningEngine
 from harness.end_to_end.inside.plain_run import PlainRun
-from harness.end_to_end.inside.tiny_model import FIRST_TOKEN, VOCABULARY
 from harness.end_to_end.messages import EngineOptions, Sensitivity
+from harness.end_to_end.spelling import FIRST_TOKEN, VOCABULARY
 
 WITHIN = 10
 """Tokens within which damage has to show."""

@@ -13,11 +13,7 @@ from typing import Any
 
 import torch
 
-VOCABULARY = 512
-"""Tokens of the model. The harness uses those from FIRST_TOKEN on."""
-
-FIRST_TOKEN = 3
-"""Lower ones have meanings: padding, start, end. The model never says them."""
+from harness.end_to_end.spelling import FIRST_TOKEN, VOCABULARY
 
 STOP = 2
 """The token that ends a request, where a sequence says that the next one does."""
