@@ -111,7 +111,7 @@ def _overlay(source: Path, environment: Environment, version: str, target: str) 
             compiled = environment.packages / "vllm"
             shutil.copytree(compiled, new / "vllm", ignore=_python_files, copy_function=_linked)
             shutil.copytree(source / "vllm", new / "vllm", ignore=_all_but_python, dirs_exist_ok=True)
-            shutil.copy(compiled / VERSION_FILE, new / "vllm" / VERSION_FILE)
+            (new / "vllm" / VERSION_FILE).write_text(_version_text(version), encoding="utf-8")
             metadata = new / f"vllm-{version}+cpu.dist-info"
             metadata.mkdir()
             text = f"Metadata-Version: 2.1\nName: vllm\nVersion: {version}+cpu\n"
@@ -120,6 +120,12 @@ def _overlay(source: Path, environment: Environment, version: str, target: str) 
                 shutil.rmtree(place)
             new.rename(place)
     return place
+
+
+def _version_text(version: str) -> str:
+    """The module that a build of this version has."""
+    numbers = ", ".join(str(part) for part in Version(version).release)
+    return f'__version__ = version = "{version}"\n__version_tuple__ = version_tuple = ({numbers})\n'
 
 
 def _linked(source: str, target: str) -> None:

@@ -39,6 +39,9 @@ MOST_BUDGET = 2048
 TIGHT = 32
 """A pool with fewer blocks than these in addition to those that one request needs keeps as many of them."""
 
+MOST_SPARE = 4
+"""Blocks that a tight pool has in addition to those that one request needs: soon each has been used before."""
+
 MOST_STEPS = 256
 """Steps of one event at most."""
 
@@ -97,9 +100,9 @@ def carried(case: SequenceCase, facts: EngineFacts) -> Iterator[Carried]:
     CannotCarry."""
     _require_possible(case, facts)
     made: set[bytes] = set()
-    for more, longer, grain, lengths, budget in _ways(case.config):
+    for way in _ways(case.config):
         try:
-            form = _carry(case, facts, _Way(more, longer, grain, lengths, budget))
+            form = _carry(case, facts, way)
             text = encode_sequence(form)
             decode_sequence(text)
         except InvalidCase:
@@ -107,10 +110,12 @@ def carried(case: SequenceCase, facts: EngineFacts) -> Iterator[Carried]:
         if text in made:
             continue
         made.add(text)
-        of = "" if grain.large == BLOCK else f" (in units of {grain.large})"
-        parts = [f"lengths {lengths.name}{of}", f"budget {budget.name}"]
-        parts += [f"{more} more outputs"] if more else []
-        parts += [f"{longer} times the steps"] if longer > 1 else []
+        large = way.unit.grain.large
+        of = "" if large == BLOCK else f" (in units of {large})"
+        parts = [f"lengths {way.lengths.name}{of}", f"budget {way.budget.name}"]
+        parts += [f"{way.more} more outputs"] if way.more else []
+        parts += [f"{way.longer} times the steps"] if way.longer > 1 else []
+        parts += ["in a tight pool"] if way.tight else []
         parts += ["synchronous"] if case.config.asynchronous else []
         yield Carried(form, ", ".join(parts))
 
@@ -131,29 +136,35 @@ class Grain(NamedTuple):
     large: int
 
 
-def _grains(config: SequenceConfig) -> list[Grain]:
-    blocks = Grain(config.block_size, BLOCK)
-    unit = _unit(config)
-    if unit is None or config.match_unit is None or unit * config.block_size != config.match_unit * BLOCK:
-        return [blocks]
-    return [blocks, Grain(config.match_unit, unit)]
+class Unit(NamedTuple):
+    """At which multiples prefix hits may end on the engine (None: at block boundaries), and what lengths keep their
+    place in."""
+
+    unit: int | None
+    grain: Grain
 
 
-def _unit(config: SequenceConfig) -> int | None:
-    """The unit at which prefix hits may end on the engine: the largest that divides its blocks and is no larger in
-    proportion."""
-    if config.match_unit is None:
-        return None
-    most = config.match_unit * BLOCK // config.block_size
-    return max(unit for unit in (1, 2, 4, 8, 16, 32) if unit <= max(most, 1))
+def _units(config: SequenceConfig) -> list[Unit]:
+    """Units in proportion to the blocks, and units as they are."""
+    blocks, match = Grain(config.block_size, BLOCK), config.match_unit
+    if match is None:
+        return [Unit(None, blocks)]
+    scaled = max(unit for unit in (1, 2, 4, 8, 16, 32) if unit <= max(match * BLOCK // config.block_size, 1))
+    found = [Unit(scaled, blocks)]
+    if scaled * config.block_size == match * BLOCK:
+        found.append(Unit(scaled, Grain(match, scaled)))
+    if BLOCK % match == 0 and match != scaled:
+        found.append(Unit(match, blocks))
+    return found
 
 
 class _Way(NamedTuple):
-    """One way to carry: `more` outputs of each request, `longer` runs of steps."""
+    """One way to carry: `more` outputs of each request, `longer` runs of steps, in a `tight` pool."""
 
     more: int
     longer: int
-    grain: Grain
+    tight: bool
+    unit: Unit
     lengths: Rule
     budget: Rule
 
@@ -161,11 +172,12 @@ class _Way(NamedTuple):
 def _ways(config: SequenceConfig) -> Iterator[_Way]:
     """The most faithful ones first."""
     pairs = [(one, one) for one in RULES] + [(one, other) for one in RULES for other in RULES if one is not other]
-    for longer in dict.fromkeys((1, max(BLOCK // config.block_size, 1))):
-        for more in (MORE_OUTPUTS, 0):
-            for grain in _grains(config):
-                for lengths, budget in pairs:
-                    yield _Way(more, longer, grain, lengths, budget)
+    for tight in (False, True):
+        for longer in dict.fromkeys((1, max(BLOCK // config.block_size, 1))):
+            for more in (MORE_OUTPUTS, 0):
+                for unit in _units(config):
+                    for lengths, budget in pairs:
+                        yield _Way(more, longer, tight, unit, lengths, budget)
 
 
 def _carry(case: SequenceCase, facts: EngineFacts, way: _Way) -> SequenceCase:
@@ -174,7 +186,7 @@ def _carry(case: SequenceCase, facts: EngineFacts, way: _Way) -> SequenceCase:
     small, more = config.block_size, way.more
 
     def length(tokens: int) -> int:
-        return way.lengths(tokens, *way.grain)
+        return way.lengths(tokens, *way.unit.grain)
 
     events: list[Event] = []
     longest, last = 4, Step(repeat=LAST_STEPS)
@@ -199,7 +211,7 @@ def _carry(case: SequenceCase, facts: EngineFacts, way: _Way) -> SequenceCase:
         "spec_method": "ngram" if config.num_spec else "none",
         "retention": None if config.retention is None else config.retention // small * BLOCK,
         "checkpoint_alignment": facts.checkpoint_alignment,
-        "match_unit": _unit(config),
+        "match_unit": way.unit.unit,
         "kernel": facts.window,
         "length_limit": limit,
         "budget": min(max(way.budget(config.budget, small, BLOCK), config.num_spec + 1), MOST_BUDGET),
@@ -209,7 +221,9 @@ def _carry(case: SequenceCase, facts: EngineFacts, way: _Way) -> SequenceCase:
     }
     roomy = msgspec.structs.replace(config, **fits)
     spare = config.num_blocks - config.blocks_for_one()
-    blocks = roomy.blocks_for_one() + (spare if spare < TIGHT else TIGHT * config.requests)
+    if spare >= TIGHT:
+        spare = MOST_SPARE if way.tight else TIGHT * config.requests
+    blocks = roomy.blocks_for_one() + spare
     fitting = msgspec.structs.replace(roomy, num_blocks=min(blocks, 4096))
     fitting_probes = [probe for probe in probes if _total(probe) <= limit][:MOST_PROBES]
     tail: tuple[Event, ...] = (last, *fitting_probes, last, last)

@@ -179,7 +179,7 @@ class Confirmer:
             if form.case.config.mamba_groups not in self._sensitive:
                 self._engine.require_sensitive(form.case.config.mamba_groups)
                 self._sensitive.add(form.case.config.mamba_groups)
-            answer = self._engine.run(RunSequence(sequence=form.case, retention=form.case.config.retention))
+            answer = self._engine.run(RunSequence(sequence=form.case))
         except WorkerLost as lost:
             return msgspec.structs.replace(
                 about, answer="CONFIRMED", raised=f"the engine's process was lost: {lost.violation}"

@@ -38,12 +38,17 @@ class Insensitive(Refusal):
 
 
 class EngineProcess(WorkerProcess):
-    """The process of one build."""
+    """The process of one build, with planted faults in its fused kernels."""
 
     def __init__(
-        self, build: Build, limit: float = LIMIT_SECONDS, on_notice: Callable[[str], None] = lambda text: None
+        self,
+        build: Build,
+        limit: float = LIMIT_SECONDS,
+        on_notice: Callable[[str], None] = lambda text: None,
+        faults: tuple[str, ...] = (),
     ) -> None:
-        text = msgspec.json.encode(EngineAssignment(str(cache_directory() / "engines" / "models"))).decode()
+        models = str(cache_directory() / "engines" / "models")
+        text = msgspec.json.encode(EngineAssignment(models, faults=faults)).decode()
         super().__init__(
             Assignment(
                 "harness.end_to_end.inside.judge:make",

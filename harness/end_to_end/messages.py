@@ -11,11 +11,12 @@ from harness.case.sequence import SequenceCase
 
 
 class EngineAssignment(msgspec.Struct, frozen=True):
-    """What an engine's process is started with. `models` is the folder for checkpoints; `fault` plants one
-    (`inside/faults.py`)."""
+    """What an engine's process is started with. `models` is the folder for checkpoints, `seed` that of their weights;
+    `faults` are planted in the release's fused kernels, by name (`harness targets`)."""
 
     models: str
     seed: int = 7
+    faults: tuple[str, ...] = ()
 
 
 class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,8 +57,6 @@ class RunSequence(msgspec.Struct, frozen=True, kw_only=True):
     """Run a sequence on an engine, and its requests plainly."""
 
     sequence: SequenceCase
-    retention: int | None = 0
-    damage: str | None = None
 
 
 class RequestTokens(msgspec.Struct, kw_only=True):

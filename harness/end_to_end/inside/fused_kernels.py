@@ -8,9 +8,13 @@ reported.
 
 from __future__ import annotations
 
+import atexit
 import importlib.util
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,6 +24,7 @@ import torch
 from harness.kernels.executors.base import AccessSpan, AllowedSpans, Arena, dispatching
 from harness.kernels.executors.native.executor import NativeExecutor
 from harness.kernels.executors.native.kernel import NativeKernel
+from harness.kernels.mutations.mutation import Mutation, mutate
 
 KEPT_FAULTS = 16
 """Maximum number of faults that are kept of one run."""
@@ -51,17 +56,17 @@ class ProcessMemory(Arena):
 
 
 class FusedKernels:
-    """The kernels of one module of the release. `allowed` gives the spans of the engine that launches; `faults` are
-    the accesses that were refused since `begin`."""
+    """The kernels of one module of the release, with planted faults. `faults` are the accesses that were refused, and
+    `launches` all that were made, since `forget`."""
 
-    def __init__(self, module: str) -> None:
+    def __init__(self, module: str, mutations: Sequence[Mutation] = ()) -> None:
         self._executor = NativeExecutor(checks=True, lines=False)
         self._memory = ProcessMemory()
         self._spans: tuple[AccessSpan, ...] = ()
         self._seen: dict[tuple[Any, ...], tuple[AccessSpan, ...]] = {}
         self.faults: list[KernelFault] = []
         self.launches = 0
-        copy = _second_copy(module, self._executor)
+        copy = _second_copy(module, self._executor, mutations)
         self.kernels: dict[str, Any] = {
             name: _Launches(self, value) for name, value in vars(copy).items() if isinstance(value, NativeKernel)
         }
@@ -73,7 +78,11 @@ class FusedKernels:
         for address, tensor in storages.items():
             spans.append(AccessSpan(address, tensor.untyped_storage().nbytes(), "cache", "a cache tensor"))
         self._spans = tuple(spans)
-        self.faults, self.launches, self._seen = [], 0, {}
+        self._seen = {}
+
+    def forget(self) -> None:
+        """Forget launches and refused accesses."""
+        self.faults, self.launches = [], 0
 
     def launch(self, kernel: NativeKernel, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Run a kernel under watch."""
@@ -110,7 +119,7 @@ def _span(tensor: torch.Tensor, name: str, *, writable: bool = True) -> AccessSp
     return AccessSpan(tensor.data_ptr(), size, name, name, writable)
 
 
-def _second_copy(module: str, executor: NativeExecutor) -> Any:
+def _second_copy(module: str, executor: NativeExecutor, mutations: Sequence[Mutation]) -> Any:
     """A module of the release, loaded once more with real Triton kernels whose launches reach `executor`."""
     import triton
     import triton.language
@@ -122,7 +131,7 @@ def _second_copy(module: str, executor: NativeExecutor) -> Any:
     assert spec is not None
     assert spec.origin is not None
     name = f"fused_kernels_of_{module.replace('.', '_')}"
-    renamed = importlib.util.spec_from_file_location(name, spec.origin)
+    renamed = importlib.util.spec_from_file_location(name, _with_faults(module, spec.origin, mutations))
     assert renamed is not None
     assert renamed.loader is not None
     copy = importlib.util.module_from_spec(renamed)
@@ -137,3 +146,17 @@ def _second_copy(module: str, executor: NativeExecutor) -> Any:
         for held, value in placeholders.items():
             setattr(utilities, held, value)
     return copy
+
+
+def _with_faults(module: str, origin: str, mutations: Sequence[Mutation]) -> str:
+    """The file of a module, or of a copy with planted faults, which lives as long as this process: Triton reads kernels
+    from their file."""
+    if not mutations:
+        return origin
+    file = f"{module.replace('.', '/')}.py"
+    source = mutate("vllm", {file: Path(origin).read_text(encoding="utf-8")}, mutations)[file]
+    folder = tempfile.mkdtemp(prefix="mutated-kernels-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    place = Path(folder) / Path(origin).name
+    place.write_text(source, encoding="utf-8")
+    return str(place)

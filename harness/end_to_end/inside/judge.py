@@ -53,7 +53,7 @@ class EngineJudge(Judge):
 
         self._assignment = assignment
         self._replacer = Replacer()
-        self._fused = replace_all(self._replacer)
+        self._fused = replace_all(self._replacer, assignment.faults)
         self._plain: dict[int, Any] = {}
         self._noise: dict[int, float] = {}
 
@@ -124,6 +124,7 @@ class EngineJudge(Judge):
             place = traceback.extract_tb(error.__traceback__)[-1]
             return SequenceAnswer(refused=f"{one_line(error) or place.line} ({place.name})")
         self.channel.at("sequence")
+        self._fused.forget()
         answer = ScriptedRun(case, engine, plain).run()
         answer.facts = engine.facts()
         answer.replaced = [one.line for one in self._replacer.made]

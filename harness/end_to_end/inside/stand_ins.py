@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import builtins
 import importlib
+from collections.abc import Sequence
 from typing import Any
 
 from harness.end_to_end.inside import chosen_stop, mamba2_layers, scripted_drafter
 from harness.end_to_end.inside.fused_kernels import FusedKernels
 from harness.end_to_end.inside.replacing import Replacer
+from harness.kernels.mutations.registry import mutation
 
 MIXER = "vllm.model_executor.layers.mamba.mamba_mixer2"
 KERNELS = "vllm.v1.worker.mamba_utils"
@@ -23,8 +25,9 @@ _LAYERS = (
 )
 
 
-def replace_all(replacer: Replacer) -> FusedKernels:
-    """Replace what the CPU lacks. Returns the fused kernels, which count their launches and faults."""
+def replace_all(replacer: Replacer, faults: Sequence[str] = ()) -> FusedKernels:
+    """Replace what the CPU lacks. `faults` are planted in the fused kernels, by name. Returns these, which count their
+    launches and refused accesses. Raises UnknownTarget for a fault that does not fit."""
     _mend_dispatcher(replacer)
     replacer.in_module(
         MIXER,
@@ -32,7 +35,7 @@ def replace_all(replacer: Replacer) -> FusedKernels:
         "the same arithmetic in plain torch",
         "Triton has no CPU back end, and the CPU build's own lacks drafts and checkpoints",
     )
-    fused = FusedKernels(KERNELS)
+    fused = FusedKernels(KERNELS, [mutation(name) for name in faults])
     replacer.in_module(
         KERNELS,
         fused.kernels,

@@ -174,4 +174,5 @@ def test_a_release_without_a_build_lies_over_the_nearest_one(
     }
     assert "0.32.0" in build.description
     assert "Version: 0.33.0+cpu" in (overlay / "vllm-0.33.0+cpu.dist-info" / "METADATA").read_text()
+    assert 'version = "0.33.0"' in (overlay / "vllm" / "_version.py").read_text()
     assert json.loads((overlay / "vllm" / "data.json").read_text()) == {}
