@@ -153,7 +153,7 @@ class Confirmer:
                 yield form, bare
 
     def _shows(self, form: Carried) -> bool:
-        """Whether anything goes wrong besides what the prefix cache holds: an entry that nobody reads says no token."""
+        """Whether anything goes wrong besides what the prefix cache holds: an entry that is never read changes no token."""
         return self._check(form.case, (), entries=False) is not None
 
     def _check(self, case: SequenceCase, fixes: tuple[str, ...], *, entries: bool = True) -> RunResult | None:
@@ -181,9 +181,7 @@ class Confirmer:
                 self._sensitive.add(form.case.config.mamba_groups)
             answer = self._engine.run(RunSequence(sequence=form.case))
         except WorkerLost as lost:
-            return msgspec.structs.replace(
-                about, answer="CONFIRMED", raised=f"the engine's process was lost: {lost.violation}"
-            )
+            return msgspec.structs.replace(about, reason=f"the engine's process was lost ({lost.violation})")
         except WorkerRefused as refused:
             return msgspec.structs.replace(about, reason=one_line(refused))
         if answer.refused is not None:

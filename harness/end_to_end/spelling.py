@@ -1,4 +1,4 @@
-"""The spelling of a text is which tokens of the model stand for the few tokens of a sequence's texts."""
+"""The spelling of a text is which tokens of the model represent the few tokens of a sequence's texts."""
 
 from __future__ import annotations
 

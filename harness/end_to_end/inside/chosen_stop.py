@@ -1,7 +1,7 @@
 """A chosen stop is the sampler's result with the last token of some rows exchanged for the one that ends a request.
 
 A sequence says when the model ends a request; a real model cannot be made to say so. Rows that do not sample in a step,
-since their prompt goes on, wait for the step in which they do.
+since their prompt continues, wait for the step in which they do.
 """
 
 from __future__ import annotations

@@ -106,10 +106,10 @@ def test_a_kernel_that_leaves_its_memory_confirms() -> None:
     assert (answer.answer, answer.kernel_faults) == ("CONFIRMED", ("out-of-bounds: here",))
 
 
-def test_a_lost_process_confirms() -> None:
+def test_a_lost_process_says_nothing_of_tokens() -> None:
     answer = confirm(Engine(WorkerLost("crash-SIGSEGV", -1, "sequence", "")), Symbolic("left-out-row"))
-    assert answer.answer == "CONFIRMED"
-    assert "crash-SIGSEGV" in (answer.raised or "")
+    assert answer.answer == "CANNOT"
+    assert "crash-SIGSEGV" in (answer.reason or "")
 
 
 @pytest.mark.parametrize(
