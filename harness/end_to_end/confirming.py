@@ -153,7 +153,8 @@ class Confirmer:
                 yield form, bare
 
     def _shows(self, form: Carried) -> bool:
-        """Whether anything goes wrong besides what the prefix cache holds: an entry that is never read changes no token."""
+        """Whether anything goes wrong besides what the prefix cache holds: an entry that is never read changes no
+        token."""
         return self._check(form.case, (), entries=False) is not None
 
     def _check(self, case: SequenceCase, fixes: tuple[str, ...], *, entries: bool = True) -> RunResult | None:

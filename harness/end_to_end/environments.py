@@ -267,7 +267,7 @@ def _try(python: Path, version: str) -> str:
 
 def _run(command: Sequence[str], work: Path, version: str, announce: Announce) -> None:
     """Run a command, showing how much there is. Raises UnknownTarget with one line for its many."""
-    watcher = announce if isinstance(announce, ShowsProgress) else None
+    watcher: ShowsProgress | None = announce if isinstance(announce, ShowsProgress) else None
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as output:
         process = subprocess.Popen(
             list(command),

@@ -87,7 +87,7 @@ def test_every_kind_of_damage_is_noticed(engine: EngineProcess) -> None:
     assert min(found.noticed.values()) >= 19
 
 
-@pytest.mark.parametrize("fault", ["temporal-size", "wrong-destination", "conv-shift-off-by-one"])
+@pytest.mark.parametrize("fault", ["wrong-group", "wrong-destination", "conv-shift-off-by-one"])
 def test_a_fault_in_the_releases_own_kernels_changes_tokens(target: str, fault: str) -> None:
     with EngineProcess(build_of(target, lambda text: None), faults=(fault,)) as engine:
         engine.wait_ready()
