@@ -17,7 +17,7 @@ import typer
 
 from harness import __version__
 from harness.case import InvalidCase
-from harness.cli import bench, cache, demo, doctor, names, replay, show, shrink, sweep, targets
+from harness.cli import bench, cache, confirm, demo, doctor, engine, names, replay, show, shrink, sweep, targets
 from harness.cli import run as running
 from harness.cli.groups import GroupedCommand
 from harness.exit_status import BAD_INPUT, HARNESS_FAILED, INTERRUPTED, UNREAD, Interrupted, Interruption
@@ -76,6 +76,8 @@ app.command("targets", short_help="List what can be tested, and faults to plant.
 app.command("names", short_help="List operations, regimes, relations, known issues, pins.")(names.names)
 app.command("doctor", short_help="Report what this machine can do.")(doctor.doctor)
 app.command("demo", short_help="Find a planted bug, then fuzz a release.")(demo.demo)
+app.command("confirm", short_help="Run findings of step sequences on a whole engine.")(confirm.confirm)
+app.add_typer(engine.app, name="engine", short_help="Make, list or remove environments with CPU builds of vLLM.")
 app.add_typer(bench.app, name="bench", short_help="Measure executors, campaigns and planted faults.")
 app.add_typer(cache.app, name="cache", short_help="List, fetch or remove cached releases.")
 

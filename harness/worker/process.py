@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import ClassVar, Self
@@ -60,11 +60,16 @@ AwaitedReply = CaseResult | RangeDone | WorkerAnswer | Ready
 
 class Assignment(msgspec.Struct, frozen=True):
     """What a worker is started with: the place of the function that makes its judge (`module:function`), the text from
-    which it makes it, and variables of its environment (None: absent). Equal assignments can share a worker."""
+    which it makes it, and variables of its environment (None: absent). Equal assignments can share a worker.
+
+    `interpreter` is the Python of another environment, in which the worker then runs; it imports from `path` and from
+    that environment, and from nowhere else. None: the worker runs in the environment of its parent."""
 
     judge: str
     text: str
     environment: tuple[tuple[str, str | None], ...] = ()
+    interpreter: str | None = None
+    path: tuple[str, ...] = ()
 
 
 class WorkerProcess:
@@ -96,7 +101,7 @@ class WorkerProcess:
         with theirs:
             self._process = subprocess.Popen(
                 [
-                    sys.executable,
+                    self.assignment.interpreter or sys.executable,
                     "-P",  # do not import from the current folder
                     *self.SERVES,
                     str(theirs.fileno()),
@@ -107,7 +112,7 @@ class WorkerProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=self._output,
                 stderr=self._output,
-                env=_environment(dict(self.assignment.environment)),
+                env=_environment(self.assignment),
             )
         self.connection = Connection(mine.detach())
         self._silence = Silence(self._process.pid)
@@ -302,14 +307,18 @@ class WorkerProcess:
         self.close()
 
 
-def _environment(own: Mapping[str, str | None]) -> dict[str, str]:
+def _environment(assignment: Assignment) -> dict[str, str]:
     """The variables of a worker: those of this process, changed."""
     environment = dict(os.environ)
     root = str(Path(harness.__file__).resolve().parent.parent)
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, [environment.get("PYTHONPATH"), root]))
+    if assignment.interpreter is not None:
+        environment["PYTHONPATH"] = os.pathsep.join(assignment.path)
+        environment["PYTHONNOUSERSITE"] = "1"
+        environment.pop("VIRTUAL_ENV", None)
     # The temporary cache belongs to the parent; a killed worker could not remove it.
     environment[CACHE_VARIABLE] = str(cache_directory())
-    for name, value in {**OWN_VARIABLES, **own}.items():
+    for name, value in {**OWN_VARIABLES, **dict(assignment.environment)}.items():
         if value is None:
             environment.pop(name, None)
         else:

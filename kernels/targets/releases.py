@@ -108,7 +108,7 @@ def remove(name: str) -> None:
     directory = _releases() / name
     if directory not in _releases().glob("*"):  # a name, not a path to another place
         return
-    with _locked(directory):
+    with locked(directory):
         shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -156,7 +156,7 @@ def release(package: Package, version: str, announce: Announce | None = None) ->
     directory = _directory(package, version)
     try:
         directory.parent.mkdir(parents=True, exist_ok=True)
-        with _locked(directory):
+        with locked(directory):
             found = cached(package, version)
             if found is not None:
                 return found
@@ -174,8 +174,9 @@ def release(package: Package, version: str, announce: Announce | None = None) ->
 
 
 @contextlib.contextmanager
-def _locked(directory: Path) -> Iterator[None]:
-    """Hold the lock of a cache entry. The holder removes the lock file, so that an absent version leaves nothing.
+def locked(directory: Path) -> Iterator[None]:
+    """Hold the lock of an entry of the cache. The holder removes the lock file, so that an absent version leaves
+    nothing.
 
     A process that waited on a removed file holds nothing: only a file that still exists after the wait counts.
     """

@@ -33,7 +33,8 @@ def next_token(fingerprint: Fingerprint, vocabulary: int) -> int:
 
 
 @functools.lru_cache(2**16)  # a few families make up most prompts
-def _of_family(family: int, position: int, vocabulary: int) -> int:
+def token_of_family(family: int, position: int, vocabulary: int) -> int:
+    """The token of an endless text: from 1 to `vocabulary`."""
     mixed = ((family + 1) * 0x9E3779B97F4A7C15 + position * 0xBF58476D1CE4E5B9) & _MASK
     mixed = (mixed ^ (mixed >> 27)) * 0x94D049BB133111EB & _MASK
     return (mixed >> 31) % vocabulary + 1
@@ -54,7 +55,7 @@ class Text:
                 if segment.family == CONTINUATION:
                     token = next_token(fingerprint, vocabulary)
                 else:
-                    token = _of_family(segment.family, position, vocabulary)
+                    token = token_of_family(segment.family, position, vocabulary)
                 fingerprint = follow(fingerprint, token)
                 self.tokens.append(token)
                 self.prefix.append(fingerprint)

@@ -13,10 +13,10 @@ import pytest
 from harness.campaign.events import CampaignStarted, CaseJudged, Event
 from harness.campaign.settings import Settings
 from harness.kernels.cache_directory import cache_directory
+from harness.sequences.judge import AboutDefaults
 from harness.shrink.driver import HANGS, shrink
 from harness.subject.registry import AnySubject
 from harness.worker import process
-from harness.sequences.judge import AboutDefaults
 from harness.worker.losses import WorkerLost
 from harness.worker.process import WorkerProcess
 from tests.processes import environment

@@ -292,7 +292,7 @@ def test_a_process_that_waited_on_a_removed_lock_takes_the_new_one(tmp_path: Pat
     inside, go_on = threading.Event(), threading.Event()
 
     def hold(name: str) -> None:
-        with releases._locked(directory):
+        with releases.locked(directory):
             order.append(f"{name} in")
             inside.set()
             go_on.wait(10)

@@ -1,0 +1,285 @@
+"""Carrying over is making the same sequence for an engine: other block sizes, other groups, real drafts.
+
+Sequence files have blocks of 4 to 16 tokens; a CPU's attention takes multiples of 32. What decides whether an issue
+shows is where lengths lie in a block, so a length keeps its place: from the block's start, to its end, or in
+proportion. No rule is right for all files. So several are tried, each for lengths and for the budget, and the symbolic
+run says which of them still shows the finding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from harness.case.problem import InvalidCase
+from harness.case.sequence import (
+    CONTINUATION,
+    Add,
+    Event,
+    Segment,
+    SequenceCase,
+    SequenceConfig,
+    Step,
+    decode_sequence,
+    encode_sequence,
+)
+from harness.end_to_end.messages import EngineFacts
+
+BLOCK = 32
+"""Tokens of a block on an engine: the least that a CPU's attention takes."""
+
+LONGEST = 1000
+"""Tokens of a request at most, outputs included. The plain run has room for a few more."""
+
+MOST_BUDGET = 2048
+"""Tokens of a step at most: more than all requests of a sequence ask for."""
+
+TIGHT = 32
+"""A pool with fewer blocks than these in addition to those that one request needs keeps as many of them."""
+
+MOST_SPARE = 4
+"""Blocks that a tight pool has in addition to those that one request needs: soon each has been used before."""
+
+MOST_STEPS = 256
+"""Steps of one event at most."""
+
+MORE_OUTPUTS = 16
+"""Tokens that requests say in addition: damage needs a few until it shows."""
+
+PROBE = 2**19
+"""Number of the first probe: a request that asks for a text once more, to see whether the prefix cache is sound."""
+
+MOST_PROBES = 16
+"""Maximum number of probes of a sequence."""
+
+ASTRAY, ASTRAY_LENGTH = 2**19, 3
+"""The text with which a probe leaves that of the request it follows, and for how many tokens."""
+
+LAST_STEPS = 64
+"""Steps after the last event. Requests that are left over say their tokens then."""
+
+
+class CannotCarry(Exception):
+    """The sequence needs something that no engine here has; the message says what."""
+
+
+class Rule(NamedTuple):
+    """How a length inside a block of `small` tokens becomes one inside a block of `large` tokens."""
+
+    name: str
+    inside: Callable[[int, int, int], int]
+
+    def __call__(self, length: int, small: int, large: int) -> int:
+        blocks, rest = divmod(length, small)
+        return blocks * large + (self.inside(rest, small, large) if rest else 0)
+
+
+def _near(rest: int, small: int, large: int) -> int:
+    return rest if rest <= small // 2 else large - (small - rest)
+
+
+RULES = (
+    Rule("as far from the nearest border of a block", _near),
+    Rule("as far from the block's start", lambda rest, small, large: rest),
+    Rule("as far from the block's end", lambda rest, small, large: large - (small - rest)),
+    Rule("in proportion", lambda rest, small, large: rest * large // small),
+)
+
+
+class Carried(NamedTuple):
+    """A sequence for an engine, and how it was made."""
+
+    case: SequenceCase
+    how: str
+
+
+def carried(case: SequenceCase, facts: EngineFacts) -> Iterator[Carried]:
+    """The forms of a sequence for engines that are as `facts` says, the most faithful ones first. Raises
+    CannotCarry."""
+    _require_possible(case, facts)
+    made: set[bytes] = set()
+    for way in _ways(case.config):
+        try:
+            form = _carry(case, facts, way)
+            text = encode_sequence(form)
+            decode_sequence(text)
+        except InvalidCase:
+            continue  # too long, or a budget below what a decode needs
+        if text in made:
+            continue
+        made.add(text)
+        large = way.unit.grain.large
+        of = "" if large == BLOCK else f" (in units of {large})"
+        parts = [f"lengths {way.lengths.name}{of}", f"budget {way.budget.name}"]
+        parts += [f"{way.more} more outputs"] if way.more else []
+        parts += [f"{way.longer} times the steps"] if way.longer > 1 else []
+        parts += ["in a tight pool"] if way.tight else []
+        parts += ["synchronous"] if case.config.asynchronous else []
+        yield Carried(form, ", ".join(parts))
+
+
+def _require_possible(case: SequenceCase, facts: EngineFacts) -> None:
+    config = case.config
+    if config.drafter_block_size is not None:
+        raise CannotCarry("a drafter with blocks of its own: the scripted drafter has none")
+    if config.checkpoint_alignment is not None and facts.checkpoint_alignment is None:
+        raise CannotCarry("checkpoints inside a prefill: layers of this engine export none")
+
+
+class Grain(NamedTuple):
+    """What a length keeps its place in: `small` tokens become `large` ones. These are blocks, or the units at which
+    prefix hits may end."""
+
+    small: int
+    large: int
+
+
+class Unit(NamedTuple):
+    """At which multiples prefix hits may end on the engine (None: at block boundaries), and what lengths keep their
+    place in."""
+
+    unit: int | None
+    grain: Grain
+
+
+def _units(config: SequenceConfig) -> list[Unit]:
+    """Units in proportion to the blocks, and units as they are."""
+    blocks, match = Grain(config.block_size, BLOCK), config.match_unit
+    if match is None:
+        return [Unit(None, blocks)]
+    scaled = max(unit for unit in (1, 2, 4, 8, 16, 32) if unit <= max(match * BLOCK // config.block_size, 1))
+    found = [Unit(scaled, blocks)]
+    if scaled * config.block_size == match * BLOCK:
+        found.append(Unit(scaled, Grain(match, scaled)))
+    if BLOCK % match == 0 and match != scaled:
+        found.append(Unit(match, blocks))
+    return found
+
+
+class _Way(NamedTuple):
+    """One way to carry: `more` outputs of each request, `longer` runs of steps, in a `tight` pool."""
+
+    more: int
+    longer: int
+    tight: bool
+    unit: Unit
+    lengths: Rule
+    budget: Rule
+
+
+def _ways(config: SequenceConfig) -> Iterator[_Way]:
+    """The most faithful ones first."""
+    pairs = [(one, one) for one in RULES] + [(one, other) for one in RULES for other in RULES if one is not other]
+    for tight in (False, True):
+        for longer in dict.fromkeys((1, max(BLOCK // config.block_size, 1))):
+            for more in (MORE_OUTPUTS, 0):
+                for unit in _units(config):
+                    for lengths, budget in pairs:
+                        yield _Way(more, longer, tight, unit, lengths, budget)
+
+
+def _carry(case: SequenceCase, facts: EngineFacts, way: _Way) -> SequenceCase:
+    """Raises InvalidCase where the parts do not fit together."""
+    config = case.config
+    small, more = config.block_size, way.more
+
+    def length(tokens: int) -> int:
+        return way.lengths(tokens, *way.unit.grain)
+
+    events: list[Event] = []
+    longest, last = 4, Step(repeat=LAST_STEPS)
+    probes: list[Add] = []
+    for event in case.events:
+        if isinstance(event, Step):
+            last = msgspec.structs.replace(event, repeat=LAST_STEPS)
+            events.append(msgspec.structs.replace(event, repeat=min(event.repeat * way.longer, MOST_STEPS)))
+        elif isinstance(event, Add):
+            add = _carry_request(event, length, more)
+            longest = max(longest, _total(add) + MORE_OUTPUTS + ASTRAY_LENGTH)
+            events.append(add)
+            probes += _probes(add, PROBE + len(probes))
+        else:
+            events.append(event)
+    limit = min(LONGEST, longest + BLOCK if more else length(config.length_limit))
+    fits = {
+        "runner": "V1",
+        "asynchronous": False,
+        "block_size": BLOCK,
+        "mamba_groups": sum(kind == "mamba" for kind, _ in facts.groups),
+        "spec_method": "ngram" if config.num_spec else "none",
+        "retention": None if config.retention is None else config.retention // small * BLOCK,
+        "checkpoint_alignment": facts.checkpoint_alignment,
+        "match_unit": way.unit.unit,
+        "kernel": facts.window,
+        "length_limit": limit,
+        "budget": min(max(way.budget(config.budget, small, BLOCK), config.num_spec + 1), MOST_BUDGET),
+        "prefill_threshold": min(way.budget(config.prefill_threshold, small, BLOCK), MOST_BUDGET),
+        "num_blocks": 4096,
+        "vocabulary": 64,
+    }
+    roomy = msgspec.structs.replace(config, **fits)
+    spare = config.num_blocks - config.blocks_for_one()
+    if spare >= TIGHT:
+        spare = MOST_SPARE if way.tight else TIGHT * config.requests
+    blocks = roomy.blocks_for_one() + spare
+    fitting = msgspec.structs.replace(roomy, num_blocks=min(blocks, 4096))
+    fitting_probes = [probe for probe in probes if _total(probe) <= limit][:MOST_PROBES]
+    tail: tuple[Event, ...] = (last, *fitting_probes, last, last)
+    return SequenceCase(config=fitting, events=(*events, *tail))
+
+
+def _total(add: Add) -> int:
+    return sum(part.length for part in add.prompt) + add.outputs
+
+
+def _carry_request(event: Add, length: Callable[[int], int], more: int) -> Add:
+    """A request whose segments and end lie where they lay."""
+    segments: list[Segment] = []
+    before = now = 0
+    for segment in event.prompt:
+        before += segment.length
+        size = max(length(before) - now, 1)
+        segments.append(msgspec.structs.replace(segment, length=size))
+        now += size
+    outputs = max(length(before + event.outputs) - now, event.outputs)
+    return msgspec.structs.replace(event, prompt=tuple(segments), outputs=outputs + more)
+
+
+def _probes(add: Add, number: int) -> list[Add]:
+    """The next turn of a request's conversation, which is its prompt and all that the model said; and requests that
+    share its text up to a block's end, and a little more, and then leave it."""
+    text = (*add.prompt, Segment(family=CONTINUATION, length=add.outputs))[:16]
+    shared = [text]
+    for end in range(BLOCK, sum(part.length for part in text), BLOCK):
+        shared.append((*_cut(text, end), Segment(family=ASTRAY, length=ASTRAY_LENGTH))[-16:])
+    return [
+        msgspec.structs.replace(add, request=number + i, prompt=prompt, outputs=MORE_OUTPUTS)
+        for i, prompt in enumerate(shared)
+    ]
+
+
+def _cut(text: tuple[Segment, ...], length: int) -> tuple[Segment, ...]:
+    """The first `length` tokens of a text."""
+    kept: list[Segment] = []
+    for segment in text:
+        if length <= 0:
+            break
+        kept.append(msgspec.structs.replace(segment, length=min(segment.length, length)))
+        length -= segment.length
+    return tuple(kept)
+
+
+def is_probe(request: int) -> bool:
+    """Whether a request of a carried sequence was added to see whether the prefix cache is sound."""
+    return request >= PROBE
+
+
+def describe(config: SequenceConfig) -> str:
+    """A carried configuration in a line."""
+    drafts = f"{config.num_spec} drafts" if config.num_spec else "no drafts"
+    return (
+        f"V1, blocks of {config.block_size}, {drafts}, budget {config.budget}, {config.requests} requests,"
+        f" {config.num_blocks} blocks, retention {config.retention}"
+    )

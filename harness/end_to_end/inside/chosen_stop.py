@@ -1,0 +1,36 @@
+"""A chosen stop is the sampler's result with the last token of some rows exchanged for the one that ends a request.
+
+A sequence says when the model ends a request; a real model cannot be made to say so. Rows that do not sample in a step,
+since their prompt continues, wait for the step in which they do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from harness.end_to_end.inside.tiny_model import STOP
+
+Sample = Callable[..., Any]
+
+RUNNER = "vllm.v1.worker.gpu_model_runner"
+
+
+def with_chosen_stops(sample: Sample) -> Sample:
+    """`GPUModelRunner._sample`, with the stops that the sequence of the runner's engine asks for."""
+
+    def sample_and_stop(self: Any, *args: Any, **kwargs: Any) -> Any:
+        output = sample(self, *args, **kwargs)
+        engine = getattr(self, "scripted_engine", None)
+        if engine is None or not engine.stops:
+            return output
+        unfinished = self.discard_request_mask.np
+        for row, name in enumerate(self.input_batch.req_ids):
+            if name in engine.stops and not unfinished[row]:
+                tokens = output.sampled_token_ids[row]
+                last = int((tokens >= 0).sum()) - 1
+                tokens[last] = STOP
+                engine.stops.discard(name)
+        return output
+
+    return sample_and_stop

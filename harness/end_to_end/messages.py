@@ -1,0 +1,104 @@
+"""Messages are what the harness and a process with an engine say to each other, in addition to those of all workers.
+
+Both sides import this module, so it needs nothing but msgspec.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from harness.case.sequence import SequenceCase
+
+
+class EngineAssignment(msgspec.Struct, frozen=True):
+    """What an engine's process is started with. `models` is the folder for checkpoints, `seed` that of their weights;
+    `faults` are planted in the release's fused kernels, by name (`harness targets`)."""
+
+    models: str
+    seed: int = 7
+    faults: tuple[str, ...] = ()
+
+
+class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How an engine is made. Sizes are in tokens, `num_blocks` in blocks. `plain`: no prefix caching, no drafts, one
+    request at a time."""
+
+    mamba_layers: int
+    plain: bool = False
+    block_size: int = 32
+    num_blocks: int = 64
+    length_limit: int = 1024
+    budget: int = 2048
+    requests: int = 1
+    num_spec: int = 0
+    asynchronous: bool = False
+    prefill_threshold: int = 0
+    policy: str = "fcfs"
+    retention: int | None = 0
+    match_unit: int | None = None
+    shared_prefix_checkpoint: bool = False
+
+
+class EngineFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What an engine turned out to be. `groups` are its KV-cache groups in order: kind and block size;
+    `checkpoint_alignment` is None where layers export no states inside a prefill. `window` is the width of the
+    convolution."""
+
+    version: str
+    groups: tuple[tuple[str, int], ...]
+    num_blocks: int
+    checkpoint_alignment: int | None
+    window: int
+    retention: int | None
+    runner: str
+
+
+class RunSequence(msgspec.Struct, frozen=True, kw_only=True):
+    """Run a sequence on an engine, and its requests plainly."""
+
+    sequence: SequenceCase
+
+
+class RequestTokens(msgspec.Struct, kw_only=True):
+    """What an engine said of one request, next to the plain run: `margins` are the distances between the logits of the
+    plain run's two best tokens."""
+
+    request: int
+    prompt: int
+    said: list[int]
+    due: list[int]
+    margins: list[float]
+
+
+class SequenceAnswer(msgspec.Struct, kw_only=True):
+    """What a sequence did on an engine. `raised` is the exception that ended it, `refused` why the engine does not
+    start. `scheduled` has the tokens that each step gave each request, in the scheduler's order. `noise` is the largest
+    difference of two logits between clean runs of the model."""
+
+    requests: list[RequestTokens] = []
+    scheduled: list[list[tuple[int, int, int]]] = []
+    facts: EngineFacts | None = None
+    replaced: list[str] = []
+    kernel_faults: list[str] = []
+    kernel_launches: int = 0
+    raised: str | None = None
+    refused: str | None = None
+    noise: float = 0.0
+    steps: int = 0
+    seconds: float = 0.0
+
+
+class Sensitivity(msgspec.Struct, kw_only=True):
+    """Of each kind of damage: in how many of the tries tokens changed within `within` tokens."""
+
+    noticed: dict[str, int]
+    tries: int
+    within: int
+
+
+RUN_DECODER = msgspec.msgpack.Decoder(RunSequence)
+ANSWER_DECODER = msgspec.msgpack.Decoder(SequenceAnswer)
+OPTIONS_DECODER = msgspec.msgpack.Decoder(EngineOptions)
+FACTS_DECODER = msgspec.msgpack.Decoder(EngineFacts)
+SENSITIVITY_DECODER = msgspec.msgpack.Decoder(Sensitivity)
+ENCODER = msgspec.msgpack.Encoder()

@@ -1,0 +1,119 @@
+"""The script for a maintainer: complete, without the harness, and with the events of the sequence."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.case.sequence import CONTINUATION, Abort, Add, Finish, Pause, Reset, Resume, Segment, SequenceCase, Step
+from harness.case.sequence import SequenceConfig as Config
+from harness.end_to_end.engine_script import engine_script
+from harness.end_to_end.inside.tiny_model import write_mamba2_hybrid
+from harness.end_to_end.spelling import FIRST_TOKEN, VOCABULARY, spelled
+from harness.oracles.states.texts import Text
+
+PROMPT = (Segment(family=0, length=3), Segment(family=CONTINUATION, length=4), Segment(family=1, length=2))
+
+CASE = SequenceCase(
+    config=Config(
+        runner="V1",
+        block_size=32,
+        spec_method="ngram",
+        num_spec=2,
+        length_limit=128,
+        budget=64,
+        requests=2,
+        num_blocks=64,
+        vocabulary=64,
+    ),
+    events=(
+        Add(request=1, prompt=PROMPT, outputs=5, priority=2),
+        Step(drafts=(1,), right=(2, 0), repeat=3),
+        Abort(request=1),
+        Finish(request=1),
+        Reset(running=True),
+        Pause(mode="new"),
+        Resume(),
+    ),
+)
+
+
+@pytest.fixture
+def script() -> str:
+    return engine_script(CASE, "left-out-row: an engine of vLLM says wrong tokens")
+
+
+def constants(script: str) -> dict[str, Any]:
+    """OPTIONS and EVENTS of a script."""
+    found = {}
+    for node in ast.parse(script).body:
+        name = getattr(getattr(node, "target", None), "id", None)
+        if isinstance(node, ast.AnnAssign) and node.value is not None and name in ("OPTIONS", "EVENTS"):
+            found[name] = ast.literal_eval(node.value)
+    return found
+
+
+def test_it_needs_nothing_of_the_harness(script: str) -> None:
+    assert "#:" not in script
+    imported = {
+        (node.module if isinstance(node, ast.ImportFrom) else node.names[0].name).partition(".")[0]  # type: ignore[union-attr]
+        for node in ast.walk(ast.parse(script))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    }
+    assert imported - set(sys.stdlib_module_names) == {"torch", "vllm", "safetensors"}
+
+
+def test_it_has_all_events(script: str) -> None:
+    events = constants(script)["EVENTS"]
+    assert [event[0] for event in events] == ["add", "step", "abort", "finish", "reset", "pause", "pause"]
+    assert events[1:] == [
+        ("step", (1,), (2, 0), 3),
+        ("abort", 1),
+        ("finish", 1),
+        ("reset", True),
+        ("pause", "PAUSED_NEW"),
+        ("pause", "UNPAUSED"),
+    ]
+
+
+def test_its_prompts_are_those_of_the_sequence(script: str) -> None:
+    _, number, parts, outputs, priority = constants(script)["EVENTS"][0]
+    assert (number, outputs, priority) == (1, 5, 2)
+    whole = [spelled(token) for token in Text(PROMPT, 64).tokens]
+    assert parts == [whole[:3], 4, whole[7:9]]
+
+
+def test_its_options_are_those_of_the_sequence(script: str) -> None:
+    options = constants(script)["OPTIONS"]
+    assert {name: options[name] for name in ("budget", "num_spec", "num_blocks", "scripted_counts")} == {
+        "budget": 64,
+        "num_spec": 2,
+        "num_blocks": 64,
+        "scripted_counts": True,
+    }
+
+
+def test_its_parts_are_those_of_the_harness(script: str, tmp_path: Path) -> None:
+    """The script makes the same checkpoint, byte by byte."""
+    pytest.importorskip("safetensors")
+    module = types.ModuleType("script")
+    sys.modules["script"] = module
+    try:
+        exec(compile(script, "script.py", "exec"), module.__dict__)
+        module.write_mamba2_hybrid(tmp_path / "script", 2, 7)
+    finally:
+        del sys.modules["script"]
+    write_mamba2_hybrid(tmp_path / "harness", 2, 7)
+    for name in ("config.json", "model.safetensors"):
+        assert (tmp_path / "script" / name).read_bytes() == (tmp_path / "harness" / name).read_bytes()
+
+
+def test_spelling_keeps_tokens_apart() -> None:
+    tokens = [spelled(token) for token in range(1, 65)]
+    assert len(set(tokens)) == 64
+    assert all(FIRST_TOKEN <= token < VOCABULARY for token in tokens)
