@@ -70,7 +70,7 @@ class RecordedLaunch:
     `source` indexes `sources`; `epoch` is the number of barriers the program had passed; lanes
     `lane .. lane + count - 1` touch `width` bytes each from arena offset `offset` on; what a store wrote is
     `stored[stored_at : stored_at + count * width]`. `launched` are the lines of host code that launched it, innermost
-    first; empty if nobody asked for them.
+    first; empty if they were not asked for.
     """
 
     grid: tuple[int, int, int]

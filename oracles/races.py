@@ -72,7 +72,7 @@ class Race:
     second: RacingAccess
     identical: bool = False
     launched: tuple[CodeLine, ...] = ()
-    """The lines of host code that launched the kernel, innermost first; empty if nobody asked for them."""
+    """The lines of host code that launched the kernel, innermost first; empty if they were not asked for."""
 
 
 def find_races(launch: RecordedLaunch) -> list[Race]:

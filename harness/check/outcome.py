@@ -98,7 +98,7 @@ class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Why an operation failed: one sentence, the first differences, and the total number of bytes that differ.
 
     `places` are lines of the code under test, from the innermost one of the kernel to the host's. `diagnosis` is None
-    where nobody asked for one, or where there can be none.
+    where none was asked for, or where there can be none.
     """
 
     summary: str

@@ -134,8 +134,10 @@ class SequenceOptions:
         return names, lambda target: self._subject(run, target, shared)
 
     def _subject(self, run: RunOptions, target: str, shared: list[Any] | None) -> Any:
-        """Set up the subject; `shared` holds the defaults that several targets share. A plus sign in the target is followed by a planted fault of sequences, or else by a
-        mutation of the kernels."""
+        """Set up the subject; `shared` holds the defaults that several targets share.
+
+        A plus sign in the target is followed by a planted fault of sequences, or else by a mutation of the kernels.
+        """
         from harness.issues.registry import DEFAULT_FIXES
         from harness.kernels.targets.registry import prepare
         from harness.sequences.controls import Controls

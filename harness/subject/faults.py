@@ -2,7 +2,7 @@
 
 What they may share: a known issue; the type of an exception and the line that raised it; a diagnosis; the lines that a
 wrong access, a race or a wrong store goes back to; or one was met only while another was shrunk. Lines alone do not
-join findings that different deviations explain. The simplest finding of a group stands for it.
+join findings that different deviations explain. The simplest finding of a group represents it.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from harness.oracles.diagnosis.situation import RowMove, Situation
 from harness.oracles.diagnosis.tables import by_rule
 
 SURPLUS = 4096
-"""How far a size by stride is tried, beside the whole stride: production code may limit it."""
+"""How far a size by stride is tried, in addition to the whole stride: production code may limit it."""
 MOST_SURPLUS = 1 << 22
 """A longer surplus is not tried: such a copy would run for minutes."""
 TILES = (1024, 2048, 4096, 8192, 16384)
