@@ -11,6 +11,8 @@ import dataclasses
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+import torch
+
 from harness.case.sequence import SequenceConfig
 from harness.issues.registry import issues_of
 from harness.kernels.targets.vllm.bare import accepted
@@ -112,21 +114,24 @@ class Scheduled(NamedTuple):
 
 class V1Worker:
     """The release's own V1 runner without a model. A suggested rule may take the place of one of the release's:
-    `rules` changes those that step sequences know, `is_prefilling` says which rows of a batch prefill.
+    `rules` changes those that step sequences know, `prefill_end` says up to which token each row of a batch prefills,
+    both where the batch is sorted and where metadata are made.
     """
 
     def __init__(
         self,
         config: SequenceConfig,
         rules: Callable[[RunnerRules], RunnerRules] = lambda given: given,
-        is_prefilling: Callable[[Any], Any] | None = None,
+        prefill_end: Callable[[Any], Any] | None = None,
     ) -> None:
         self.engine = Engine(config)
-        self._is_prefilling = is_prefilling
+        self._prefill_end = prefill_end
         self.code = HostCodeV1(self.engine, rules(own_rules_v1()))
         self.runner, self.batch, self.mamba_state_idx = self.code._runner, self.code.batch, self.code.mamba_state_idx
         self._columns: dict[str, int] = {}
         self._next_block = 1
+        if prefill_end is not None:
+            self._sort_by(prefill_end)
 
     def execute(self, *rows: Scheduled, delivered: bool = False) -> dict[str, Any]:
         """`execute_model` on a step; returns what the layers get for each row, by request. `delivered`: the scheduler
@@ -144,10 +149,30 @@ class V1Worker:
     def mamba2_metadata(self) -> Any:
         """What the release's metadata builder of Mamba2 layers makes of the step that was executed last."""
         common, extra = self.code.received[MAMBA]
-        if self._is_prefilling is not None:
-            common = dataclasses.replace(common, is_prefilling=self._is_prefilling(self.batch))
+        if self._prefill_end is not None:
+            rows = self.batch.num_reqs
+            computed, ends = self.batch.num_computed_tokens_cpu[:rows], self._prefill_end(self.batch)[:rows]
+            common = dataclasses.replace(common, is_prefilling=torch.from_numpy(computed < ends))
         builder = _builder(self.engine)
         return builder._compute_common_metadata(common, **accepted(builder._compute_common_metadata, extra))
+
+    def _sort_by(self, prefill_end: Callable[[Any], Any]) -> None:
+        """Let the release's own function that sorts the batch read `prefill_end` in place of the prompt's length."""
+        backends, batch = module("vllm.v1.attention.backends.utils"), self.batch
+
+        class Sorted:
+            def __init__(self) -> None:
+                self.num_prompt_tokens = prefill_end(batch)
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(batch, name)
+
+        def reorder(output: Any) -> None:
+            backends.reorder_batch_to_split_decodes_and_prefills(
+                Sorted(), output, decode_threshold=self.runner.reorder_batch_threshold
+            )
+
+        self.runner.__dict__["_may_reorder_batch"] = reorder
 
     def _output(self, rows: tuple[Scheduled, ...]) -> Any:
         kinds = module("vllm.v1.core.sched.output")

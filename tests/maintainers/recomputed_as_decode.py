@@ -6,34 +6,60 @@ alone with `is_prefilling` as `_build_attention_metadata` sets it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 from tests.maintainers.objects import Scheduled, V1Worker, config
 
 ISSUE = "recomputed-as-decode"
+OUTPUTS = 17
+"""How many tokens the preempted request had made; its prompt has 25."""
 
 
-def check(worker: V1Worker) -> None:
-    """A request with 25 tokens of prompt and 17 outputs was preempted, and comes back with 40 tokens computed. The row
-    of the other request has drafts: up to 0.31 layers are not told of speculation otherwise."""
+def kinds(worker: V1Worker) -> tuple[int, int]:
+    """How many rows of the step the layers run as decodes and as prefills."""
+    metadata = worker.mamba2_metadata()
+    return metadata.num_decodes, metadata.num_prefills
+
+
+def check(make: Callable[[], V1Worker]) -> None:
+    """A row of drafts is in every batch: up to 0.31 layers are not told of speculation otherwise."""
+    worker = make()
+    resumed = Scheduled("a", 40, 2, outputs=OUTPUTS, resumed=tuple(range(42)))
     worker.execute(Scheduled("other", 0, 3, new=(1, 2, 3)), Scheduled("a", 0, 25, new=tuple(range(25))))
     worker.sample()
+    worker.execute(Scheduled("other", 3, 4, drafts=3, outputs=1), resumed)
+    assert kinds(worker) == (1, 1), f"decodes and prefills are {kinds(worker)}: two known tokens run as drafts"
+
+    # A prompt of one token has no state yet, so it stays a prefill.
+    worker = make()
+    worker.execute(Scheduled("other", 0, 3, new=(1, 2, 3)))
+    worker.sample()
+    worker.execute(Scheduled("other", 3, 4, drafts=3, outputs=1), Scheduled("one token", 0, 1, new=(5,)))
+    assert kinds(worker) == (1, 1), f"decodes and prefills are {kinds(worker)}: a row without a state is a decode"
+
+    # Drafts of a row that stands behind the resumed one are a decode all the same.
+    worker = make()
+    worker.execute(Scheduled("a", 0, 25, new=tuple(range(25))))
+    worker.sample()
     worker.execute(
-        Scheduled("other", 3, 4, drafts=3, outputs=1),
-        Scheduled("a", 40, 2, outputs=17, resumed=tuple(range(42))),
+        Scheduled("a", 24, 16, outputs=OUTPUTS, resumed=tuple(range(42))), Scheduled("other", 0, 3, new=(1, 2, 3))
     )
-    metadata = worker.mamba2_metadata()
-    found = (metadata.num_decodes, metadata.num_prefills)
-    assert found == (1, 1), f"decodes and prefills are {found}: two known tokens run as a decode of drafts"
+    worker.sample()
+    worker.execute(Scheduled("a", 40, 2, outputs=OUTPUTS), Scheduled("other", 3, 4, drafts=3, outputs=1))
+    assert kinds(worker) == (1, 1), f"decodes and prefills are {kinds(worker)}: drafts behind the row run as a prefill"
 
 
-def before_last_known_token(batch: Any) -> Any:
-    """Which rows prefill: all but those that start at the last token that is known, whoever made it."""
-    rows = batch.num_reqs
-    return batch.num_computed_tokens_cpu_tensor[:rows] < batch.num_tokens_no_spec_cpu_tensor[:rows] - 1
+def prefill_end(batch: Any) -> Any:
+    """Up to which token each row of a batch prefills, as the scheduler has it: all of the prompt, and all that is known
+    but the last token."""
+    return np.maximum(batch.num_prompt_tokens, batch.num_tokens_no_spec - 1)
 
 
 def run(suggested: bool) -> None:
-    """The suggested rule: a row prefills up to the last known token, not up to the end of the prompt."""
+    """The suggested rule: a row prefills up to the scheduler's own `prefill_end`, not up to the end of the prompt, both
+    where the batch is sorted and where metadata are made."""
     settings = config(spec_method="mtp", num_spec=3, asynchronous=True)
-    check(V1Worker(settings, is_prefilling=before_last_known_token if suggested else None))
+    check(lambda: V1Worker(settings, prefill_end=prefill_end if suggested else None))

@@ -78,7 +78,8 @@ class RunnerRules:
     """V1: a padded last token of a prompt runs as a prefill behind the first prefill of a batch."""
 
     recomputed_as_decodes: bool = False
-    """V1: a few outputs that are computed again run as a decode: a prefill ends at the prompt's end."""
+    """V1: a few outputs that are computed again run as a decode: a prefill ends at the prompt's end. Else it ends
+    at the scheduler's `prefill_end`, the greater of the prompt and all known tokens but the last."""
 
     counts_by_previous_row: bool = False
     """V1, asynchronous: accepted counts are looked up by the rows of the previous step (0.27)."""

@@ -68,6 +68,13 @@ def test_a_padded_last_token_of_a_prompt_is_a_decode_only_before_all_prefills() 
 def test_single_tokens_and_fresh_requests_stay_as_planned() -> None:
     rows = (DECODE, (24, 1, 0), (8, 1, 0), SHORT_CHUNK, (0, 1, 0), (0, 4, 3))
     assert speculative(*rows) == [row.speculative for row in planned(*rows).rows]
+    assert speculative(*rows, recomputed_as_decodes=False) == [row.speculative for row in planned(*rows).rows]
+
+
+def test_without_the_issue_the_resumed_row_alone_changes() -> None:
+    fixed = speculative(DECODE, RECOMPUTED, DECODE, TAIL, recomputed_as_decodes=False)
+    assert fixed == [True, False, True, True]
+    assert speculative(DECODE, RECOMPUTED, DECODE, TAIL) == [True, True, True, True]
 
 
 def test_a_row_that_becomes_a_prefill_exports_checkpoints_and_one_that_becomes_a_decode_does_not() -> None:
