@@ -1,0 +1,46 @@
+"""`harness export`: a finding as a file for somebody who does not have the harness."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli import options
+
+
+def export(
+    file: Annotated[Path, typer.Argument(help="A repro file.")],
+    form: Annotated[
+        str, typer.Option("--as", metavar="FORM", help="What to write; `harness names forms` lists the forms.")
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="File to write, or to replace. Default: standard output.")
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", "-t", help="Target that the file is for. Default: the one that it was found on."),
+    ] = None,
+) -> None:
+    """Write a finding in a form that needs nothing of the harness: a script, a test, a bug report.
+
+    Exit status: 0 written; 2 the form does not take such a file, or cannot show this finding.
+    """
+    from harness.export.form import Request
+    from harness.export.registry import export as exported
+    from harness.files import replace_file, require_writable_file
+    from harness.repro import naming, read_any
+
+    kind, repro = read_any(file)
+    if out is not None:
+        require_writable_file(out)
+    request = Request(file.stem, kind, repro, target or repro.origin.target)
+    with naming(file):
+        text = exported(form, request)
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        replace_file(out, text.encode())
+        options.announce(f"{out}: {form} of {file}")
