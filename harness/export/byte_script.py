@@ -22,19 +22,6 @@ FOLDER = "harness.export.kernel_script"
 SLOW = 1000
 """Copies of a launch from which Triton's interpreter takes minutes."""
 
-_MAIN = """
-def main() -> int:
-    import argparse
-
-    parser = argparse.ArgumentParser(epilog="Status 1: something is wrong, 0: nothing is, 2: this cannot run.")
-    parser.add_argument("--vllm", metavar="DIR", help="a folder with the sources of vLLM, instead of the installed one")
-    return run(CASE, HANDLED, parser.parse_args().vllm{start}, note=NOTE)
-
-
-if __name__ == "__main__":
-    sys.exit(main())
-"""
-
 
 class ByteScript(Form):
     """See the module."""
@@ -52,24 +39,30 @@ class ByteScript(Form):
             f"    python {plain(name)}               with the installed vLLM",
             f"    python {plain(name)} --vllm DIR    with the sources in DIR: an unpacked wheel, a checkout",
         )
-        head = comment(*heading(request, repro), "") + "".join(f"# {line}\n" for line in usage)
-        return head + comment("", *limits(repro)) + body(repro) + _MAIN.format(start=start_argument(repro))
+        head = comment(*heading(request, repro, self.name), "") + "".join(f"# {line}\n" for line in usage)
+        return head + comment("", *limits(repro)) + body(repro, "command") + _ending(repro)
 
 
 BYTE_SCRIPT = ByteScript()
 
 
-def body(repro: Repro) -> str:
-    """The script without its comment and its main function: `CASE` and `HANDLED`, and all that running them takes.
-    Raises NotExportable."""
+def _ending(repro: Repro) -> str:
+    note = literal(" ".join(limits(repro)))
+    end = f"    sys.exit(main(CASE, HANDLED{start_argument(repro)}, note=NOTE))\n"
+    return f'NOTE = {note}\n\n\nif __name__ == "__main__":\n{end}'
+
+
+def body(repro: Repro, *more: str) -> str:
+    """A script without its comment and its last lines: `CASE` and `HANDLED`, with all that running them takes,
+    and other parts. Raises NotExportable."""
     case = script_case(repro.case)
     names = list(dict.fromkeys(operation.name for operation in case.operations))
-    more = ["model_state"] if starts_model_state(repro) else []
+    if starts_model_state(repro):
+        more = (*more, "model_state")
     entries = ", ".join(f"{literal(name)}: {_handled(repro, name)}" for name in names)
     data = {"case": f"CASE = {literal(case)}"}
     code = compose(FOLDER, [*(name.replace("-", "_") for name in names), *more, "judging"], data)
-    note = literal(" ".join(limits(repro)))
-    return f"{code}\n\nHANDLED = {{{entries}}}\nNOTE = {note}\n"
+    return f"{code}\n\nHANDLED = {{{entries}}}\n"
 
 
 def _handled(repro: Repro, name: str) -> str:
@@ -89,7 +82,7 @@ def start_argument(repro: Repro) -> str:
     return ", start=start_model_state" if starts_model_state(repro) else ""
 
 
-def heading(request: Request, repro: Repro) -> list[str]:
+def heading(request: Request, repro: Repro, form: str) -> list[str]:
     """What was found, where, and by what."""
     case, origin = repro.case, repro.origin
     domain = (
@@ -101,7 +94,7 @@ def heading(request: Request, repro: Repro) -> list[str]:
         f"Shows a finding: {plain(repro.signature)}",
         plain(repro.evidence.summary),
         f"Found on {plain(origin.target)}, executor {plain(origin.executor)}. {domain}",
-        f"Written by harness {plain(__version__)} (harness export --as byte-script). Needs torch, triton, numpy and "
+        f"Written by harness {plain(__version__)} (harness export --as {form}). Needs torch, triton, numpy and "
         "the vLLM in question. Runs on a GPU, or without one on the CPU through Triton's interpreter.",
     ]
 

@@ -16,6 +16,9 @@ WIDTH = 110
 LONGEST_TEXT = 500
 """Characters of a file's own text that an exported file shows."""
 
+_WORD = re.compile(r"[A-Za-z0-9 .,:;_+()-]*")
+"""Text that needs no escapes."""
+
 _PLAIN = re.compile(r"[^A-Za-z0-9 .,:;_=+*/()\[\]{}#@%&?!'\"<>|^~$-]")
 
 
@@ -77,7 +80,7 @@ def _flat(value: Any) -> str:
     if value is None or isinstance(value, bool | int | float):
         return repr(value)
     if isinstance(value, str):
-        return ascii(value)
+        return f'"{value}"' if _WORD.fullmatch(value) else ascii(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return f"{type(value).__name__}({', '.join(f'{name}={_flat(one)}' for name, one in _given(value))})"
     if isinstance(value, list):

@@ -8,9 +8,12 @@ from collections.abc import Mapping
 
 from harness.export.byte_script import BYTE_SCRIPT
 from harness.export.form import Form, NotExportable, Request
+from harness.export.pytest_function import PYTEST_FUNCTION
 from harness.registry import Registry
 
-REGISTRY: Registry[Form] = Registry(Form, "form", "mamba_migration_harness.forms", (BYTE_SCRIPT,), NotExportable)
+OURS = (BYTE_SCRIPT, PYTEST_FUNCTION)
+
+REGISTRY: Registry[Form] = Registry(Form, "form", "mamba_migration_harness.forms", OURS, NotExportable)
 
 
 def forms() -> Mapping[str, Form]:

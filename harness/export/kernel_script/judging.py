@@ -57,7 +57,10 @@ def differences(
     where = torch.cuda.get_device_name() if device.type == "cuda" else "the CPU, through Triton's interpreter"
     around = "" if vllm.directory is None else " (stubs around the files under test)"
     say(f"vllm: {vllm.worker.__file__}{around}; torch {torch.__version__}, triton {triton.__version__}; on {where}")
-    memory = Memory(case, device)
+    try:
+        memory = Memory(case, device)
+    except (OSError, RuntimeError) as error:  # it spreads further than this machine has memory, or address space
+        raise CannotRun(f"the memory of the case: {error}") from error
     for operation in case.operations:
         before = memory.read()
         expected = handled[operation.name].expect(operation, memory, before)
@@ -143,24 +146,3 @@ def _changed_tables(setup: Setup) -> Iterator[str]:
     for group, (tensor, table) in enumerate(zip(setup.tables, setup.case.tables, strict=True)):
         if tensor.tolist() != table:
             yield f"the block table of group {group} has changed"
-
-
-def run(
-    case: Case,
-    handled: dict[str, Handled],
-    directory: str | None = None,
-    start: Callable[[Setup], None] | None = None,
-    note: str = "",
-) -> int:
-    """Print what is wrong, or the note that belongs to a pass. Returns 1 if something is wrong, 0 if nothing is, 2 if
-    this could not be found out."""
-    try:
-        wrong = differences(case, handled, directory, start)
-    except CannotRun as reason:
-        print(f"cannot run: {reason}", file=sys.stderr)
-        return 2
-    for line in wrong:
-        print(f"WRONG: {line}")
-    if not wrong and note:
-        print(f"but: {note}")
-    return 1 if wrong else 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import importlib
 import importlib.machinery
 import importlib.util
@@ -41,15 +42,23 @@ class Vllm:
             directory = _installed()
         self.directory = directory
         if directory is not None:
-            _load_from(Path(directory), conv_layout)
+            _load_from(Path(directory))
         try:
             self.worker: Any = importlib.import_module(WORKER)
             self.layers: Any = importlib.import_module(LAYERS)
             self.interface: Any = importlib.import_module("vllm.v1.kv_cache_interface")
         except ImportError as error:
             raise CannotRun(f"vllm cannot be imported ({error}): name its sources with --vllm") from error
+        self._set_conv_layout(conv_layout)
         if not hasattr(self.worker, "MambaSpecDecodeGPUContext"):
             raise CannotRun("this vLLM has no MambaSpecDecodeGPUContext: its kernels came with 0.22.0")
+
+    def _set_conv_layout(self, conv_layout: str) -> None:
+        """SD or DS is one setting of the whole process, which vLLM reads once: another case may have had the other."""
+        importlib.import_module("vllm.envs").__dict__["VLLM_SSM_CONV_STATE_LAYOUT"] = conv_layout
+        for value in vars(self.layers).values():
+            if isinstance(value, functools._lru_cache_wrapper):
+                value.cache_clear()
 
     def source(self, module: str) -> str:
         """The text of a module's file, without importing it."""
@@ -68,13 +77,15 @@ def _installed() -> str:
     return str(Path(next(iter(found.submodule_search_locations))).parent)
 
 
-def _load_from(directory: Path, conv_layout: str) -> None:
+def _load_from(directory: Path) -> None:
     if not Path(directory, *WORKER.split(".")).with_suffix(".py").is_file():
         raise CannotRun(f"{directory} does not hold vllm/v1/worker/mamba_utils.py")
     if "vllm" in sys.modules:
+        if getattr(sys.modules["vllm"], "stubs_of", None) == str(directory):
+            return  # an earlier case in this process
         raise CannotRun("another vllm is already imported in this process")
     sys.dont_write_bytecode = True  # the folder stays as it is
-    sys.meta_path.insert(0, _Finder(directory, _stubs(conv_layout)))
+    sys.meta_path.insert(0, _Finder(directory, _stubs()))
 
 
 class _Finder:
@@ -93,7 +104,7 @@ class _Finder:
 
     def create_module(self, spec: Any) -> types.ModuleType:
         module = _Stub(spec.name)
-        module.__dict__.update(self._stubs.get(spec.name, {}))
+        module.__dict__.update(self._stubs.get(spec.name, {}), stubs_of=str(self._directory))
         return module
 
     def exec_module(self, module: types.ModuleType) -> None:
@@ -181,14 +192,13 @@ class _Base:
     """Takes the place of the classes that those of the V2 runner's model state extend."""
 
 
-def _stubs(conv_layout: str) -> dict[str, dict[str, Any]]:
+def _stubs() -> dict[str, dict[str, Any]]:
     import triton
     import triton.language
 
     specs = (KVCacheSpec, AttentionSpec, FullAttentionSpec, MambaSpec, UniformTypeKVCacheSpecs)
     specs = (*specs, KVCacheGroupSpec, KVCacheConfig)  # type: ignore[assignment]
     return {
-        "vllm.envs": {"VLLM_SSM_CONV_STATE_LAYOUT": conv_layout},
         "vllm.logger": {"init_logger": lambda name: _Logger(logging.getLogger(name), {})},
         "vllm.triton_utils": {"triton": triton, "tl": triton.language, "HAS_TRITON": True},
         "vllm.utils.gpu_sync_debug": {"gpu_sync_allowed": contextlib.nullcontext},

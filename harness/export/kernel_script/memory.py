@@ -15,6 +15,8 @@ GUARD = 8192
 WHOLE = 8 << 20
 """Larger buffers, in which blocks lie far apart, are filled and compared around their blocks only."""
 AROUND = 256
+NO_RESERVE = 0x4000
+"""MAP_NORESERVE of Linux, which Python's mmap does not name everywhere."""
 
 
 class Image:
@@ -51,7 +53,7 @@ class Memory:
             self.starts.append((end + 255) // 256 * 256 + misalignment)
             end = self.starts[-1] + size + GUARD
         if device.type == "cpu":  # pages that nothing touches take no memory
-            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0)
+            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NO_RESERVE
             self.raw = torch.frombuffer(mmap.mmap(-1, end, flags=flags), dtype=torch.uint8)
         else:
             self.raw = torch.empty(end, dtype=torch.uint8, device=device)
