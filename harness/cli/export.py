@@ -19,6 +19,15 @@ def export(
     out: Annotated[
         Path | None, typer.Option("--out", help="File to write, or to replace. Default: standard output.")
     ] = None,
+    sweep: Annotated[
+        str | None,
+        typer.Option(
+            "--sweep",
+            metavar="TARGETS",
+            help="Also replay the file on these targets, such as 'vllm>=0.25', for a form that shows the affected ones "
+            "(issue).",
+        ),
+    ] = None,
     target: Annotated[
         str | None,
         typer.Option("--target", "-t", help="Target that the file is for. Default: the one that it was found on."),
@@ -30,13 +39,18 @@ def export(
     """
     from harness.export.form import Request
     from harness.export.registry import export as exported
+    from harness.export.registry import form_for
     from harness.files import replace_file, require_writable_file
     from harness.repro import naming, read_any
 
     kind, repro = read_any(file)
     if out is not None:
         require_writable_file(out)
-    request = Request(file.stem, kind, repro, target or repro.origin.target)
+    chosen = form_for(form, kind, str(file))
+    if sweep is not None and not chosen.sweeps:
+        raise typer.BadParameter(f"{form} does not show which releases are affected", param_hint="--sweep")
+    swept, affected = ([], "") if sweep is None else _swept(file, sweep)
+    request = Request(file.stem, kind, repro, target or repro.origin.target, swept, affected)
     with naming(file):
         text = exported(form, request)
     if out is None:
@@ -44,3 +58,18 @@ def export(
     else:
         replace_file(out, text.encode())
         options.announce(f"{out}: {form} of {file}")
+
+
+def _swept(file: Path, targets: str) -> tuple[list[tuple[str, str]], str]:
+    """What the file does on targets, in words, and the range in a sentence."""
+    from harness.kernels.targets.selection import select
+    from harness.subject.registry import read_file
+    from harness.sweep.affected import in_words
+    from harness.sweep.sweep import sweep
+
+    chosen = select(targets)
+    kind, repro = read_file(file)
+    kind.require_installed(chosen)
+    kind.announce_downloads(chosen, options.announce)
+    (result,) = sweep([(file, kind, repro)], chosen, None, limit=120.0, announce=options.announce)
+    return [(answer.target, in_words(answer, result.answers)) for answer in result.answers], result.affected

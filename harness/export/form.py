@@ -17,14 +17,18 @@ class NotExportable(Refusal):
 @dataclass(frozen=True)
 class Request:
     """What is exported: the finding in a file called `file`, for `target`, the one that it was found on unless the user
-    names another one. `swept` are rows of a sweep, for a form that shows which releases are affected: target and
-    answer."""
+    names another one.
+
+    `swept` are rows of a sweep, target and answer, for a form that shows which releases are affected; `affected` is
+    their range in a sentence.
+    """
 
     file: str
     kind: str
     repro: AnyRepro
     target: str
     swept: Sequence[tuple[str, str]] = field(default=())
+    affected: str = ""
 
 
 class Form(abc.ABC):
