@@ -112,7 +112,8 @@ def test_the_command_line_has_the_settings() -> None:
     )
     assert re.sub(r" \\\n +", " ", serve_command.of_sequence(config)) == (
         "VLLM_USE_V2_MODEL_RUNNER=1 vllm serve MODEL --enable-prefix-caching --mamba-cache-mode align --block-size 8 "
-        "--max-model-len 64 --max-num-batched-tokens 5 --max-num-seqs 2 --num-gpu-blocks-override 99 --async-scheduling "
+        "--max-model-len 64 --max-num-batched-tokens 5 --max-num-seqs 2 --num-gpu-blocks-override 99 "
+        "--async-scheduling "
         """--speculative-config '{"method": "mtp", "num_speculative_tokens": 2}' --scheduling-policy priority """
         "--long-prefill-token-threshold 4 --prefix-cache-retention-interval 16 --prefix-match-unit 4 "
         "--enable-mamba-shared-prefix-checkpoint"
