@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ast
+import json
+import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -189,3 +192,21 @@ def test_where_an_operation_is_missing_a_script_cannot_run(python: Path, tmp_pat
     done = run(python, script, "--vllm", sources("0.24.0"))
     assert done.returncode == 2
     assert done.stderr == "cannot run: this vLLM has no run_fused_postprocess_align\n"
+
+
+@pytest.mark.slow
+@pytest.mark.release
+def test_scripts_find_nothing_wrong_in_a_release_without_faults() -> None:
+    """Drawn cases of both domains: what the scripts' scalar code expects is what the kernels of 0.33.0 do."""
+    here = Path(__file__).with_name("judge_drawn.py")
+    done = subprocess.run(
+        [sys.executable, "-P", here, sources("0.33.0"), "11", "60"],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])},
+    )
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert result["wrong"] == {}
+    assert sum(result["compared"].values()) >= 60
+    assert len(result["compared"]) >= 4

@@ -90,12 +90,17 @@ AFFECTED = {
     "checkpoint-into-running-block": "0.33.0",
     "checkpoint-mid-block": "0.33.0",
     "copy-of-fresh-block": "0.33.0",
+    "cut-padding": "0.28.0",
     "padded-to-limit": "0.26.0",
     "partial-entry-async": "0.27.1",
     "preempted-while-scheduled": "0.33.0",
     "preempted-while-scheduled-v2": "0.33.0",
     "split-block-size": "0.33.0",
+    "tokens-lost-async": "0.26.0",
+    "unaligned-eagle-chunk": "0.25.0",
     "uncounted-draft-slots": "0.33.0",
+    "unrelocated-block": "0.31.0",
+    "untruncated-hit-overwrites": "0.28.0",
 }
 """Faults of schedulers and block managers, and a release that has each."""
 
