@@ -7,16 +7,19 @@ the scheduler's part of the finding runs, and the test says that it is only that
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 from harness import __version__
 from harness.export.composing import compose
 from harness.export.form import Form, Request
 from harness.export.literals import comment, literal, plain
+from harness.export.permanent_links import version_of
 from harness.export.pytest_function import identifier
 from harness.export.sequence_data import script_events, script_settings
 from harness.issues.change import Change
-from harness.issues.registry import issues_of
+from harness.issues.registry import SEQUENCE_ISSUES, issues_of
+from harness.issues.sequence_issue import SequenceIssue
 from harness.repro import SequenceRepro
 
 FOLDER = "harness.export.sequence_test"
@@ -67,7 +70,29 @@ def heading(request: Request, repro: SequenceRepro) -> list[str]:
         "are vLLM's own.",
         "",
         SHOWS[side_of(repro)],
+        *_others(request, repro),
     ]
+
+
+def _others(request: Request, repro: SequenceRepro) -> Iterator[str]:
+    """Other faults of schedulers that the test may meet first: their fixes are on in a replay, and not in a test."""
+    version, own = version_of(request.target), {issue.name for issue in issues_of(repro.issue)}
+    if version is None:
+        return
+    others = [
+        f"{issue.name} ({issue.report})"
+        for issue in SEQUENCE_ISSUES
+        if issue.name not in own
+        and _is_of_scheduler(issue)
+        and issue.is_in_release(version)
+        and issue.reached_by(repro.sequence)
+    ]
+    if others:
+        yield ""
+        yield (
+            "These settings reach other known issues of that release, of which one may show first: "
+            f"{', '.join(others)}."
+        )
 
 
 SHOWS: dict[Side, str] = {
@@ -95,10 +120,11 @@ SHOWN_BY_WORKER = ("checkpoint-into-running-block",)
 
 def side_of(repro: SequenceRepro) -> Side:
     """Whose fault it is, by what the fix of the known issue changes."""
-    issues = [issue for issue in issues_of(repro.issue) if issue.name not in SHOWN_BY_WORKER]
-    if not issues and repro.issue in SHOWN_BY_WORKER:
-        return "scheduler"
+    issues = issues_of(repro.issue)
     if not issues:
         return "unknown"
-    unchanged = Change().rules
-    return "scheduler" if all(issue.change.rules is unchanged for issue in issues) else "runner"
+    return "scheduler" if all(map(_is_of_scheduler, issues)) else "runner"
+
+
+def _is_of_scheduler(issue: SequenceIssue) -> bool:
+    return issue.change.rules is Change().rules or issue.name in SHOWN_BY_WORKER

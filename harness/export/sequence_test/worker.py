@@ -61,11 +61,13 @@ class Worker:
             self.drafting.discard(name)
         for new in output.scheduled_new_reqs:
             self._start(new.req_id, new.block_ids, new.num_computed_tokens)
+            self.known[new.req_id] = len(getattr(new, "prefill_token_ids", None) or new.prompt_token_ids)
         cached = output.scheduled_cached_reqs
         counts = zip(cached.req_ids, cached.num_computed_tokens, cached.new_block_ids, strict=True)
         for name, computed, blocks in counts:
             if name in cached.resumed_req_ids:
                 self._start(name, blocks, computed)
+                self.known[name] = len(cached.all_token_ids[name])  # outputs that were on their way are dropped
             elif blocks is not None:
                 for table, fresh in zip(self.tables[name], blocks, strict=True):
                     table.extend(fresh)

@@ -66,6 +66,8 @@ def test_a_fault_of_the_runner_is_said_to_be_one() -> None:
     assert side_of(runner) == "runner"
     assert "THIS TEST PASSES ON AFFECTED RELEASES" in " ".join(text_of(runner).replace("\n# ", " ").split())
     assert side_of(repro_of("split-block-size")) == "scheduler"
+    assert side_of(repro_of("checkpoint-into-running-block")) == "scheduler"
+    assert "one may show first: split-block-size" in text_of(repro_of("untruncated-hit-overwrites"))
     assert side_of(msgspec.structs.replace(runner, issue=None)) == "unknown"
     assert side_of(msgspec.structs.replace(runner, issue="something-new")) == "unknown"
 
@@ -100,7 +102,6 @@ AFFECTED = {
     "unaligned-eagle-chunk": "0.25.0",
     "uncounted-draft-slots": "0.33.0",
     "unrelocated-block": "0.31.0",
-    "untruncated-hit-overwrites": "0.28.0",
 }
 """Faults of schedulers and block managers, and a release that has each."""
 
