@@ -14,7 +14,7 @@ from harness.check.outcome import Signature
 from harness.export.composing import compose
 from harness.export.form import Form, NotExportable, Request
 from harness.export.kernel_data import script_case
-from harness.export.literals import comment, literal, plain
+from harness.export.literals import comment, file_name, literal, plain, words
 from harness.repro import Repro
 
 FOLDER = "harness.export.kernel_script"
@@ -34,10 +34,10 @@ class ByteScript(Form):
     def text(self, request: Request) -> str:
         repro = request.repro
         assert isinstance(repro, Repro)
-        name = f"{request.file}{self.ending}"
+        name = f"{file_name(request.file)}{self.ending}"
         usage = (
-            f"    python {plain(name)}               with the installed vLLM",
-            f"    python {plain(name)} --vllm DIR    with the sources in DIR: an unpacked wheel, a checkout",
+            f"    python {name}               with the installed vLLM",
+            f"    python {name} --vllm DIR    with the sources in DIR: an unpacked wheel, a checkout",
         )
         head = comment(*heading(request, repro, self.name), "") + "".join(f"# {line}\n" for line in usage)
         return head + comment("", *limits(repro)) + body(repro, "command") + _ending(repro)
@@ -137,7 +137,7 @@ def _of_oracle(signature: Signature) -> Iterator[str]:
         yield "The process was lost in this call: so may the process of this script be."
     elif signature.relation is not None:
         yield (
-            f"It was found by comparing two runs ({plain(oracle)}). The script runs the case once, and compares it "
+            f"It was found by comparing two runs ({words(oracle)}). The script runs the case once, and compares it "
             "with scalar code."
         )
     elif oracle == "host":

@@ -8,7 +8,7 @@ from harness import __version__
 from harness.export.form import Form, Request
 from harness.export.issue_of_case import CasePage
 from harness.export.issue_of_sequence import SequencePage
-from harness.export.literals import in_markdown, plain
+from harness.export.literals import file_name, in_markdown, words
 from harness.export.permanent_links import REPOSITORY, Sources, version_of
 from harness.kernels.targets.vllm.sources import cached_tree, release_tree
 from harness.repro import Repro, SequenceRepro
@@ -36,11 +36,11 @@ def _lines(request: Request) -> Iterator[str]:
     sources = None if version is None else Sources(version, cached_tree(version) or release_tree(version))
     assert isinstance(repro, Repro | SequenceRepro)
     page = CasePage(repro, sources) if isinstance(repro, Repro) else SequencePage(repro, sources)
-    yield f"# [Bug]: {plain(page.title)}"
+    yield f"# [Bug]: {words(page.title)}"
     yield ""
     yield "### Your current environment"
     yield ""
-    yield from page.environment(plain(request.target))
+    yield from page.environment(words(request.target))
     yield ""
     yield "### 🐛 Describe the bug"
     yield ""
@@ -67,7 +67,7 @@ def _lines(request: Request) -> Iterator[str]:
     links = list(page.links())
     yield from (f"- {link}" for link in links)
     if sources is None:
-        yield f"`{plain(request.target)}` is no release, so there are no permanent links to its lines."
+        yield f"`{words(request.target)}` is no release, so there are no permanent links to its lines."
     elif not links:
         yield "The finding names no line."
     yield ""
@@ -77,7 +77,7 @@ def _lines(request: Request) -> Iterator[str]:
     yield ""
     yield "**How to see it.**"
     yield ""
-    yield from page.steps(plain(request.file))
+    yield from page.steps(file_name(request.file))
     yield ""
     yield "### Before submitting a new issue..."
     yield ""
@@ -86,7 +86,7 @@ def _lines(request: Request) -> Iterator[str]:
         yield ""
         yield f"It looks like a known one: {page.known}."
     yield ""
-    yield f"Written by harness {plain(__version__)}."
+    yield f"Written by harness {words(__version__)}."
 
 
 def _affected(request: Request) -> Iterator[str]:
@@ -95,7 +95,7 @@ def _affected(request: Request) -> Iterator[str]:
         return
     yield "| target | answer |"
     yield "|---|---|"
-    yield from (f"| {in_markdown(target)} | {plain(answer)} |" for target, answer in request.swept)
+    yield from (f"| {in_markdown(target)} | {words(answer)} |" for target, answer in request.swept)
     if request.affected:
         yield ""
-        yield plain(request.affected)
+        yield words(request.affected)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.case.production_defaults import settings_in_words
-from harness.export.literals import in_markdown, plain
+from harness.export.literals import in_markdown, plain, words
 from harness.export.permanent_links import Sources
 from harness.export.serve_command import of_sequence
 from harness.export.unit_test import SHOWS, side_of
@@ -61,8 +61,8 @@ class SequencePage:
         settings = self._repro.settings
         if settings is None:
             return "Which of these settings differ from the defaults is not known."
-        words = plain(settings_in_words(self._repro.sequence, [plain(one) for one in settings]))
-        return f"It {words}." if settings else f"It happens {words}."
+        needed = words(settings_in_words(self._repro.sequence, settings))
+        return f"It {needed}." if settings else f"It happens {needed}."
 
     def command(self) -> str:
         return of_sequence(self._repro.sequence.config)

@@ -36,6 +36,16 @@ def comment(*paragraphs: str) -> str:
     return "".join(f"# {line}".rstrip() + "\n" for line in lines)
 
 
+def words(text: object) -> str:
+    """`plain` text that means nothing in Markdown either: no links, no tags, no mentions, no emphasis."""
+    return " ".join(re.sub(r"[^A-Za-z0-9 .,:;_+=/()'\"%?-]", " ", plain(text)).split())
+
+
+def file_name(text: object) -> str:
+    """The name of a file that needs no quotes in a shell."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", plain(text)).strip("-") or "finding"
+
+
 def in_markdown(text: object) -> str:
     """A file's own text in a Markdown page, as code: it has no backquotes, so nothing in it means anything there. The
     cells of a table have no bars either."""

@@ -83,7 +83,7 @@ def _others(request: Request, repro: SequenceRepro) -> Iterator[str]:
         f"{issue.name} ({issue.report})"
         for issue in SEQUENCE_ISSUES
         if issue.name not in own
-        and _is_of_scheduler(issue)
+        and is_of_scheduler(issue)
         and issue.is_in_release(version)
         and issue.reached_by(repro.sequence)
     ]
@@ -123,8 +123,8 @@ def side_of(repro: SequenceRepro) -> Side:
     issues = issues_of(repro.issue)
     if not issues:
         return "unknown"
-    return "scheduler" if all(map(_is_of_scheduler, issues)) else "runner"
+    return "scheduler" if all(map(is_of_scheduler, issues)) else "runner"
 
 
-def _is_of_scheduler(issue: SequenceIssue) -> bool:
+def is_of_scheduler(issue: SequenceIssue) -> bool:
     return issue.change.rules is Change().rules or issue.name in SHOWN_BY_WORKER

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from harness.case.sequence import SequenceConfig
+from harness.check.outcome import Difference, Evidence, Signature
 from harness.export import serve_command
 from harness.export.form import Request
 from harness.export.issue import ISSUE
@@ -91,6 +92,29 @@ def test_texts_of_a_file_stay_in_code(text: str) -> None:
         )
         assert sum(line.startswith("```") for line in found) == sum(line.startswith("```") for line in wanted)
         assert all(line.count("`") % 2 == 0 for line in found if not line.startswith("```"))
+
+
+EVIL = "EVIL <b>b</b> [x](javascript:y) @somebody #1 *z* ![i](http://x) $(id) `c`"
+
+
+def test_nothing_of_a_file_means_anything_in_markdown() -> None:
+    """Outside of code there is no link, no tag and no mention that a text of a file brought."""
+    replace = msgspec.structs.replace
+    for plain in (case_repro("v2-accepted-race-temporal"), sequence_repro("left-out-row")):
+        changes = {
+            "signature": Signature(EVIL, f"relation:{EVIL}", EVIL, EVIL, EVIL),
+            "evidence": Evidence(EVIL, (Difference(EVIL, EVIL, EVIL, 0, 1, EVIL, EVIL, EVIL),), 1, (EVIL,)),
+            "origin": replace(plain.origin, target=EVIL, executor=EVIL, harness_version=EVIL),
+        }
+        if isinstance(plain, SequenceRepro):
+            changes |= {"issue": EVIL, "settings": (EVIL,)}
+        text = ISSUE.text(Request(EVIL, "case", replace(plain, **changes), f"path:{EVIL}", [(EVIL, EVIL)], EVIL))
+        outside = re.sub(r"```.*?```", "", text, flags=re.DOTALL)
+        outside = re.sub(r"`[^`\n]*`", "", outside)
+        assert "EVIL" in outside
+        for part in ("<b>", "](java", "@some", "#1", "*z*", "![", "$("):
+            assert part not in outside, part
+        assert "$(" not in "".join(re.findall(r"```sh\n(.*?)```", text, flags=re.DOTALL))
 
 
 def test_the_command_line_has_the_settings() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +20,8 @@ from tests.harness.export.environments import environment
 from tests.harness.export.test_literals import HOSTILE
 from tests.releases import with_scheduler
 
-CORPUS = Path(__file__).resolve().parents[3] / "corpus" / "sequences"
+ROOT = Path(__file__).resolve().parents[3]
+CORPUS = ROOT / "corpus" / "sequences"
 FILES = sorted(path.stem for path in CORPUS.glob("*.json"))
 
 
@@ -123,3 +126,21 @@ def test_a_test_passes_where_the_scheduler_is_right(name: str, release: str, tmp
     """It is right where a runner is at fault, and where a fault is fixed."""
     status, text = run_test(name, release, tmp_path)
     assert (status, "1 passed" in text) == (0, True), text
+
+
+@pytest.mark.slow
+@pytest.mark.release
+def test_tests_find_nothing_wrong_where_no_known_issue_is_reached() -> None:
+    """Drawn sequences on 0.33.0: the worker of the tests follows what the release's scheduler decides."""
+    with_scheduler("vllm==0.33.0")
+    here = Path(__file__).with_name("run_drawn.py")
+    done = subprocess.run(
+        [sys.executable, "-P", here, "0.33.0", "1", "40", "60"],
+        check=False,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])},
+    )
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert result["failed"] == {}
+    assert result["steps"] > 1000
