@@ -101,7 +101,19 @@ def heading(request: Request, repro: Repro, form: str) -> list[str]:
 
 def limits(repro: Repro) -> list[str]:
     """What a run of the script can and cannot show of the finding."""
-    return [*_of_oracle(repro.signature), *_of_execution(repro.case), *_of_size(repro.case)]
+    return [
+        *_of_target(repro.origin.target),
+        *_of_oracle(repro.signature),
+        *_of_execution(repro.case),
+        *_of_size(repro.case),
+    ]
+
+
+def _of_target(target: str) -> Iterator[str]:
+    if "+" in target:
+        yield "It was found with a fault planted in the sources: released ones do not show it."
+    elif target == "builtin":
+        yield "It was found in the kernels of the harness itself, which the script does not call."
 
 
 _INTERPRETER = "Triton's interpreter runs one program after the other, each on whole tiles"

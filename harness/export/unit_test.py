@@ -12,7 +12,7 @@ from typing import Literal
 
 from harness import __version__
 from harness.export.composing import compose
-from harness.export.form import Form, Request
+from harness.export.form import Form, NotExportable, Request
 from harness.export.literals import comment, literal, plain
 from harness.export.permanent_links import version_of
 from harness.export.pytest_function import identifier
@@ -20,6 +20,7 @@ from harness.export.sequence_data import script_events, script_settings
 from harness.issues.change import Change
 from harness.issues.registry import SEQUENCE_ISSUES, issues_of
 from harness.issues.sequence_issue import SequenceIssue
+from harness.oracles.states.violation import BYTE_KINDS, HOST_CODE_DIFFERS
 from harness.repro import SequenceRepro
 
 FOLDER = "harness.export.sequence_test"
@@ -46,6 +47,11 @@ class UnitTest(Form):
     def text(self, request: Request) -> str:
         repro = request.repro
         assert isinstance(repro, SequenceRepro)
+        if repro.signature.violation in BYTE_KINDS:
+            raise NotExportable(
+                f"{request.file}: it is about bytes that kernels left, which no scheduler shows; `harness run --ops "
+                "sequences --cases-out DIR` writes kernel cases of sequences"
+            )
         settings, events = script_settings(repro.sequence), script_events(repro.sequence)
         data = {"sequence": f"SETTINGS = {literal(settings)}\n\nEVENTS = {literal(events)}\n"}
         code = compose(FOLDER, ["running"], data)
@@ -70,6 +76,7 @@ def heading(request: Request, repro: SequenceRepro) -> list[str]:
         "are vLLM's own.",
         "",
         SHOWS[side_of(repro)],
+        *(["", "It was found with planted faults, which are not in the test."] if repro.faults else []),
         *_others(request, repro),
     ]
 
@@ -120,6 +127,8 @@ SHOWN_BY_WORKER = ("checkpoint-into-running-block",)
 
 def side_of(repro: SequenceRepro) -> Side:
     """Whose fault it is, by what the fix of the known issue changes."""
+    if repro.signature.violation == HOST_CODE_DIFFERS:
+        return "runner"
     issues = issues_of(repro.issue)
     if not issues:
         return "unknown"

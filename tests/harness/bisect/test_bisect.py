@@ -217,3 +217,12 @@ def test_a_planted_fault_is_found_in_a_history_of_a_release(tmp_path: Path, comm
     assert status == 3
     assert "an innocent change" in again
     assert "not judged: " in again
+    worker.write_text(right)
+    mended = history.commit("mended")
+    worker.write_text(f"{right}\n# other\n")
+    history.commit("a third comment")
+    worker.write_text(faulty[WORKER])
+    back = history.commit("the fault is back")
+    status, out, _ = command("bisect", file, f"path:{checkout}", mended, back, "--state", tmp_path / "second.json")
+    assert (status, out) == (0, f"first commit that fails: {Repository(checkout).about(back)}\n")
+    assert git(checkout, "worktree", "list").count("\n") == 0

@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from harness.case import Advance, AdvanceRow, Case
-from harness.export.byte_script import BYTE_SCRIPT
+from harness.export.byte_script import BYTE_SCRIPT, limits
 from harness.export.form import NotExportable, Request
 from harness.export.kernel_data import script_case
 from harness.export.registry import export
@@ -125,6 +125,17 @@ def _without_note(tree: ast.Module) -> str:
 def test_what_a_script_cannot_show_is_said_in_it() -> None:
     for name, words in NOT_ON_A_CPU.items():
         assert words in " ".join(line.removeprefix("# ") for line in script_of(name).splitlines())
+
+
+def test_a_planted_fault_and_our_own_kernels_are_not_in_a_script() -> None:
+    repro = read_repro(CORPUS / "v2-accepted-race-temporal.json")
+    for target, words in (
+        ("vllm==0.33.0+wrong-group", "a fault planted"),
+        ("builtin", "kernels of the harness itself"),
+    ):
+        origin = msgspec.structs.replace(repro.origin, target=target)
+        assert any(words in line for line in limits(msgspec.structs.replace(repro, origin=origin)))
+    assert limits(repro) == []
 
 
 def test_an_operation_that_no_script_calls_is_refused() -> None:

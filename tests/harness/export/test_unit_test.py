@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from harness.export.form import Request
+from harness.export.form import NotExportable, Request
 from harness.export.unit_test import UNIT_TEST, side_of
 from harness.kernels.targets.vllm.scheduling.sources import whole_tree
 from harness.repro import SequenceRepro, read_any
@@ -73,6 +73,16 @@ def test_a_fault_of_the_runner_is_said_to_be_one() -> None:
     assert "one may show first: split-block-size" in text_of(repro_of("untruncated-hit-overwrites"))
     assert side_of(msgspec.structs.replace(runner, issue=None)) == "unknown"
     assert side_of(msgspec.structs.replace(runner, issue="something-new")) == "unknown"
+
+
+def test_what_only_bytes_show_is_refused() -> None:
+    plain, replace = repro_of("left-out-row"), msgspec.structs.replace
+    bytes_differ = replace(plain, signature=replace(plain.signature, violation="bytes-differ"))
+    with pytest.raises(NotExportable, match="it is about bytes that kernels left"):
+        text_of(bytes_differ)
+    differs = replace(plain, issue=None, signature=replace(plain.signature, violation="host-code-differs"))
+    assert side_of(differs) == "runner"
+    assert "with planted faults" in text_of(replace(plain, faults=("stale",)))
 
 
 def run_test(name: str, release: str, folder: Path) -> tuple[int, str]:
