@@ -38,6 +38,7 @@ class Worker:
         drafts = {name: len(output.scheduled_spec_decode_tokens.get(name, ())) for name in rows}
         for name, tokens in rows.items():
             assert tokens > 0, f"the scheduler gives {name} {tokens} tokens"
+            assert tokens > drafts[name], f"the scheduler gives {name} {tokens} tokens, {drafts[name]} of them drafts"
         self._move_before(rows)
         right, after = {}, {}
         for name, tokens in rows.items():
