@@ -16,7 +16,7 @@ import pytest
 
 from harness.kernels.targets.registry import prepare
 from harness.kernels.targets.vllm.scheduling.sources import require_packages, whole_tree
-from harness.kernels.targets.vllm.sources import release_tree
+from harness.kernels.targets.vllm.sources import cached_tree, release_tree
 from harness.refusal import UnknownTarget
 
 REQUIRE_VARIABLE = "HARNESS_REQUIRE_RELEASE"
@@ -27,6 +27,13 @@ def with_kernels(target: str) -> str:
     with _needed():
         prepare(target)
     return target
+
+
+def sources(version: str) -> Path:
+    """The folder with the kernel sources of a release. Nothing may be written there."""
+    with _needed():
+        return (cached_tree(version) or release_tree(version)).directory
+    raise AssertionError  # `_needed` has raised
 
 
 def editable(version: str, directory: Path) -> Path:

@@ -17,7 +17,22 @@ import typer
 
 from harness import __version__
 from harness.case import InvalidCase
-from harness.cli import bench, cache, confirm, demo, doctor, engine, names, replay, show, shrink, sweep, targets
+from harness.cli import (
+    bench,
+    bisect,
+    cache,
+    confirm,
+    demo,
+    doctor,
+    engine,
+    export,
+    names,
+    replay,
+    show,
+    shrink,
+    sweep,
+    targets,
+)
 from harness.cli import run as running
 from harness.cli.groups import GroupedCommand
 from harness.exit_status import BAD_INPUT, HARNESS_FAILED, INTERRUPTED, UNREAD, Interrupted, Interruption
@@ -71,7 +86,9 @@ app.command("run", cls=GroupedCommand, epilog=RUN_STATUS, short_help="Draw, run,
 app.command("replay", short_help="Run a repro file: FAILED, FIXED or SKIPPED.")(replay.replay)
 app.command("shrink", short_help="Make a repro file smaller.")(shrink.shrink)
 app.command("sweep", short_help="Replay repro files on many releases.")(sweep.sweep)
+app.command("bisect", short_help="Find the commit that brought a fault.")(bisect.bisect)
 app.command("show", short_help="Print a repro file for people.")(show.show)
+app.command("export", short_help="Write a finding for somebody without the harness.")(export.export)
 app.command("targets", short_help="List what can be tested, and faults to plant.")(targets.targets)
 app.command("names", short_help="List operations, regimes, relations, known issues, pins.")(names.names)
 app.command("doctor", short_help="Report what this machine can do.")(doctor.doctor)

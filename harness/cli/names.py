@@ -1,4 +1,4 @@
-"""`harness names`: the names that `--ops`, `--require`, `--relations`, `--fixes` and `--pins` accept, and known
+"""`harness names`: the names that `--ops`, `--require`, `--relations`, `--fixes`, `--pins` and `--as` accept, and known
 issues."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from harness.cli.options import JsonOption
 from harness.cli.sequence_options import SEQUENCES
 from harness.suggestions import unknown
 
-Kind = Literal["operations", "regimes", "relations", "fixes", "issues", "faults", "pins"]
+Kind = Literal["operations", "regimes", "relations", "fixes", "issues", "faults", "pins", "forms"]
 
 _OPTIONS: dict[Kind, str] = {
     "operations": "--ops",
@@ -23,16 +23,19 @@ _OPTIONS: dict[Kind, str] = {
     "issues": "in brackets after a finding",
     "faults": "TARGET+NAME with --ops sequences; of kernels: harness targets",
     "pins": "--pins NAME=VALUE,...",
+    "forms": "harness export FILE --as FORM",
 }
 
 
 def names(
     kind: Annotated[
-        str | None, typer.Argument(help="operations, regimes, relations, fixes, issues, faults or pins. Default: all.")
+        str | None,
+        typer.Argument(help="operations, regimes, relations, fixes, issues, faults, pins or forms. Default: all."),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """List operations, regimes, relations, known issues, their fixes, planted faults, and pins: what each is."""
+    """List operations, regimes, relations, known issues, their fixes, planted faults, pins, and forms of export:
+    what each is."""
     if kind is not None and kind not in get_args(Kind):
         raise typer.BadParameter(unknown("kind of names", [kind], get_args(Kind)))
     found = {name: summaries for name, summaries in _all().items() if kind in (None, name)}
@@ -47,6 +50,7 @@ def names(
 
 
 def _all() -> dict[Kind, dict[str, str]]:
+    from harness.export.registry import WORDS, forms
     from harness.generators.kinds.registry import KINDS
     from harness.generators.sequences.configurations import PINS
     from harness.issues.registry import KNOWN_ISSUES, SEQUENCE_ISSUES
@@ -68,5 +72,9 @@ def _all() -> dict[Kind, dict[str, str]]:
         "issues": {issue.name: f"{issue.summary}; {issue.releases}; {issue.report}" for issue in KNOWN_ISSUES},
         "faults": {name: fault.summary for name, fault in FAULTS.items()},
         "pins": PINS,
+        "forms": {
+            name: f"{form.summary} ({', '.join(WORDS.get(kind, kind) for kind in form.kinds)})"
+            for name, form in forms().items()
+        },
         "relations": {name: f"the same result {relation.summary}" for name, relation in relations().items()},
     }

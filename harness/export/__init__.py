@@ -1,0 +1,1 @@
+"""Exported findings: files that show one to somebody who does not have the harness."""

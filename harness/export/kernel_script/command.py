@@ -1,0 +1,28 @@
+"""The command line of a script."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+
+from harness.export.kernel_script.case import Case
+from harness.export.kernel_script.judging import Handled, differences
+from harness.export.kernel_script.loading import CannotRun
+from harness.export.kernel_script.objects import Setup
+
+
+def main(case: Case, handled: dict[str, Handled], start: Callable[[Setup], None] | None = None, note: str = "") -> int:
+    """Print what is wrong, or the note that belongs to a pass. Returns the exit status."""
+    parser = argparse.ArgumentParser(epilog="Status 1: something is wrong, 0: nothing is, 2: this cannot run.")
+    parser.add_argument("--vllm", metavar="DIR", help="a folder with the sources of vLLM, instead of the installed one")
+    try:
+        wrong = differences(case, handled, parser.parse_args().vllm, start)
+    except CannotRun as reason:
+        print(f"cannot run: {reason}", file=sys.stderr)
+        return 2
+    for line in wrong:
+        print(f"WRONG: {line}")
+    if not wrong and note:
+        print(f"but: {note}")
+    return 1 if wrong else 0
