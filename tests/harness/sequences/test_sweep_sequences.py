@@ -46,7 +46,7 @@ def swept(folder: Path, *arguments: object, how: str = "", command: str = "sweep
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder of sequences: two that fail in the stub, with their signatures, and one that does not."""
-    for index, violation in ((4, "wrong-state-read"), (5, "token-mismatch"), (6, "wrong-state-read")):
+    for index, violation in ((3, "wrong-state-read"), (5, "token-mismatch"), (6, "wrong-state-read")):
         repro = SequenceRepro(
             signature=Signature("sequence", "meaning", violation, "mamba", "-"),
             evidence=Evidence("something"),
@@ -87,7 +87,7 @@ def test_targets_that_cannot_be_driven_are_not_applicable(folder: Path) -> None:
 
 
 def test_one_file_costs_the_others_nothing(folder: Path) -> None:
-    done = swept(folder, "-t", "vllm==0.33.0", "--json", "--case-limit", "1s", how="hang:4,break:5,crash:6")
+    done = swept(folder, "-t", "vllm==0.33.0", "--json", "--case-limit", "1s", how="hang:3,break:5,crash:6")
     assert done.returncode == 1
     rows = [json.loads(done.stdout)["findings"][row]["answers"][0] for row in range(3)]
     assert [row["signature"] for row in rows] == [
@@ -114,7 +114,7 @@ def test_kernel_cases_are_swept_without_them(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sources, "REQUIRED", ("no_such_package",))
-    files = [(path, *read_file(path)) for path in (CORPUS / "shift-within-block-sd.json", folder / "4.json")]
+    files = [(path, *read_file(path)) for path in (CORPUS / "shift-within-block-sd.json", folder / "3.json")]
     targets = ["vllm==0.32.0", "vllm==0.33.0"]
     kinds = [kind for _, kind, _ in files]
     monkeypatch.setattr(kinds[0], "announce_downloads", lambda *_: None)
@@ -136,7 +136,7 @@ def test_kernel_cases_are_swept_without_them(
     ],
 )
 def test_a_file_that_names_no_scheduler_asks_for_one(folder: Path, command: str, target: str, message: str) -> None:
-    file = folder / "4.json"
+    file = folder / "3.json"
     _, repro = read_any(file)
     assert isinstance(repro, SequenceRepro)
     origin = msgspec.structs.replace(repro.origin, target=target)
@@ -182,9 +182,9 @@ def test_answers_come_as_they_are_known_and_ctrl_c_prints_them(folder: Path) -> 
         os.killpg(running.pid, signal.SIGINT)
         table, rest = running.communicate(timeout=1800)
     assert lines == [
-        *(f"harness: {folder / str(index)}.json on vllm==0.24.0: NOT APPLICABLE\n" for index in (4, 5, 6)),
+        *(f"harness: {folder / str(index)}.json on vllm==0.24.0: NOT APPLICABLE\n" for index in (3, 5, 6)),
         "harness: loading a stand-in ...\n",
-        f"harness: {folder / '4.json'} on vllm==0.31.0: does not fail\n",
+        f"harness: {folder / '3.json'} on vllm==0.31.0: does not fail\n",
         f"harness: {folder / '5.json'} on vllm==0.31.0: FAILED\n",
     ]
     assert running.returncode == 130

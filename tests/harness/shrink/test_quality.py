@@ -126,7 +126,8 @@ def test_wrong_group(bench: Bench, seed: int) -> None:
             # Two programs store different values in one block: they copy from different ones, or one shifts it.
             check_canonical(shrunk.case, largest=48, columns=4, drafts=2)
         else:
-            check_canonical(shrunk.case)
+            # A window is larger than the drafts, without which postprocess has nothing to do: two tokens of 8 bytes.
+            check_canonical(shrunk.case, largest=8 if shrunk.case.layout.num_spec == 0 else 16)
         for _, state in layout.states():
             # Pages are tight: some faults need a page that two groups share.
             assert state.block_stride == max(state_extent(s) for _, s in layout.states() if s.buffer == state.buffer)
