@@ -112,7 +112,8 @@ def test_a_journal_of_before_is_read() -> None:
     assert (entries[2].seconds, entries[2].counters) == (0.12, {"steps": 120, "rows": 120, "odd": 1982009360})
     found = {entry.index: entry.signature for entry in entries if entry.signature is not None}
     assert found == dict.fromkeys((2, 4, 5, 9, 13), "sequence/meaning/token-mismatch/mamba/-")
-    assert {(entry.skipped, entry.issue) for entry in entries} == {(None, None)}
+    assert {entry.skipped for entry in entries} == {None}
+    assert {entry.issue for entry in entries} <= {None, "uncounted-draft-slots"}, "the only issue that is not kept out"
 
 
 class GoneDevice:

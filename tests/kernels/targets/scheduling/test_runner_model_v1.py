@@ -18,7 +18,7 @@ ROWS = 4
 def model(asynchronous: bool = True, **rules: bool) -> RunnerModelV1:
     """A model between two steps: the first had the requests a, b and c, in rows 0, 1 and 2."""
     made = object.__new__(RunnerModelV1)
-    made.config = SimpleNamespace(asynchronous=asynchronous, num_spec=2)  # type: ignore[assignment]
+    made.config = SimpleNamespace(asynchronous=asynchronous, num_spec=2, layers="mamba2")  # type: ignore[assignment]
     made.rules = RunnerRules(zero_drafts=True, padded_tails=True, **rules)
     made.batch = SimpleNamespace(
         num_accepted_tokens_cpu=np.array([1, 2, 3, 9]),
@@ -102,6 +102,10 @@ def test_layers_of_mamba2_see_the_rows_that_the_host_counts_as_prefills() -> Non
         PlannedRow(name, i, computed, 2, 0, False, 1, 0, True, 0, -1, ([1],), ([2],))
         for i, (name, computed) in enumerate((("a", 22), ("b", 8)))
     ]
-    plan = StepPlan(rows=rows)
+    plan = StepPlan(rows=list(rows))
     made.as_layers_run(plan)
     assert [row.speculative for row in plan.rows] == [True, False], "a computes outputs again, b its prompt"
+    made.config.layers = "gated-delta-net"  # type: ignore[misc]
+    others = StepPlan(rows=list(rows))
+    made.as_layers_run(others)
+    assert others.rows == rows, "gated delta nets run rows as they are planned"
