@@ -41,7 +41,7 @@ class DeclaredLayers(msgspec.Struct, frozen=True):
 
 class ProductionDefaults(msgspec.Struct, frozen=True):
     """`runners` has the default runner for each drafting method, `methods` the drafting methods that each runner takes,
-    and `asynchronous` those for which its scheduling is asynchronous by default, which are those for which it can be.
+    and `asynchronous` those for which its scheduling is asynchronous by default.
     `retention` None: the release has no such option, and keeps all states."""
 
     retention: int | None
