@@ -62,7 +62,8 @@ class KernelCases(Subject[Case, JudgedCase]):
     """`limit` is the maximum number of seconds for one operation. `require` names regimes that have to be reached in
     cases that are judged; with EVERY_REGIME, each that this target takes.
     Operations `named` by the user have to be judged; others that the target lacks are only reported. `checks` are
-    watched in cases of files; None: those that the file says. `comparison` is that with the target's base release."""
+    watched in cases of files; None: those that the file says. `explains`: evidence of files is explained, which runs a
+    case once more. `comparison` is that with the target's base release."""
 
     name: ClassVar[str] = "case"
     noun: ClassVar[str] = "case"
@@ -78,6 +79,7 @@ class KernelCases(Subject[Case, JudgedCase]):
     named: bool = True
     relations: RelationPolicy = field(default_factory=RelationPolicy)
     checks: tuple[Check, ...] | None = None
+    explains: bool = True
     comparison: Comparison = field(default_factory=Comparison)
     _lines: KernelLines = field(default_factory=KernelLines, init=False)
     _edits: EditTally = field(default_factory=EditTally, init=False)
@@ -393,7 +395,10 @@ class KernelCases(Subject[Case, JudgedCase]):
             execution = msgspec.structs.replace(repro.case.execution, checks=setting.checks)
             repro = msgspec.structs.replace(repro, case=msgspec.structs.replace(repro.case, execution=execution))
         comparison = compared(target, setting.base, setting.announce)
-        return cls(target=target, executor=executor, limit=limit, comparison=comparison), repro
+        subject = cls(
+            target=target, executor=executor, limit=limit, comparison=comparison, explains=not setting.sweeping
+        )
+        return subject, repro
 
     @classmethod
     def case_of(cls, repro: Repro) -> Case:
@@ -414,7 +419,7 @@ class KernelCases(Subject[Case, JudgedCase]):
         watched = signature.instrumented or rests_on_order(
             signature, repro.origin.executor, case.execution, self.executor
         )
-        question = CaseQuestion(relations_to_ask(signature), instrumented=watched, explain=True)
+        question = CaseQuestion(relations_to_ask(signature), instrumented=watched, explain=self.explains)
         return JudgedCase(check(worker, case, question))
 
 

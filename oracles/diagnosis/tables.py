@@ -129,7 +129,7 @@ TABLES = (
     Deviation(
         "destination-is-source",
         "destination is source",
-        "states were written to the block of the source column",
+        "states were written to the block of the source column, or not moved at all",
         by_rule(
             Rule(destination_column=lambda place, move: move.move.source),
             Rule(destination_column=natural_source_column),
@@ -138,7 +138,7 @@ TABLES = (
     Deviation(
         "source-is-destination",
         "source is destination",
-        "states were read from the block of the destination column",
+        "states were read from the block of the destination column, or not moved at all",
         by_rule(Rule(source_column=lambda place, move: move.move.destination)),
     ),
     Deviation(

@@ -81,7 +81,7 @@ def test_targets_that_cannot_be_driven_are_not_applicable(folder: Path) -> None:
     assert len(loads) == 2, "a target's worker runs all files"
     table = swept(folder, "-t", targets, "--markdown", how="refuse:0.31.0").stdout.splitlines()
     assert table[4] == (
-        "| sequence/meaning/wrong-state-read/mamba/- [drained-queue] | reachable | - | - | - | NOT AFFECTED |"
+        "| sequence/meaning/wrong-state-read/mamba/- [drained-queue] | reachable | - | - | - | PASSES |"
     )
     assert len(table) == 9
 

@@ -82,4 +82,7 @@ def test_the_diagnosis_of_a_planted_fault_names_it(name: str) -> None:
         pytest.skip("no executor here records accesses")
     diagnosis = diagnosed(name, seed=1)
     assert diagnosis is not None
-    assert RIGHT[name] in diagnosis.deviations, diagnosis.sentence
+    right = {RIGHT[name]}
+    if name == "signed-address":  # a copy between such addresses is dropped, which has one more explanation
+        right.add("destination-is-source")
+    assert right & set(diagnosis.deviations), diagnosis.sentence
