@@ -24,7 +24,7 @@ NEWEST = "vllm==0.33.0"
 OLDER = "vllm==0.27.1"
 
 STREAM = SequenceRecipe(seed=21)
-STREAM_SEQUENCES = 24
+STREAM_SEQUENCES = 28
 
 
 @pytest.fixture(scope="session")
