@@ -60,7 +60,7 @@ SIZES: tuple[tuple[int, int], ...] = ((8, 4), (4, 3), (16, 2), (12, 1), (6, 1))
 _OFTEN: dict[str, int] = {"mamba2": 3, "gated-delta-net": 2, "kda": 1}
 """How often each kind of layers is drawn."""
 
-_SET_NOTHING = 0.4
+_AT_DEFAULTS = 0.4
 """The share of configurations of a release with all options at their defaults."""
 
 
@@ -72,8 +72,7 @@ def draw_configuration(
     pins = pins or Pins()
     if pins.layers == "any":
         defaults = None
-    drawn_runner: Runner = draw.choice(("V1", "V2")) if pins.runner is None else pins.runner
-    runner = drawn_runner
+    runner: Runner = draw.choice(("V1", "V2")) if pins.runner is None else pins.runner
     asynchronous = draw.boolean() if pins.asynchronous is None else pins.asynchronous
     declared = None if defaults is None else _layers(draw, pins, defaults)
     sizes = SIZES
@@ -145,8 +144,8 @@ def draw_configuration(
     }
     if block_size % (fields["checkpoint_alignment"] or 1):
         fields["checkpoint_alignment"] = 1
-    if defaults is not None and draw.boolean(_SET_NOTHING):
-        fields.update(_of_one_who_sets_nothing(method, runner, pins, defaults))
+    if defaults is not None and draw.boolean(_AT_DEFAULTS):
+        fields.update(_default_options(method, runner, pins, defaults))
     if declared is not None:
         fields["layers"] = declared.layers
         fields["checkpoint_alignment"] = declared.alignment_for(fields["match_unit"], block_size)
@@ -156,9 +155,7 @@ def draw_configuration(
     return SequenceConfig(**fields)
 
 
-def _of_one_who_sets_nothing(
-    method: SpecMethod, runner: Runner, pins: Pins, defaults: ProductionDefaults
-) -> dict[str, Any]:
+def _default_options(method: SpecMethod, runner: Runner, pins: Pins, defaults: ProductionDefaults) -> dict[str, Any]:
     """The options of a user who sets none but the drafting method, where they are not pinned."""
     default_runner = defaults.runners[method] if pins.runner is None else runner
     fields: dict[str, Any] = {

@@ -8,7 +8,7 @@ and a load; they count as default, and so does speculative decoding itself.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -20,6 +20,16 @@ GRID: Literal["grid"] = "grid"
 
 Alignment = int | Literal["grid"] | None
 """Of the checkpoints that a layer exports inside a prefill, in tokens; None: it exports none."""
+
+
+OPTIONS = {
+    "retention": "prefix_cache_retention_interval",
+    "match_unit": "prefix_match_unit",
+    "shared_prefix_checkpoint": "enable_mamba_shared_prefix_checkpoint",
+    "policy": "scheduling policy",
+    "prefill_threshold": "long_prefill_token_threshold",
+}
+"""Options of a configuration, and vLLM's names for them."""
 
 
 class DeclaredLayers(msgspec.Struct, frozen=True):
@@ -54,6 +64,11 @@ class ProductionDefaults(msgspec.Struct, frozen=True):
     asynchronous: dict[str, list[str]]
     layers: tuple[DeclaredLayers, ...]
 
+    @property
+    def options(self) -> dict[str, Any]:
+        """The options that a configuration has under the same name, with their defaults."""
+        return {name: getattr(self, name) for name in OPTIONS}
+
     def runner(self, config: SequenceConfig) -> Runner:
         """The default runner of a hybrid model with this drafting method."""
         return self.runners[config.spec_method]
@@ -86,16 +101,10 @@ def deviations(case: SequenceCase, defaults: ProductionDefaults) -> tuple[str, .
     if config.asynchronous != asynchronous:
         words = {True: "asynchronous", False: "synchronous"}
         found.append(f"{words[config.asynchronous]} scheduling (default {words[asynchronous]})")
-    for name, text in (
-        ("retention", "prefix_cache_retention_interval"),
-        ("match_unit", "prefix_match_unit"),
-        ("shared_prefix_checkpoint", "enable_mamba_shared_prefix_checkpoint"),
-        ("policy", "scheduling policy"),
-        ("prefill_threshold", "long_prefill_token_threshold"),
-    ):
-        value, default = getattr(config, name), getattr(defaults, name)
+    for name, default in defaults.options.items():
+        value = getattr(config, name)
         if value != default:
-            found.append(f"{text} {value} (default {default})")
+            found.append(f"{OPTIONS[name]} {value} (default {default})")
     if config.drafter_block_size not in (None, config.block_size):
         found.append(
             f"blocks of {config.drafter_block_size} tokens for the drafter ({config.block_size} for the model)"

@@ -59,11 +59,7 @@ def _at_defaults(config: SequenceConfig, defaults: ProductionDefaults) -> Iterat
             yield {
                 "runner": runner,
                 "asynchronous": config.spec_method in defaults.asynchronous[runner],
-                "retention": defaults.retention,
-                "match_unit": defaults.match_unit,
-                "shared_prefix_checkpoint": defaults.shared_prefix_checkpoint,
-                "policy": defaults.policy,
-                "prefill_threshold": defaults.prefill_threshold,
+                **defaults.options,
                 "drafter_block_size": None,
                 "layers": one.layers,
                 "checkpoint_alignment": alignment,

@@ -156,9 +156,6 @@ _PLAIN: dict[str, tuple[object, ...]] = {
     "spec_method": ("mtp",),
 }
 
-_OPTIONS = ("match_unit", "shared_prefix_checkpoint", "retention", "policy", "prefill_threshold")
-"""Options that a release's defaults have under the same name."""
-
 LAYERS: tuple[Layers, ...] = ("mamba2", "gated-delta-net", "kda")
 
 
@@ -217,7 +214,8 @@ class SequenceShrinking:
             declared = [one for one in self._defaults.layers if one.layers == (config.layers or "mamba2")]
             fitting = [one for one in declared if one.fits(config)]
             return tuple(one.alignment_for(config.match_unit, config.block_size) for one in fitting)
-        return (getattr(self._defaults, name),) if name in _OPTIONS else _PLAIN[name]
+        options = self._defaults.options
+        return (options[name],) if name in options else _PLAIN[name]
 
     def _rank(self, config: SequenceConfig, name: str) -> int:
         """How far an option is from its simplest value."""
@@ -238,16 +236,13 @@ class SequenceShrinking:
             for kind in dict.fromkeys(kinds):
                 for one in defaults.layers:
                     if one.layers == kind:
-                        values = {name: getattr(defaults, name) for name in _OPTIONS}
-                        yield from self._as_declared(
-                            case, one, {**values, "runner": runner, "drafter_block_size": None}
-                        )
+                        values = {**defaults.options, "runner": runner, "drafter_block_size": None}
+                        yield from self._as_declared(case, one, values)
         for runner in runners:
             if runner != config.runner:
                 yield from _changed(case, runner=runner, asynchronous=defaults.is_asynchronous(_as(config, runner)))
                 yield from _changed(case, runner=runner)
-        for name in _OPTIONS:
-            value = getattr(defaults, name)
+        for name, value in defaults.options.items():
             if value != getattr(config, name):
                 yield from _changed(case, **{name: value})
         if config.prefill_threshold and not defaults.prefill_threshold:

@@ -11,6 +11,7 @@ import itertools
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.nn import functional
 
 NULL_BLOCK = 0
@@ -27,16 +28,16 @@ class UnknownArgument(NotImplementedError):
 
 
 def causal_conv1d_fn(
-    x: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor | None,
-    conv_states: torch.Tensor,
-    query_start_loc: torch.Tensor,
-    cache_indices: torch.Tensor,
-    has_initial_state: torch.Tensor,
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    conv_states: Tensor,
+    query_start_loc: Tensor,
+    cache_indices: Tensor,
+    has_initial_state: Tensor,
     activation: str | None = "silu",
     **more: Any,
-) -> torch.Tensor:
+) -> Tensor:
     """The convolution of prefill rows: `x` is (channels, tokens), `conv_states` (slots, channels, window). The last
     tokens of each row become its slot's window."""
     _refuse("causal_conv1d_fn", more)
@@ -57,16 +58,16 @@ def causal_conv1d_fn(
 
 
 def causal_conv1d_update(
-    x: torch.Tensor,
-    conv_state: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor | None,
+    x: Tensor,
+    conv_state: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
     activation: str | None,
-    conv_state_indices: torch.Tensor,
-    num_accepted_tokens: torch.Tensor | None = None,
-    query_start_loc: torch.Tensor | None = None,
+    conv_state_indices: Tensor,
+    num_accepted_tokens: Tensor | None = None,
+    query_start_loc: Tensor | None = None,
     **more: Any,
-) -> torch.Tensor:
+) -> Tensor:
     """The convolution of decode rows: `x` is (tokens, channels). With drafts a row continues behind its accepted ones,
     and its slot keeps the inputs of all that it ran."""
     _refuse("causal_conv1d_update", more)
@@ -89,21 +90,21 @@ def causal_conv1d_update(
 
 
 def selective_state_update(
-    state: torch.Tensor,
-    x: torch.Tensor,
-    dt: torch.Tensor,
-    A: torch.Tensor,
-    B: torch.Tensor,
-    C: torch.Tensor,
-    D: torch.Tensor,
-    dt_bias: torch.Tensor,
-    z: torch.Tensor | None = None,
+    state: Tensor,
+    x: Tensor,
+    dt: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
+    D: Tensor,
+    dt_bias: Tensor,
+    z: Tensor | None = None,
     dt_softplus: bool = False,
-    state_batch_indices: torch.Tensor | None = None,
-    dst_state_batch_indices: torch.Tensor | None = None,
-    out: torch.Tensor | None = None,
-    num_accepted_tokens: torch.Tensor | None = None,
-    cu_seqlens: torch.Tensor | None = None,
+    state_batch_indices: Tensor | None = None,
+    dst_state_batch_indices: Tensor | None = None,
+    out: Tensor | None = None,
+    num_accepted_tokens: Tensor | None = None,
+    cu_seqlens: Tensor | None = None,
     **more: Any,
 ) -> None:
     """The state of decode rows: `state` is (slots, heads, size, states). With drafts a row starts from the slot behind
@@ -137,29 +138,29 @@ def selective_state_update(
 
 
 def mamba_chunk_scan_combined_varlen(
-    x: torch.Tensor,
-    dt: torch.Tensor,
-    A: torch.Tensor,
-    B: torch.Tensor,
-    C: torch.Tensor,
+    x: Tensor,
+    dt: Tensor,
+    A: Tensor,
+    B: Tensor,
+    C: Tensor,
     chunk_size: int,
-    cu_seqlens: torch.Tensor,
-    cu_chunk_seqlens: torch.Tensor,
-    last_chunk_indices: torch.Tensor,
-    seq_idx: torch.Tensor,
-    out: torch.Tensor,
-    D: torch.Tensor,
-    z: torch.Tensor | None = None,
-    dt_bias: torch.Tensor | None = None,
-    initial_states: torch.Tensor | None = None,
+    cu_seqlens: Tensor,
+    cu_chunk_seqlens: Tensor,
+    last_chunk_indices: Tensor,
+    seq_idx: Tensor,
+    out: Tensor,
+    D: Tensor,
+    z: Tensor | None = None,
+    dt_bias: Tensor | None = None,
+    initial_states: Tensor | None = None,
     dt_softplus: bool = False,
     dt_limit: tuple[float, float] = (0.0, float("inf")),
     return_intermediate_states: bool = False,
     state_dtype: torch.dtype | None = None,
-    final_states_out: torch.Tensor | None = None,
-    final_state_indices: torch.Tensor | None = None,
+    final_states_out: Tensor | None = None,
+    final_state_indices: Tensor | None = None,
     **more: Any,
-) -> torch.Tensor | None:
+) -> Tensor | None:
     """The states of prefill rows: `x` is (tokens, heads, size). Returns the state after each chunk, or after each
     row; with `final_states_out` the latter goes there instead."""
     del chunk_size, last_chunk_indices, seq_idx
@@ -199,12 +200,12 @@ def mamba_chunk_scan_combined_varlen(
 
 def store_prefill_checkpoint(
     checkpoint: Any,
-    chunk_idx: torch.Tensor,
-    x: torch.Tensor,
-    conv_state: torch.Tensor,
-    chunk_states: torch.Tensor,
-    ssm_state: torch.Tensor,
-    query_start_loc: torch.Tensor,
+    chunk_idx: Tensor,
+    x: Tensor,
+    conv_state: Tensor,
+    chunk_states: Tensor,
+    ssm_state: Tensor,
+    query_start_loc: Tensor,
     *,
     state_len: int,
 ) -> None:
@@ -219,9 +220,7 @@ def store_prefill_checkpoint(
         ssm_state[blocks[row]] = chunk_states[chunk].to(ssm_state.dtype)
 
 
-def _convolved(
-    inputs: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, activation: str | bool | None
-) -> torch.Tensor:
+def _convolved(inputs: Tensor, weight: Tensor, bias: Tensor | None, activation: str | bool | None) -> Tensor:
     """`inputs` (rows, channels, tokens) with the window in front, convolved for each channel by itself."""
     result = (inputs.to(WIDE).unfold(2, weight.shape[1], 1) * weight.to(WIDE)[None, :, None, :]).sum(-1)
     if bias is not None:
@@ -231,13 +230,13 @@ def _convolved(
 
 
 def _scan(
-    held: torch.Tensor,
-    inputs: torch.Tensor,
-    size: torch.Tensor,
-    decay: torch.Tensor,
-    into: torch.Tensor,
-    outof: torch.Tensor,
-) -> tuple[torch.Tensor, torch.Tensor]:
+    held: Tensor,
+    inputs: Tensor,
+    size: Tensor,
+    decay: Tensor,
+    into: Tensor,
+    outof: Tensor,
+) -> tuple[Tensor, Tensor]:
     """The outputs of some tokens that follow a state, and the state after them."""
     passed = torch.cumsum(size * decay, dim=0)
     between = passed[:, None, :] - passed[None, :, :]
@@ -251,16 +250,16 @@ def _scan(
     return result, held * torch.exp(passed[-1])[:, None, None] + added
 
 
-def _first_state(initial: torch.Tensor | None, row: int, shape: tuple[int, ...]) -> torch.Tensor:
+def _first_state(initial: Tensor | None, row: int, shape: tuple[int, ...]) -> Tensor:
     return torch.zeros(shape, dtype=WIDE) if initial is None else initial[row].to(WIDE)
 
 
-def _store(state: torch.Tensor, slots: torch.Tensor, held: torch.Tensor) -> None:
+def _store(state: Tensor, slots: Tensor, held: Tensor) -> None:
     kept = slots != NULL_BLOCK
     state[slots[kept].long()] = held[kept].to(state.dtype)
 
 
-def _rows_by_length(slots: torch.Tensor, starts: torch.Tensor | None) -> list[tuple[int, torch.Tensor, torch.Tensor]]:
+def _rows_by_length(slots: Tensor, starts: Tensor | None) -> list[tuple[int, Tensor, Tensor]]:
     """Rows that are no padding, in groups of equal length: the length, which rows, and where their tokens begin."""
     numbers = slots.tolist()
     places = list(range(len(numbers) + 1)) if starts is None else starts.tolist()
