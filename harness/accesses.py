@@ -7,8 +7,9 @@ the program owns a lane.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -63,6 +64,57 @@ class AccessSource:
         return self.threads().phase
 
 
+class AccessSources(tuple[AccessSource, ...]):
+    """The loads and stores of one kernel, and columns over all of them, which are worked out once for many launches.
+
+    `first_lane` is the place of a source's lane 0 in the columns of lanes.
+    """
+
+    @cached_property
+    def width(self) -> Integers:
+        """Bytes for each lane, of each source."""
+        return np.array([source.width for source in self], dtype=np.int64)
+
+    @cached_property
+    def is_store(self) -> NDArray[np.bool_]:
+        """Whether each source is a store."""
+        return np.array([source.is_store for source in self], dtype=bool)
+
+    @cached_property
+    def is_atomic(self) -> NDArray[np.bool_]:
+        """Whether each source is an atomic access."""
+        return np.array([bool(source.order) for source in self], dtype=bool)
+
+    @cached_property
+    def phase(self) -> Integers:
+        """The phase of each source."""
+        return np.array([source.phase for source in self], dtype=np.int64)
+
+    @cached_property
+    def first_lane(self) -> Integers:
+        """Where the lanes of each source begin in `owner` and `changes`."""
+        lengths = np.array([len(source.warps) for source in self], dtype=np.int64)
+        starts: Integers = np.cumsum(lengths) - lengths
+        return starts
+
+    @cached_property
+    def owner(self) -> Integers:
+        """The warp of each lane, source by source."""
+        return np.concatenate([source.warps for source in self]).astype(np.int64)
+
+    @cached_property
+    def arrangement(self) -> Integers:
+        """A number for each source: sources with the same number have the same width and the same warp at each lane."""
+        known: dict[tuple[int, bytes], int] = {}
+        keys = [(source.width, source.warps.tobytes()) for source in self]
+        return np.array([known.setdefault(key, len(known)) for key in keys], dtype=np.int64)
+
+    @cached_property
+    def changes(self) -> Integers:
+        """How often the warp has changed up to each lane: lanes with the same number have the same warp."""
+        return np.append(0, np.cumsum(self.owner[1:] != self.owner[:-1]))
+
+
 @dataclass(frozen=True)
 class RecordedLaunch:
     """The accesses of one launch. All arrays have one entry for each record.
@@ -74,7 +126,7 @@ class RecordedLaunch:
     """
 
     grid: tuple[int, int, int]
-    sources: Sequence[AccessSource]
+    sources: AccessSources
     source: Integers
     program: Integers
     epoch: Integers

@@ -90,17 +90,33 @@ def find_races(launch: RecordedLaunch) -> list[Race]:
     races = _races(launch, "programs", one[unordered], other[unordered])
     if together.any():
         first, second = first[together], second[together]
-        unordered = ~_parted(launch, first, second)
+        unordered = ~(_parted(launch, first, second) | _of_one_warp(launch, first, second))
         races += _races(launch, "warps", first[unordered], second[unordered])
     return sorted(races, key=lambda race: race.identical)
 
 
 def _parted(launch: RecordedLaunch, first: Integers, second: Integers) -> NDArray[np.bool_]:
     """Whether a compiler barrier lies between two accesses, whichever of them came first."""
-    phases = np.array([source.phase for source in launch.sources], dtype=np.int64)
+    phases = launch.sources.phase
     one, other = phases[launch.source[first]], phases[launch.source[second]]
     parted: NDArray[np.bool_] = (one >= 0) & (other >= 0) & (one != other)
     return parted
+
+
+def _of_one_warp(launch: RecordedLaunch, first: Integers, second: Integers) -> NDArray[np.bool_]:
+    """Whether both accesses clearly touch each byte with the same warp: nearly all do, and need no look at their bytes.
+
+    That is so if they are arranged alike and have the same lane for each byte, or if one warp owns all their lanes.
+    """
+    sources = launch.sources
+    one, other = launch.source[first], launch.source[second]
+    zero = [launch.offset[side] - launch.lane[side] * sources.width[launch.source[side]] for side in (first, second)]
+    alike: NDArray[np.bool_] = (sources.arrangement[one] == sources.arrangement[other]) & (zero[0] == zero[1])
+    begins = sources.first_lane[one] + launch.lane[first], sources.first_lane[other] + launch.lane[second]
+    same: NDArray[np.bool_] = sources.owner[begins[0]] == sources.owner[begins[1]]
+    for begin, side in zip(begins, (first, second), strict=True):
+        same &= sources.changes[begin] == sources.changes[begin + launch.count[side] - 1]
+    return alike | same
 
 
 def _overlaps(launch: RecordedLaunch) -> tuple[Integers, Integers]:
@@ -182,19 +198,19 @@ def _races(launch: RecordedLaunch, between: Between, first: Integers, second: In
 
 
 def _widths(launch: RecordedLaunch) -> Integers:
-    return np.array([source.width for source in launch.sources], dtype=np.int64)[launch.source]
+    widths: Integers = launch.sources.width[launch.source]
+    return widths
 
 
 def _stores(launch: RecordedLaunch) -> NDArray[np.bool_]:
-    return np.array([source.is_store for source in launch.sources], dtype=bool)[launch.source]
+    stores: NDArray[np.bool_] = launch.sources.is_store[launch.source]
+    return stores
 
 
 def _warps(launch: RecordedLaunch, records: Integers, offset: Integers) -> Integers:
     """For each byte, the warp that owns the lane with which a record touches it."""
-    owners = np.concatenate([source.warps for source in launch.sources])
-    lengths = np.array([len(source.warps) for source in launch.sources], dtype=np.int64)
-    begins = np.cumsum(lengths) - lengths
-    warps: Integers = owners[begins[launch.source[records]] + _lanes(launch, records, offset)].astype(np.int64)
+    sources = launch.sources
+    warps: Integers = sources.owner[sources.first_lane[launch.source[records]] + _lanes(launch, records, offset)]
     return warps
 
 

@@ -16,33 +16,52 @@ from harness.accesses import Integers, RecordedLaunch
 _RELEASES = ("release", "acq_rel")
 _ACQUIRES = ("acquire", "acq_rel")
 
+_View = dict[int, tuple[int, int]]
+"""What a program knows of the others: for each, its accesses that fewer barriers than this precede, and its atomic
+accesses up to this record."""
+
 
 def ordered(launch: RecordedLaunch, first: Integers, second: Integers) -> NDArray[np.bool_]:
     """Whether atomic accesses order each pair of records of different programs; `first` holds the earlier ones."""
     atomic = is_atomic(launch)
     found = atomic[first] & atomic[second]
-    if not len(first) or not atomic.any():
+    if found.all() or not atomic.any():
         return found
+    pairs = np.flatnonzero(~found)
+    one, other = first[pairs], second[pairs]
     seen = _seen(launch, np.flatnonzero(atomic))
-    for pair in np.flatnonzero(~found):
-        one, other = int(first[pair]), int(second[pair])
-        views = seen.get(int(launch.program[other]), [])
-        # The latest view of the later program at that time; an atomic access itself acquires before it stores.
-        view = next((view for at, view in reversed(views) if at <= other), None)
-        if view is not None:
-            barriers, last = view.get(int(launch.program[one]), (0, -1))
-            found[pair] = int(launch.epoch[one]) < barriers or (bool(atomic[one]) and one <= last)
+    barriers, last = _published(seen, launch.program[one], launch.program[other], other)
+    found[pairs] = (launch.epoch[one] < barriers) | (atomic[one] & (one <= last))
     return found
+
+
+def _published(
+    seen: dict[int, list[tuple[int, _View]]], earlier: Integers, later: Integers, at: Integers
+) -> tuple[Integers, Integers]:
+    """What each `later` program knows of the `earlier` one at record `at`, as the two columns of a view."""
+    latest = np.full(len(at), -1, dtype=np.int64)
+    for program, views in seen.items():
+        own = np.flatnonzero(later == program)
+        # An atomic access itself acquires before it stores.
+        latest[own] = np.searchsorted([record for record, _ in views], at[own], side="right") - 1
+    # Most pairs ask the same.
+    key = (earlier * (int(later.max()) + 1) + later) * (int(latest.max()) + 2) + latest + 1
+    _, examples, asked = np.unique(key, return_index=True, return_inverse=True)
+    nothing: tuple[int, int] = (0, -1)
+    answers = [
+        seen[program][view][1].get(of, nothing) if view >= 0 else nothing
+        for of, program, view in zip(
+            earlier[examples].tolist(), later[examples].tolist(), latest[examples].tolist(), strict=True
+        )
+    ]
+    columns = np.array(answers, dtype=np.int64)[asked]
+    return columns[:, 0], columns[:, 1]
 
 
 def is_atomic(launch: RecordedLaunch) -> NDArray[np.bool_]:
     """Whether each record is of an atomic access."""
-    return np.array([bool(source.order) for source in launch.sources], dtype=bool)[launch.source]
-
-
-_View = dict[int, tuple[int, int]]
-"""What a program knows of the others: for each, its accesses that fewer barriers than this precede, and its atomic
-accesses up to this record."""
+    atomic: NDArray[np.bool_] = launch.sources.is_atomic[launch.source]
+    return atomic
 
 
 def _seen(launch: RecordedLaunch, atomics: Integers) -> dict[int, list[tuple[int, _View]]]:

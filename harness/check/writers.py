@@ -52,8 +52,8 @@ def writer_in_words(run: OperationRun, offset: int, writer: Writer | None) -> st
 
 def _touching(launch: RecordedLaunch, offset: int, *, stores: bool) -> np.ndarray:
     """The records of a launch that touch a byte, in order."""
-    widths = np.array([source.width for source in launch.sources], dtype=np.int64)[launch.source]
-    kinds = np.array([source.is_store for source in launch.sources], dtype=bool)[launch.source]
+    widths = launch.sources.width[launch.source]
+    kinds = launch.sources.is_store[launch.source]
     inside = (launch.offset <= offset) & (offset < launch.offset + launch.count * widths)
     (found,) = np.nonzero(inside & (kinds == stores))
     return found

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.accesses import AccessSource, RecordedLaunch, Threads
+from harness.accesses import AccessSource, AccessSources, RecordedLaunch, Threads
 from harness.oracles.races import find_races
 
 WARPS = np.repeat(np.arange(4, dtype=np.uint8), 32)
@@ -41,7 +41,7 @@ def launch(*records: Record) -> RecordedLaunch:
     lengths = [len(record[6]) for record in records]
     stored = np.frombuffer(b"".join(record[6] for record in records), dtype=np.uint8)
     at = np.cumsum([0, *lengths])[:-1]
-    return RecordedLaunch((4, 2, 1), SOURCES, *columns, stored_at=at, stored=stored)
+    return RecordedLaunch((4, 2, 1), AccessSources(SOURCES), *columns, stored_at=at, stored=stored)
 
 
 def load(program: int, offset: int, lane: int = 0, count: int = 1, epoch: int = 0) -> Record:
@@ -67,9 +67,9 @@ def test_a_load_and_a_store_by_two_programs() -> None:
 def test_who_runs_an_access_is_asked_where_one_program_touches_a_byte_twice_between_barriers() -> None:
     late = [replace(source, threads=unasked) for source in SOURCES]
     apart = launch(load(0, 0), store(0, 64), load(1, 128), store(0, 0, epoch=1))
-    assert find_races(replace(apart, sources=late)) == []
+    assert find_races(replace(apart, sources=AccessSources(late))) == []
     with pytest.raises(AssertionError, match="not needed"):
-        find_races(replace(launch(load(0, 0), store(0, 0)), sources=late))
+        find_races(replace(launch(load(0, 0), store(0, 0)), sources=AccessSources(late)))
 
 
 def test_barriers_order_no_programs() -> None:
@@ -173,10 +173,10 @@ def test_against_every_pair_of_bytes() -> None:
 def test_barriers_of_the_compiler_order_warps_but_no_programs() -> None:
     """The load is in phase 0, the store in phase 1: it comes later, in any recorded schedule of warps."""
     phased = [in_phase(source, int(source.is_store)) for source in SOURCES]
-    inside = replace(launch(load(0, 0, lane=64), store(0, 0)), sources=phased)
+    inside = replace(launch(load(0, 0, lane=64), store(0, 0)), sources=AccessSources(phased))
     assert find_races(inside) == []
     assert find_races(launch(load(0, 0, lane=64), store(0, 0)))
-    assert find_races(replace(launch(store(0, 0), load(0, 0, lane=64)), sources=phased)) == []
+    assert find_races(replace(launch(store(0, 0), load(0, 0, lane=64)), sources=AccessSources(phased))) == []
     loop = [in_phase(source, 1) for source in SOURCES]
-    assert find_races(replace(launch(store(0, 0), load(0, 0, lane=64)), sources=loop))
-    assert find_races(replace(launch(load(0, 0, lane=64), store(1, 0)), sources=phased))
+    assert find_races(replace(launch(store(0, 0), load(0, 0, lane=64)), sources=AccessSources(loop)))
+    assert find_races(replace(launch(load(0, 0, lane=64), store(1, 0)), sources=AccessSources(phased)))

@@ -16,7 +16,7 @@ import llvmlite
 import numpy as np
 import triton
 
-from harness.accesses import AccessSource, Threads
+from harness.accesses import AccessSource, AccessSources, Threads
 from harness.kernels.executors.native import jit
 from harness.kernels.executors.native.abi import ARGUMENTS
 from harness.kernels.executors.native.cache import CompiledVariant, VariantCache
@@ -48,7 +48,7 @@ class KernelVariant:
         self.options = options
         self.sites = compiled.sites
         known = functools.cache(threads or tuple)
-        self.sources = tuple(
+        self.sources = AccessSources(
             AccessSource(
                 name,
                 site.line.file if site.line else "",
