@@ -31,6 +31,7 @@ from harness.kernels.targets.registry import prepare
 from harness.kernels.targets.vllm.edits import why_not_watched
 from harness.oracles.relations.registry import UnknownRelation, relation
 from harness.regimes import REGIMES
+from harness.regimes.reach import within_reach
 from harness.repro import Origin, Repro, ShrinkRecord
 from harness.repro.format import DIGITS
 from harness.shrink.driver import Shrunk
@@ -283,12 +284,7 @@ class KernelCases(Subject[Case, JudgedCase]):
         }
         # A checkout that nothing is known of may have lost what it lacks.
         excused = {} if self.named or self.comparison.unknown or not any(judged.values()) else lacking
-        regimes = {
-            name: tally.reached[name]
-            for name in _REGIMES
-            if ("total" in recipe.domains or REGIMES[name].reachable)
-            and REGIMES[name].operation in (None, *recipe.operations)
-        }
+        regimes = {name: tally.reached[name] for name in sorted(within_reach(recipe.domains, recipe.operations))}
         unjudged = {
             name: words.most_common(1)[0][0] for name, words in sorted(tally.missed.items()) if not tally.reached[name]
         }

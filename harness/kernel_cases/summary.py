@@ -154,7 +154,13 @@ class CaseSummary(msgspec.Struct, frozen=True):
                 yield Line("skipped", f"{name} altogether: {words}", "warning")
         for one in self.lost:
             yield Line("LOST", str(one), "bad")
-        for name in self.missing:
+        missing = self.missing
+        if self.findings:  # a run that ends at its first finding misses most operations: that is one line
+            never = [name.removeprefix("operation ") for name in missing if name.startswith("operation ")]
+            if never:
+                yield Line("missing", f"operations without a judged case: {', '.join(never)}", "warning")
+            missing = [name for name in missing if not name.startswith("operation ")]
+        for name in missing:
             why = self.unjudged.get(name.removeprefix("regime "))
             yield Line("missing", f"{name}: no {'case' if why is None else f'judged case ({why})'}", "bad")
         if self.harness_failures:
@@ -244,6 +250,6 @@ class CaseSummary(msgspec.Struct, frozen=True):
         if self.missing and self.exit_status == NOT_REACHED:
             lacking = {f"operation {name}" for name in self.lacking} | {f"regime {name}" for name in self.unjudged}
             why = "the target does not take it" if lacking.issuperset(self.missing) else "a longer run may reach it"
-            text = f"nothing found in {self._size}, but what is missing was required (status 3): {why}"
+            text = f"nothing found in {self._size}, but what is missing was not judged (status 3): {why}"
             return Line("", text, "bad")
         return None
