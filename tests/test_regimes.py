@@ -13,6 +13,7 @@ from harness.case.layout import Buffer, Group, Layer, Layout
 from harness.generators.cases import draw_case, draw_layout
 from harness.generators.draw import RandomDraw
 from harness.regimes import REGIMES, regimes_of
+from harness.regimes.reach import out_of_reach, within_reach
 
 CASES = 6000
 CASES_OF_OPERATION = 480
