@@ -46,6 +46,9 @@ from harness.worker.process import Assignment, WorkerProcess
 EXPLORED_AT_ONCE = 1000
 """Cases that Hypothesis draws at a time."""
 
+KILLED = "crash-SIGKILL"
+"""The violation of a worker that was killed: by a fault, for want of memory, or from outside."""
+
 EVERY_REGIME = ("all",)
 """What `--require` says in place of names."""
 
@@ -263,9 +266,14 @@ class KernelCases(Subject[Case, JudgedCase]):
         self, worker: WorkerProcess, key: Key, shrunk: Shrunk[Case, JudgedCase]
     ) -> tuple[JudgedCase, Key] | None:
         """The smallest case is judged once more, with its explanation; the result stays as it is if that one differs,
-        as it may on a device that runs programs as it likes."""
+        as it may on a device that runs programs as it likes. A worker that was killed may have been killed by somebody
+        else: then the smallest case does not kill it, and shows nothing."""
         signature, _ = _found(shrunk.result.outcome)
         result = shrunk.result
+        if self.is_loss(result) and signature.violation == KILLED:
+            again = JudgedCase(check(worker, shrunk.case, CaseQuestion(instrumented=signature.instrumented)))
+            if again.outcome.signature != signature:
+                return None
         if signature.relation is None and not self.is_loss(result):
             question = CaseQuestion(instrumented=signature.instrumented, explain=True)
             again = JudgedCase(check(worker, shrunk.case, question))

@@ -13,7 +13,7 @@ from harness.exit_status import NOT_REACHED, NOTHING_FOUND
 from harness.kernels.targets.vllm.base_release import BaseRelease
 from harness.kernels.targets.vllm.lost import Lost
 from harness.subject.edits import EditCoverage
-from harness.subject.faults import Fault, fault_lines, next_lines
+from harness.subject.faults import SEVERAL, Fault, fault_lines, next_lines
 from harness.subject.summary import ComparedFinding, Line, sorting_took
 from harness.text import counted
 
@@ -235,7 +235,7 @@ class CaseSummary(msgspec.Struct, frozen=True):
                 which = f"{new} like no known issue, the others" if new else "all"
                 text += f"; {which} like known ones: {', '.join(sorted(known))}"
             if new > 1 and len(self.faults) != 1:
-                text += "; several may be one fault seen from several sides: fix the first, then run again"
+                text += f"; {SEVERAL}"
             if self.lost:
                 text += f"; {self._lost}"
             return Line("", text, "bad")

@@ -1,8 +1,8 @@
 """A sweep judges repro files on many targets, to say which of them a finding affects.
 
 Files that a target can judge in one worker process share it. A target that cannot be asked gives an answer as well: one
-that lacks the operation (NOT APPLICABLE) says nothing about the finding, a checkout that has lost it (LOST) and a target
-that cannot be loaded (ERROR) leave a gap that the summary names."""
+that lacks the operation (NOT APPLICABLE) says nothing about the finding; a checkout that has lost it (LOST) and a
+target that cannot be loaded (ERROR) leave a gap that the summary names."""
 
 from __future__ import annotations
 
