@@ -47,7 +47,7 @@ class Finding(msgspec.Struct, frozen=True):
         looks like one of an older release is called no more than that."""
         if self.issue is None:
             return ""
-        known = f"looks like {self.issue}, which its base does not have" if self.regression else self.issue
+        known = f"looks like a REGRESSION of {self.issue}" if self.regression else self.issue
         return f" [{known}]"
 
 
