@@ -20,6 +20,7 @@ from harness.issues.kernel_issue import KernelIssue
 from harness.issues.known_issue import KnownIssue
 from harness.issues.registry import kernel_issue, kernel_regression
 from harness.kernel_cases.comparison import Comparison, compared
+from harness.kernel_cases.diagnosing import looked_at
 from harness.kernel_cases.line_coverage import KernelLines
 from harness.kernel_cases.plan import CasePlan
 from harness.kernel_cases.recipe import ENCODER, JUDGED, CaseQuestion, CaseRecipe, EngineName, JudgedCase, with_regimes
@@ -33,7 +34,6 @@ from harness.oracles.relations.registry import UnknownRelation, relation
 from harness.regimes import REGIMES
 from harness.repro import Origin, Repro, ShrinkRecord
 from harness.repro.format import DIGITS
-from harness.shrink.driver import Shrunk
 from harness.subject.edits import EditCoverage, EditTally
 from harness.subject.entry import Entry, Tally, bits_of
 from harness.subject.faults import facts_of, grouped
@@ -258,19 +258,23 @@ class KernelCases(Subject[Case, JudgedCase]):
         question = CaseQuestion(asked, instrumented=signature.instrumented)
         return CasePlan(signature, lambda case: check(worker, case, question))
 
-    def conclude(
-        self, worker: WorkerProcess, key: Key, shrunk: Shrunk[Case, JudgedCase]
-    ) -> tuple[JudgedCase, Key] | None:
-        """The smallest case is judged once more, with its explanation; the result stays as it is if that one differs,
-        as it may on a device that runs programs as it likes."""
-        signature, _ = _found(shrunk.result.outcome)
-        result = shrunk.result
-        if signature.relation is None and not self.is_loss(result):
-            question = CaseQuestion(instrumented=signature.instrumented, explain=True)
-            again = JudgedCase(check(worker, shrunk.case, question))
+    def explain(self, worker: WorkerProcess, case: Case, result: JudgedCase, failing: Sequence[int]) -> JudgedCase:
+        """The case is judged once more, after the drawn cases that narrow its diagnosis, if it has one and they can be
+        drawn again. The result stays as it is if that one differs, as it may on a device that runs programs as it
+        likes, or where one of the drawn cases takes the worker down."""
+        signature, _ = _found(result.outcome)
+        if signature.relation is not None or self.is_loss(result):
+            return result
+        alone = CaseQuestion(instrumented=signature.instrumented, explain=True)
+        questions = [alone]
+        if self.engine == "random" and failing and signature.oracle != "exception":
+            drawn = msgspec.structs.replace(alone, recipe=self.recipe_text(), numbers=tuple(looked_at(failing)))
+            questions.insert(0, drawn)
+        for question in questions:
+            again = JudgedCase(check(worker, case, question))
             if again.outcome.signature == signature:
-                result = again
-        return super().conclude(worker, key, msgspec.structs.replace(shrunk, result=result))
+                return again
+        return result
 
     # Answers.
 
