@@ -10,14 +10,16 @@ from collections.abc import Collection
 
 import msgspec
 
+from harness.check.assigned_lines import AssignedLines
 from harness.check.contents import contents_in_words
-from harness.check.evidence import code_places
+from harness.check.evidence import code_places, wrong_results
 from harness.check.operation_run import OperationRun
 from harness.check.operations.registry import handling
 from harness.check.outcome import CodePlace, Diagnosis, Difference, Evidence, Signature
 from harness.check.spans import array_spans, layout_spans
 from harness.check.suspects import Suspects, scope_of
 from harness.check.writers import Writer, last_writer, writer_in_words
+from harness.code_lines import source_name
 from harness.oracles.before import Before
 from harness.oracles.diagnosis.deviation import Form
 from harness.oracles.diagnosis.diagnose import (
@@ -32,17 +34,35 @@ from harness.oracles.diagnosis.situation import Raced, Refused, Situation, Touch
 from harness.oracles.expected import Expected
 from harness.oracles.races import find_races
 
+NEVER_ASSIGNED = ", and no line of the code under test assigned it another value"
+
 MOST_BYTES = 32 << 20
 """The memory of a larger case is not compared with deviations: each of them would take a tenth of a second."""
 
 
-def explained(run: OperationRun, evidence: Evidence) -> Evidence:
+def explained(run: OperationRun, evidence: Evidence, assigned: AssignedLines | None = None) -> Evidence:
     """The evidence of a run with its explanation, without a diagnosis. `run` may have recorded nothing: then no writer
-    is known."""
+    is known. `assigned`: the lines that assigned what the host sees, where that differs."""
+    if assigned is not None:
+        evidence = _with_lines(run, evidence, assigned)
     writers = [last_writer(run, difference.offset) if run.recorded else None for difference in evidence.differences]
     differences = tuple(map(lambda one, by: _difference(run, one, by), evidence.differences, writers))
     places = evidence.places or _places(run, writers)
     return msgspec.structs.replace(evidence, differences=differences, places=places)
+
+
+def _with_lines(run: OperationRun, evidence: Evidence, assigned: AssignedLines) -> Evidence:
+    """The line that last assigned each number of the evidence, as a place and in words."""
+    wrong = wrong_results(run)
+    if not wrong or len(wrong) != len(evidence.details):
+        return evidence  # a missing error, or a view that was written late
+    lines = [assigned.line(*one) for one in wrong]
+    words = [NEVER_ASSIGNED if line is None else f", last assigned at {line}" for line in lines]
+    details = tuple(map(str.__add__, evidence.details, words))
+    places = tuple(dict.fromkeys(CodePlace(source_name(at.file), at.line, at.function, "assign") for at in lines if at))
+    return msgspec.structs.replace(
+        evidence, summary=evidence.summary + words[0], details=details, places=evidence.places or places
+    )
 
 
 def diagnosed(

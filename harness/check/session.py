@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from harness.case import Case, operation_name
+from harness.check.assigned_lines import AssignedLines
+from harness.check.evidence import HOST_ORACLE
 from harness.check.explanation import deviations, diagnosed, explained, refuted
 from harness.check.judging import OURS, SKIPPING, judge, verdict_on, verdict_on_exception, verdict_on_skip
 from harness.check.operation_run import OperationRun, Task
@@ -160,7 +162,8 @@ class Session:
                 return verdict
             run, evidence = self._recorded(run, signature, verdict.evidence)
             self._on_operation(run.name)
-            evidence = explained(run, evidence)
+            assigned = self._assigned(run) if signature.oracle == HOST_ORACLE else None
+            evidence = explained(run, evidence, assigned)
             if diagnose:
                 evidence = diagnosed(run, signature, evidence, suspects or Suspects(), watched=watched)
         except (DeviceFault, *OURS):
@@ -203,6 +206,14 @@ class Session:
             bench.recording = False
             bench.unbind()
         return run
+
+    def _assigned(self, failed: OperationRun) -> AssignedLines | None:
+        """The lines of the host code that assign what the host sees, from one more run; None if it does not end."""
+        lines = self._bench.assigned = AssignedLines(self.target.owns)
+        try:
+            return None if self._recorded_again(failed) is None else lines
+        finally:
+            self._bench.assigned = None
 
     def _as_watched(self, run: OperationRun) -> OperationRun:
         """A recorded run as it is to be judged: without races, unless the case watches for them."""

@@ -235,7 +235,7 @@ class KernelCases(Subject[Case, JudgedCase]):
         )
 
     def known_issues(self, key: Key, repro: Any) -> list[KnownIssue]:
-        issue = kernel_issue(self.target, repro.signature, repro.case) or self._regression(repro)
+        issue = self._known_as(repro)
         return [] if issue is None else [issue]
 
     def _regression(self, repro: Repro) -> KernelIssue | None:
@@ -317,7 +317,7 @@ class KernelCases(Subject[Case, JudgedCase]):
             seconds=round(ended.seconds, 3),
             cases_per_second=round(ended.judged / ended.seconds, 2) if ended.seconds > 0 else 0.0,
             findings=[self._finding(key, kept) for key, kept in findings],
-            faults=grouped(facts_of(findings, self._known_as, lambda kept: len(encode_case(kept.case)))),
+            faults=grouped(facts_of(findings, self._fault_of, lambda kept: len(encode_case(kept.case)))),
             cases_judged=counters["cases judged"],
             regimes=regimes,
             unjudged=unjudged,
@@ -339,13 +339,19 @@ class KernelCases(Subject[Case, JudgedCase]):
         base = self.comparison.base
         return None if base is None else self._edits.coverage(why_not_watched(base))
 
-    def _known_as(self, key: Key, kept: Kept) -> tuple[str | None, str]:
-        """The known issue that a finding looks like, and what that is."""
-        known = self.known_issues(key, kept.repro)
-        return (known[0].name, known[0].line) if known else (None, "")
+    def _known_as(self, repro: Repro) -> KernelIssue | None:
+        """The known issue that a finding looks like."""
+        return kernel_issue(self.target, repro.signature, repro.case) or self._regression(repro)
+
+    def _fault_of(self, key: Key, kept: Kept) -> tuple[str | None, str]:
+        """The known fault that a finding looks like, and what that is."""
+        repro: Any = kept.repro
+        known = self._known_as(repro)
+        return (None, "") if known is None else (known.fault, known.line)
 
     def _finding(self, key: Key, kept: Kept) -> Finding:
         repro: Any = kept.repro
+        known = self._known_as(repro)
         return Finding(
             key.signature,
             repro.evidence.summary,
@@ -354,7 +360,7 @@ class KernelCases(Subject[Case, JudgedCase]):
             kept.count,
             None if kept.path is None else str(kept.path),
             None if repro.shrink is None else msgspec.structs.asdict(repro.shrink),
-            self._known_as(key, kept)[0],
+            None if known is None else known.name,
             self._regression(repro) is not None,
             repro.evidence.diagnosis,
             list(repro.evidence.places),
