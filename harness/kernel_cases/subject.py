@@ -12,7 +12,7 @@ import msgspec
 from harness import __version__
 from harness.case import Case, Check, InvalidCase, decode_case, encode_case
 from harness.check.looked_at import not_looked_at, rests_on_order
-from harness.check.outcome import Evidence, Outcome, Signature
+from harness.check.outcome import Evidence, Outcome, Signature, with_recorded_diagnosis
 from harness.engines.random import CASES_PER_LAYOUT, GENERATOR_VERSION, Recipe, case_at
 from harness.engines.relations import RelationPolicy
 from harness.generators.kinds.registry import KINDS
@@ -417,6 +417,8 @@ class KernelCases(Subject[Case, JudgedCase]):
     @classmethod
     def smaller(cls, repro: Repro, case: Case, result: JudgedCase, issue: str | None, record: ShrinkRecord) -> Repro:
         signature, evidence = _found(result.outcome)
+        if signature == repro.signature:
+            evidence = with_recorded_diagnosis(evidence, repro.evidence)
         return msgspec.structs.replace(repro, case=case, signature=signature, evidence=evidence, shrink=record)
 
     @classmethod
