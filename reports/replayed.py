@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 from rich.text import Text
 
-from harness.check.outcome import Evidence, Outcome
+from harness.check.outcome import Outcome, with_recorded_diagnosis
 from harness.reports.console import ReportConsole
 from harness.reports.shown import print_evidence
 from harness.repro import Repro
@@ -35,13 +34,6 @@ def print_replayed(file: Path, repro: Repro, result: Replayed) -> None:
         return
     if not result.same:
         console.print(Text(f"not as recorded: {repro.signature} then, {failure.signature} now", style="yellow"))
-    print_evidence(console, _narrowed(repro.evidence, failure.evidence) if result.same else failure.evidence)
-
-
-def _narrowed(recorded: Evidence, now: Evidence) -> Evidence:
-    """What is seen now, with the recorded diagnosis if that is one of those now: many cases may have narrowed it."""
-    if recorded.diagnosis is None or now.diagnosis is None:
-        return now
-    if not set(recorded.diagnosis.deviations) <= set(now.diagnosis.deviations):
-        return now
-    return msgspec.structs.replace(now, diagnosis=recorded.diagnosis)
+    print_evidence(
+        console, with_recorded_diagnosis(failure.evidence, repro.evidence) if result.same else failure.evidence
+    )

@@ -165,11 +165,11 @@ class Campaign:
             self._notices.append(f"judging again the {noun}s that show what the earlier part found")
         yield from self._pass_on_notices()  # before the findings
         for key, ranked in by_key.items():
-            entries = [entry for _, entry in sorted(ranked, key=lambda pair: pair[0])]
-            while entries:
-                now = yield from self._judge_again(worker, entries.pop(0))
+            ranked.sort(key=lambda pair: pair[0])
+            while ranked:
+                now = yield from self._judge_again(worker, ranked.pop(0)[1])
                 if now == key:
-                    self._findings.count(key, len(entries))
+                    self._findings.count(key, [rank for rank, _ in ranked])
                     break
         self._end_if_hopeless()
         yield from self._pass_on_notices()

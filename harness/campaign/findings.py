@@ -7,6 +7,7 @@ Findings that result in the same key are merged."""
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from harness.campaign.events import Event, FindingFound, FindingKept, Notice
 from harness.campaign.settings import Settings
 from harness.repro import AnyRepro, ShrinkRecord, save
 from harness.shrink.driver import Judged, Plan, Shrunk, shrink
-from harness.subject.subject import Kept, Key, Subject
+from harness.subject.subject import MOST_FAILING, MOST_IN_BLOCK, Kept, Key, Rank, Subject
 from harness.text import counted
 from harness.worker.losses import WorkerError
 from harness.worker.process import WorkerProcess
@@ -63,20 +64,23 @@ class Findings:
         Raises NotSaved.
         """
         subject = self._subject
-        known = self._found.get(key)
-        if known is not None and self._rank(known) <= subject.rank(case, index):
+        known, rank = self._found.get(key), subject.rank(case, index)
+        failing = self._first_of(() if known is None else known.failing, [rank])
+        if known is not None and self._rank(known) <= rank:
             known.count += 1
+            known.failing = failing
             return None
         repro = subject.repro(case, result, index, None, None)
         if known is None:
-            found = self._found[key] = Kept(index, case, result, 1, None, repro)  # in the summary even if not saved
+            found = Kept(index, case, result, 1, None, repro, failing=failing)
+            self._found[key] = found  # in the summary even if not saved
             path = self._place(key, repro)
             save(path, repro)
             found.path = path
             return FindingFound(subject.noun, key, repro, path, index)
         path = known.path or self._place(key, repro)
         save(path, repro)
-        self._found[key] = Kept(index, case, result, known.count + 1, path, repro)
+        self._found[key] = Kept(index, case, result, known.count + 1, path, repro, failing=failing)
         return None
 
     def _place(self, key: Key, repro: AnyRepro) -> Path:
@@ -85,9 +89,23 @@ class Findings:
         digits = hashlib.sha256(str(key).encode()).hexdigest()[:8]
         return self._settings.out / AS_DRAWN / f"{self._subject.drawn_stem(repro)}-{digits}.json"
 
-    def count(self, key: Key, more: int) -> None:
-        """Count `more` cases of a known key, none of a lower rank than its case."""
-        self._found[key].count += more
+    def _first_of(self, ranks: Sequence[Rank], more: Sequence[Rank]) -> list[Rank]:
+        """The lowest of all these ranks: MOST_IN_BLOCK of a block, whose cases have much in common, and MOST_FAILING in
+        all. It makes no difference in which order ranks come."""
+        in_block: Counter[int] = Counter()
+        chosen = []
+        for rank in sorted({*ranks, *more}):
+            block = rank[1] // self._subject.block
+            in_block[block] += 1
+            if in_block[block] <= MOST_IN_BLOCK:
+                chosen.append(rank)
+        return chosen[:MOST_FAILING]
+
+    def count(self, key: Key, more: Sequence[Rank]) -> None:
+        """Count more cases of a known key, by their ranks, none lower than that of its case."""
+        found = self._found[key]
+        found.count += len(more)
+        found.failing = self._first_of(found.failing, more)
 
     def _rank(self, found: Kept) -> tuple[int, int]:
         return self._subject.rank(found.case, found.index)
@@ -100,6 +118,7 @@ class Findings:
         if self._subject.classifies:
             found = yield from self._classified(worker, found)
         elif not self._settings.shrink:
+            yield from self._explained_as_drawn(worker, found)
             return
         waiting = dict(found)  # a finding that gets no final form stays in the summary as it was drawn
         met: dict[Key, tuple[Key, int, Failing]] = {}
@@ -146,8 +165,31 @@ class Findings:
             earlier = sorted_out.setdefault(self._subject.key_of(signature, issue), one)
             if earlier is not one:
                 earlier.count += one.count
+                earlier.failing = self._first_of(earlier.failing, one.failing)
         self._found = sorted_out
         return list(sorted_out.items())
+
+    def _explained_as_drawn(self, worker: WorkerProcess, found: list[tuple[Key, Kept]]) -> Iterator[Event]:
+        """Explain findings that stay as they were drawn, and save them again. Raises NotSaved."""
+        for key, one in found:
+            result, notices = self._explained(worker, one, one.case, one.result)
+            yield from map(Notice, notices)
+            if result is one.result:
+                continue
+            repro = self._subject.repro(one.case, result, one.index, None, None)
+            path = one.path or self._place(key, repro)
+            self._found[key] = msgspec.structs.replace(one, result=result, repro=repro, path=path)
+            save(path, repro)
+
+    def _explained(self, worker: WorkerProcess, found: Kept, case: Any, result: Any) -> tuple[Any, list[str]]:
+        """The result of a finding's case with its explanation, and notices; the result as it is if the harness fails in
+        that."""
+        try:
+            return self._subject.explain(worker, case, result, [index for _, index in found.failing]), []
+        except WorkerError as error:
+            line = self._fail(found.index, error, case, False) or TOO_MANY
+            worker.restart()
+            return result, [f"{found.repro.signature} stays without an explanation: {line}"]
 
     def _finish_one(
         self, worker: WorkerProcess, key: Key, found: Kept, number: str
@@ -176,6 +218,8 @@ class Findings:
                     yield Notice(f"{key.signature} stays as drawn: it did not happen again")
                 else:
                     result, final = concluded
+                    result, notices = self._explained(worker, found, shrunk.case, result)
+                    yield from map(Notice, notices)
                     repro = subject.repro(shrunk.case, result, found.index, final.issue, record_of(shrunk))
                     found = msgspec.structs.replace(found, case=shrunk.case, result=result, repro=repro)
         if found.repro.shrink is None and final.issue is not None:
@@ -230,6 +274,7 @@ class Findings:
             return found
         first, second = (found, known) if self._rank(found) < self._rank(known) else (known, found)
         first.count += second.count
+        first.failing = self._first_of(first.failing, second.failing)
         if first.path and second.path and first.path != second.path and first.path.parent == second.path.parent:
             second.path.unlink(missing_ok=True)
         self._kept[key] = first

@@ -21,6 +21,8 @@ from harness.kernels.executors.base import AccessFault
 from harness.memory import Image, MemoryPlan, Place, describe, describe_run
 from harness.oracles.expected import Expected
 
+HOST_ORACLE = "host"
+"""The oracle of what host code sees."""
 SHOWN_DIFFERENCES = 8
 SHOWN_BYTES = 16
 CHANCE_BYTES = 3
@@ -138,23 +140,39 @@ def result_evidence(run: OperationRun) -> tuple[Signature, Evidence] | None:
         what = ", ".join(dict.fromkeys(seen.late_writes))
         return signature, Evidence(f"the host wrote {what} before the copy to the device had happened")
     for result, found in seen.after.items():
-        if result in expected.undefined:
-            continue
-        wanted = seen.before[result].copy()
-        changes = expected.results.get(result, {})
-        wanted[list(changes)] = list(changes.values())
-        if np.array_equal(wanted, found):
+        wanted = _wanted(run, result)
+        if wanted is None or np.array_equal(wanted, found):
             continue
         if result == ACCEPTED_OUT:
             return _count_evidence(run, wanted.tolist(), found.tolist())
         (wrong,) = np.nonzero(wanted != found)
         details = tuple(f"{result}[{i}]: expected {wanted[i]}, found {found[i]}" for i in wrong[:SHOWN_DIFFERENCES])
-        first = int(wrong[0])
+        first, changes = int(wrong[0]), expected.results.get(result, {})
         violation = "wrong-result" if first in changes else "stray-result"
         whose = "" if first in changes else ", which must not change"
-        signature = signature_at(run.case, run.index, "host", violation, result)
+        signature = signature_at(run.case, run.index, HOST_ORACLE, violation, result)
         return signature, Evidence(f"{details[0]}{whose}", (), 0, details)
     return None
+
+
+def _wanted(run: OperationRun, result: str) -> np.ndarray | None:
+    """What a result must hold; None where that is not defined."""
+    expected = run.expected
+    if expected is None or result in expected.undefined:
+        return None
+    wanted = run.seen.before[result].copy()
+    changes = expected.results.get(result, {})
+    wanted[list(changes)] = list(changes.values())
+    return wanted
+
+
+def wrong_results(run: OperationRun) -> list[tuple[str, int]]:
+    """The entries that the evidence of a wrong result shows, in order, by the name of the result."""
+    for result, found in run.seen.after.items():
+        wanted = _wanted(run, result)
+        if wanted is not None and not np.array_equal(wanted, found):
+            return [(result, int(entry)) for entry in np.nonzero(wanted != found)[0][:SHOWN_DIFFERENCES]]
+    return []
 
 
 def private_evidence(run: OperationRun) -> tuple[Signature, Evidence] | None:

@@ -10,53 +10,87 @@ from collections.abc import Collection
 
 import msgspec
 
+from harness.check.assigned_lines import AssignedLines
 from harness.check.contents import contents_in_words
-from harness.check.evidence import code_places
+from harness.check.evidence import code_places, wrong_results
 from harness.check.operation_run import OperationRun
 from harness.check.operations.registry import handling
 from harness.check.outcome import CodePlace, Diagnosis, Difference, Evidence, Signature
 from harness.check.spans import array_spans, layout_spans
 from harness.check.suspects import Suspects, scope_of
 from harness.check.writers import Writer, last_writer, writer_in_words
+from harness.code_lines import source_name
 from harness.oracles.before import Before
-from harness.oracles.diagnosis.diagnose import deviations_of, families, in_words, refuted_by, without_fitted
+from harness.oracles.diagnosis.deviation import Form
+from harness.oracles.diagnosis.diagnose import (
+    deviations_of,
+    families,
+    in_words,
+    names_of,
+    refuted_by,
+    without_fitted,
+)
 from harness.oracles.diagnosis.situation import Raced, Refused, Situation, Touchable
 from harness.oracles.expected import Expected
 from harness.oracles.races import find_races
+
+NEVER_ASSIGNED = ", and no line of the code under test assigned it another value"
 
 MOST_BYTES = 32 << 20
 """The memory of a larger case is not compared with deviations: each of them would take a tenth of a second."""
 
 
-def explained(
-    run: OperationRun, signature: Signature, evidence: Evidence, suspects: Suspects, *, watched: bool
-) -> Evidence:
-    """The evidence of a run with its explanation. `run` may have recorded nothing: then no writer is known. `watched`:
-    accesses that are not allowed were refused."""
+def explained(run: OperationRun, evidence: Evidence, assigned: AssignedLines | None = None) -> Evidence:
+    """The evidence of a run with its explanation, without a diagnosis. `run` may have recorded nothing: then no writer
+    is known. `assigned`: the lines that assigned what the host sees, where that differs."""
+    if assigned is not None:
+        evidence = _with_lines(run, evidence, assigned)
     writers = [last_writer(run, difference.offset) if run.recorded else None for difference in evidence.differences]
     differences = tuple(map(lambda one, by: _difference(run, one, by), evidence.differences, writers))
     places = evidence.places or _places(run, writers)
-    diagnosis = None
-    if run.expected is not None and len(run.found.data) <= MOST_BYTES:
-        found = deviations(run, watched=watched)
-        narrowed, cases = suspects.narrowed(signature, scope_of(run), found)
-        names = without_fitted(narrowed)
-        diagnosis = Diagnosis(names, in_words(names, cases), cases, families(names))
-    return msgspec.structs.replace(evidence, differences=differences, places=places, diagnosis=diagnosis)
+    return msgspec.structs.replace(evidence, differences=differences, places=places)
 
 
-def deviations(run: OperationRun, *, watched: bool) -> tuple[str, ...]:
-    """The names of the deviations that reproduce what a run left; none where that would take too long."""
+def _with_lines(run: OperationRun, evidence: Evidence, assigned: AssignedLines) -> Evidence:
+    """The line that last assigned each number of the evidence, as a place and in words."""
+    wrong = wrong_results(run)
+    if not wrong or len(wrong) != len(evidence.details):
+        return evidence  # a missing error, or a view that was written late
+    lines = [assigned.line(*one) for one in wrong]
+    words = [NEVER_ASSIGNED if line is None else f", last assigned at {line}" for line in lines]
+    details = tuple(map(str.__add__, evidence.details, words))
+    places = tuple(dict.fromkeys(CodePlace(source_name(at.file), at.line, at.function, "assign") for at in lines if at))
+    return msgspec.structs.replace(
+        evidence, summary=evidence.summary + words[0], details=details, places=evidence.places or places
+    )
+
+
+def diagnosed(
+    run: OperationRun, signature: Signature, evidence: Evidence, suspects: Suspects, *, watched: bool
+) -> Evidence:
+    """The evidence of a run with a diagnosis, which the cases behind `suspects` narrow; without one where that would
+    take too long. `watched`: accesses that are not allowed were refused."""
     if run.expected is None or len(run.found.data) > MOST_BYTES:
-        return ()
+        return evidence
+    found = deviations(run, watched=watched)
+    narrowed, cases = suspects.narrowed(signature, scope_of(run), found)
+    names = without_fitted(names_of(narrowed))
+    return msgspec.structs.replace(evidence, diagnosis=Diagnosis(names, in_words(names, cases), cases, families(names)))
+
+
+def deviations(run: OperationRun, *, watched: bool) -> tuple[Form, ...] | None:
+    """The deviations that reproduce what a run left. None if its bytes and results say nothing, or if it would take too
+    long to compare them."""
+    if run.expected is None or len(run.found.data) > MOST_BYTES:
+        return None
     return deviations_of(_situation(run, run.expected, watched=watched))
 
 
-def refuted(run: OperationRun, names: Collection[str], *, watched: bool) -> tuple[str, ...]:
-    """Those of `names` that a run which was right would have shown."""
+def refuted(run: OperationRun, forms: Collection[Form], *, watched: bool) -> tuple[Form, ...]:
+    """Those of `forms` that a run which was right would have shown."""
     if run.expected is None or len(run.found.data) > MOST_BYTES:
         return ()
-    return refuted_by(_situation(run, run.expected, watched=watched), names)
+    return refuted_by(_situation(run, run.expected, watched=watched), forms)
 
 
 def _situation(run: OperationRun, expected: Expected, *, watched: bool) -> Situation:

@@ -56,7 +56,7 @@ class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CodePlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A line of the code under test that a finding leads to, its file named as that code has it
     (`vllm/v1/worker/mamba_utils.py`). `role` is what it did: `access`, `store`, `load`, `call` (inside a kernel),
-    `launch` (the host's call of the kernel), or `raise`."""
+    `launch` (the host's call of the kernel), `assign` (the last assignment of a wrong number), or `raise`."""
 
     file: str
     line: int
@@ -107,6 +107,16 @@ class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     details: tuple[str, ...] = ()
     places: tuple[CodePlace, ...] = ()
     diagnosis: Diagnosis | None = None
+
+
+def with_recorded_diagnosis(now: Evidence, recorded: Evidence) -> Evidence:
+    """What is seen now of a finding, with the recorded diagnosis if that is one of those now: many cases have narrowed
+    it."""
+    if recorded.diagnosis is None or now.diagnosis is None:
+        return now
+    if not set(recorded.diagnosis.deviations) <= set(now.diagnosis.deviations):
+        return now
+    return msgspec.structs.replace(now, diagnosis=recorded.diagnosis)
 
 
 class Verdict(msgspec.Struct, frozen=True):

@@ -14,7 +14,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from harness.case import Case, operation_name
-from harness.check.explanation import deviations, explained, refuted
+from harness.check.assigned_lines import AssignedLines
+from harness.check.evidence import HOST_ORACLE
+from harness.check.explanation import deviations, diagnosed, explained, refuted
 from harness.check.judging import OURS, SKIPPING, judge, verdict_on, verdict_on_exception, verdict_on_skip
 from harness.check.operation_run import OperationRun, Task
 from harness.check.operations.registry import expect
@@ -52,13 +54,14 @@ class Session:
         *,
         instrumented: bool = True,
         explain: Callable[[Signature], bool] = lambda signature: False,
+        diagnose: bool = True,
         suspects: Suspects | None = None,
     ) -> Outcome:
         """Judge a case; if it passes, check `relations`, in order, until `most` of them applied (None: all).
 
         Not `instrumented`: skip what only instrumented executors see, except for out-of-bounds accesses. `explain` says
-        whether the evidence of a failure is to be explained: that runs the case once more. A failure is added to
-        `suspects`, which narrow its diagnosis.
+        whether the evidence of a failure is to be explained: that runs the case once more; with a diagnosis, unless
+        that comes later (not `diagnose`). A failure is added to `suspects`, which narrow its diagnosis.
 
         Raises InvalidCase if the case is outside the preconditions, HarnessError if the harness is at fault.
         """
@@ -81,8 +84,9 @@ class Session:
             seconds.oracle += time.perf_counter() - start
             verdict, run = self._judge(Task(case, plan, index, before, expected), seconds)
             if verdict.status == "fail" and run is not None and verdict.signature is not None:
+                whole = explain(verdict.signature)
                 verdict = self._looked_into(
-                    verdict, verdict.signature, run, whole=explain(verdict.signature), suspects=suspects
+                    verdict, verdict.signature, run, whole=whole, diagnose=diagnose, suspects=suspects
                 )
             elif run is not None and suspects is not None and verdict.judged:
                 self._let_refute(run, suspects)
@@ -136,7 +140,14 @@ class Session:
         return self.executor.instrumented and "memory" in run.case.execution.checks
 
     def _looked_into(
-        self, verdict: Verdict, signature: Signature, run: OperationRun, *, whole: bool, suspects: Suspects | None
+        self,
+        verdict: Verdict,
+        signature: Signature,
+        run: OperationRun,
+        *,
+        whole: bool,
+        diagnose: bool,
+        suspects: Suspects | None,
     ) -> Verdict:
         """A failure, with its explanation if that is wanted (`whole`), and recorded among the suspects."""
         assert verdict.evidence is not None
@@ -144,12 +155,17 @@ class Session:
         self._on_operation(run.name)  # looking into it takes time: the worker is not silent meanwhile
         try:
             if suspects is not None and suspects.wants(signature):
-                suspects.add(signature, scope_of(run), deviations(run, watched=watched))
+                found = deviations(run, watched=watched)
+                if found is not None:
+                    suspects.add(signature, scope_of(run), found)
             if not whole:
                 return verdict
             run, evidence = self._recorded(run, signature, verdict.evidence)
             self._on_operation(run.name)
-            evidence = explained(run, signature, evidence, suspects or Suspects(), watched=watched)
+            assigned = self._assigned(run) if signature.oracle == HOST_ORACLE else None
+            evidence = explained(run, evidence, assigned)
+            if diagnose:
+                evidence = diagnosed(run, signature, evidence, suspects or Suspects(), watched=watched)
         except (DeviceFault, *OURS):
             raise
         except Exception as error:  # a finding is not lost because it could not be explained
@@ -190,6 +206,14 @@ class Session:
             bench.recording = False
             bench.unbind()
         return run
+
+    def _assigned(self, failed: OperationRun) -> AssignedLines | None:
+        """The lines of the host code that assign what the host sees, from one more run; None if it does not end."""
+        lines = self._bench.assigned = AssignedLines(self.target.owns)
+        try:
+            return None if self._recorded_again(failed) is None else lines
+        finally:
+            self._bench.assigned = None
 
     def _as_watched(self, run: OperationRun) -> OperationRun:
         """A recorded run as it is to be judged: without races, unless the case watches for them."""

@@ -13,8 +13,9 @@ from collections.abc import Collection
 from harness.case import operation_name
 from harness.check.operation_run import Task
 from harness.check.outcome import Signature
+from harness.oracles.diagnosis.deviation import Form
 
-MOST_CASES = 8
+MOST_CASES = 16
 """Failing cases of a signature that are looked at."""
 SEVERAL = 2
 """With this many failing cases of a signature, what reproduces only one of them is no diagnosis."""
@@ -34,41 +35,51 @@ class Suspects:
     """What the cases of one target showed so far."""
 
     def __init__(self) -> None:
-        self._of_cases: dict[Signature, list[frozenset[str]]] = {}
-        self._open: dict[Scope, set[str]] = {}
+        self._of_cases: dict[Signature, list[frozenset[Form]]] = {}
+        self._open: dict[Scope, set[Form]] = {}
         """Deviations that reproduced a case of a scope and were not refuted in it."""
-        self._refuted: dict[Scope, set[str]] = {}
+        self._refuted: dict[Scope, set[Form]] = {}
         self._right: dict[Scope, int] = {}
+        self._closed = False
+
+    def close(self) -> None:
+        """Take no more failing cases: the case of the finding itself comes next."""
+        self._closed = True
 
     def wants(self, signature: Signature) -> bool:
         """Whether one more failing case of a signature is to be looked at."""
-        return len(self._of_cases.get(signature, ())) < MOST_CASES
+        return not self._closed and len(self._of_cases.get(signature, ())) < MOST_CASES
 
-    def add(self, signature: Signature, scope: Scope, names: Collection[str]) -> None:
+    def add(self, signature: Signature, scope: Scope, forms: Collection[Form]) -> None:
         """Record the deviations that reproduce one case."""
-        self._of_cases.setdefault(signature, []).append(frozenset(names))
-        self._open.setdefault(scope, set()).update(set(names) - self._refuted.get(scope, set()))
+        self._of_cases.setdefault(signature, []).append(frozenset(forms))
+        self._open.setdefault(scope, set()).update(set(forms) - self._refuted.get(scope, set()))
 
-    def questionable(self, scope: Scope) -> Collection[str]:
+    def questionable(self, scope: Scope) -> Collection[Form]:
         """Deviations that an operation of a scope may refute, if it was right."""
         return self._open.get(scope, ()) if self._right.get(scope, 0) < MOST_RIGHT else ()
 
-    def refute(self, scope: Scope, names: Collection[str]) -> None:
+    def refute(self, scope: Scope, forms: Collection[Form]) -> None:
         """Record the deviations that an operation which was right would have shown."""
         self._right[scope] = self._right.get(scope, 0) + 1
-        self._open.get(scope, set()).difference_update(names)
-        self._refuted.setdefault(scope, set()).update(names)
+        self._open.get(scope, set()).difference_update(forms)
+        self._refuted.setdefault(scope, set()).update(forms)
 
-    def narrowed(self, signature: Signature, scope: Scope, names: Collection[str]) -> tuple[tuple[str, ...], int]:
-        """Those of `names`, which reproduce a case, that nothing refuted and that reproduce all cases of any signature
+    def narrowed(
+        self, signature: Signature, scope: Scope, forms: Collection[Form] | None
+    ) -> tuple[tuple[Form, ...], int]:
+        """Those of `forms`, which reproduce a case, that nothing refuted and that reproduce all cases of any signature
         as well, or else all of its own, and how many cases those are. None of them if more than one case was seen and
-        no deviation reproduces all of them: then none is the cause for sure."""
+        no deviation reproduces all of them: then none is the cause for sure. None as `forms`: the case itself says
+        nothing, and the others decide."""
         refuted = self._refuted.get(scope, ())
-        left = tuple(name for name in names if name not in refuted)
+        if forms is None:
+            forms = sorted({form for cases in self._of_cases.values() for case in cases for form in case})
+        left = tuple(form for form in forms if form not in refuted)
         everything = [case for cases in self._of_cases.values() for case in cases]
         for seen in (everything, self._of_cases.get(signature, [])):
-            common = frozenset.intersection(*seen) if seen else frozenset[str]()
-            kept = tuple(name for name in left if name in common)
+            common = frozenset.intersection(*seen) if seen else frozenset[Form]()
+            kept = tuple(form for form in left if form in common)
             if kept:
                 return kept, len(seen)
         return (left, 0) if len(self._of_cases.get(signature, ())) < SEVERAL else ((), 0)

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 
 from harness.case import Case, Check
 from harness.case.case import Poison
+from harness.check.assigned_lines import AssignedLines
 from harness.check.layout_tensors import layout_tensors
 from harness.check.operation_run import OperationRun, Seen, Task
+from harness.check.operations.call import Results
 from harness.check.operations.registry import handling
 from harness.check.outcome import Seconds
 from harness.check.private_memory import PrivateMemory
@@ -48,6 +50,8 @@ class Workbench:
         self.instrumented = True
         """Whether to watch what only instrumented executors see in addition to accesses out of bounds."""
         self.recording = False
+        self.assigned: AssignedLines | None = None
+        """Traces the host code of operations, if it is there."""
         """Whether to record what each launch loads and stores in any case, and which host code launches it."""
         self._shadowing: Shadowing | None = None
         self._arena: Arena | None = None
@@ -236,6 +240,11 @@ class Workbench:
             shadowing.begin(index, private)
         self.executor.on_launch = None if shadowing is None else lambda: shadowing.refresh(private)
         refused = False
+
+        def results_now() -> Results:
+            transfers.wait()  # what a line has sent counts as there
+            return prepared.results()
+
         if handled.by_harness:
             assert task.expected is not None
             arena.write_all(plan.covered, task.expected.image.data)
@@ -245,7 +254,9 @@ class Workbench:
             arguments = self.arguments(case, plan, index)
             watching = contextlib.nullcontext() if shadowing is None else shadowing.following(arena, private)
             try:
-                with private.exported, watching:
+                assigned = self.assigned
+                tracing = contextlib.nullcontext() if assigned is None else assigned.traced(results_now)
+                with private.exported, watching, tracing:
                     prepared.run(arguments)
             except Exception as error:
                 if not self._has_to_raise(task.expected, error):

@@ -65,6 +65,8 @@ def shrink(
             key = subject.key_of(signature, subject.classify(worker, case, signature))
             shrunk = run_shrinker(case, result, subject.plan(worker, key, result), executions)
             concluded = subject.conclude(worker, key, shrunk)
+            if concluded is not None:
+                concluded = subject.explain(worker, shrunk.case, concluded[0], ()), concluded[1]
     if concluded is None:
         print(f"{file}: its smallest form does not show the finding a second time", file=sys.stderr)
         sys.exit(3)

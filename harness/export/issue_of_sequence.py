@@ -8,7 +8,7 @@ from harness.case.production_defaults import settings_in_words
 from harness.export.literals import in_markdown, plain, words
 from harness.export.permanent_links import Sources
 from harness.export.serve_command import of_sequence
-from harness.export.unit_test import SHOWS, side_of
+from harness.export.unit_test import SHOWS, WHY_NOT_RUNNER, side_of
 from harness.issues.registry import issues_of, lines_about
 from harness.oracles.states.violation import KINDS
 from harness.reports.shown_sequence import event_in_words
@@ -96,10 +96,15 @@ class SequencePage:
                     yield f"what a fix of it changes: {link}"
 
     def steps(self, name: str) -> Iterator[str]:
+        side = side_of(self._repro)
+        if side == "runner":
+            yield f"`harness replay {name}.json` runs the runner's own host code with these events. There is no script:"
+            yield f"{WHY_NOT_RUNNER}."
+            return
         yield f"`harness export {name}.json --as unit-test` writes a test with plain vLLM classes, `test_{name}.py`:"
         yield ""
         yield "```sh"
         yield f"VLLM_SOURCES=DIR python -m pytest test_{name}.py    # without the variable: the installed vLLM"
         yield "```"
         yield ""
-        yield SHOWS[side_of(self._repro)]
+        yield SHOWS[side == "scheduler"]

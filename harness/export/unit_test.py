@@ -1,8 +1,8 @@
 """`unit-test`: a finding of step sequences as a test of a release's own scheduler.
 
 The test makes a scheduler of vLLM's own classes, drives it with the events of the finding, and follows what the blocks
-hold with a worker as it should be. So it fails where the scheduler or the block manager is at fault. Where a runner is,
-the scheduler's part of the finding runs, and the test says that it is only that.
+hold with a worker as it should be. So it fails where the scheduler or the block manager is at fault. A finding whose
+fault is in the runner has no such test: it would pass on affected releases.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ class UnitTest(Form):
                 f"{request.file}: it is about bytes that kernels left, which no scheduler shows; `harness run --ops "
                 "sequences --cases-out DIR` writes kernel cases of sequences"
             )
+        if side_of(repro) == "runner":
+            raise NotExportable(f"{request.file}: {WHY_NOT_RUNNER}{_unit_test_of(repro)}")
         settings, events = script_settings(repro.sequence), script_events(repro.sequence)
         data = {"sequence": f"SETTINGS = {literal(settings)}\n\nEVENTS = {literal(events)}\n"}
         code = compose(FOLDER, ["running"], data)
@@ -75,7 +77,7 @@ def heading(request: Request, repro: SequenceRepro) -> list[str]:
         "VLLM_SOURCES names. It needs neither a GPU nor a model: the scheduler, the block managers and the requests "
         "are vLLM's own.",
         "",
-        SHOWS[side_of(repro)],
+        SHOWS[side_of(repro) == "scheduler"],
         *(["", "It was found with planted faults, which are not in the test."] if repro.faults else []),
         *_others(request, repro),
     ]
@@ -102,18 +104,26 @@ def _others(request: Request, repro: SequenceRepro) -> Iterator[str]:
         )
 
 
-SHOWS: dict[Side, str] = {
-    "scheduler": (
+WHY_NOT_RUNNER = (
+    "its fault is in the model runner, not in the scheduler: a test of the scheduler passes on affected releases; "
+    "`harness replay` runs the runner's own host code"
+)
+"""Why a finding is not exported. Outside a whole model runner, its host code runs on stand-ins for buffers, batch and
+forward pass that are a part of the harness (`kernels/targets/vllm/scheduling`), too large for a test."""
+
+
+def _unit_test_of(repro: SequenceRepro) -> str:
+    """Where a report has a unit test of the runner's code that is at fault."""
+    reports = [issue.report for issue in issues_of(repro.issue) if issue.report.startswith("docs/reports/")]
+    return f", and {' and '.join(reports)} has a unit test of the code at fault" if reports else ""
+
+
+SHOWS: dict[bool, str] = {
+    True: (
         "The scheduler or a block manager is at fault: the test follows a worker that does as they say, and fails "
         "where that worker would start from a wrong state, or where the prefix cache has one."
     ),
-    "runner": (
-        "The fault is in the model runner: only its own code, or a model of it, shows it. So THIS TEST PASSES ON "
-        "AFFECTED RELEASES. It is the scheduler's part of the finding: its outputs are right, as a worker that does "
-        "as it is asked shows (class Worker); the runner of the release does something else with them. `harness "
-        "replay` runs the runner's own host code with the same events."
-    ),
-    "unknown": (
+    False: (
         "The test follows a worker that does as they say. If it fails, the scheduler or a block manager is at "
         "fault. If it passes on a release that has the finding, the fault is in the model runner: only its own code, "
         "or a model of it, shows that, and `harness replay` runs it."

@@ -19,9 +19,16 @@ _RELEASE = "vllm=="
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class KernelIssue(KnownIssue):
-    """`shows` says whether a finding with this signature and case looks like the issue."""
+    """`shows` says whether a finding with this signature and case looks like the issue. `of` is the issue whose fault
+    it is too, in other releases; None: it has a fault of its own."""
 
     shows: Callable[[Signature, Case], bool]
+    of: str | None = None
+
+    @property
+    def fault(self) -> str:
+        """The name of the fault that it shows."""
+        return self.of or self.name
 
     def is_in(self, target: str) -> bool:
         """Whether a target is a release that has it. Of a checkout, an installed vLLM or planted faults nothing is

@@ -10,7 +10,6 @@ import msgspec
 
 from harness.case import Case, InvalidCase, decode_case, encode_case
 from harness.check.outcome import Signature
-from harness.check.suspects import Suspects
 from harness.kernel_cases.recipe import (
     ENCODER,
     QUESTIONS,
@@ -52,7 +51,6 @@ class CaseJudge(Judge):
 
         target = load_target(assignment.target, executor)
         self._session = Session(target, executor, channel.at)
-        self._suspects = Suspects()
         self._explained: dict[Signature, bool] = {}
         """Signatures that were explained, and whether only in the total domain."""
         base = assignment.base
@@ -60,14 +58,26 @@ class CaseJudge(Judge):
         stack_location.answer(executor, target.owns)
 
     def judge(self, case: bytes, how: bytes) -> bytes:
-        asked = QUESTIONS.decode(how)
+        from harness.engines.random import case_at
+        from harness.kernel_cases.diagnosing import diagnosed
+
+        asked, decoded = QUESTIONS.decode(how), decode_case(case)
+        if asked.numbers:
+            recipe = _recipe(asked.recipe).recipe
+            outcome = diagnosed(
+                self._session,
+                lambda number: case_at(recipe, number),
+                asked.numbers,
+                decoded,
+                instrumented=asked.instrumented,
+            )
+            return ENCODER.encode(JudgedCase(outcome))
         outcome = self._session.check(
-            decode_case(case),
+            decoded,
             asked.relations,
             asked.most,
             instrumented=asked.instrumented,
             explain=lambda signature: asked.explain,
-            suspects=self._suspects if asked.explain else None,
         )
         return ENCODER.encode(JudgedCase(outcome))
 
@@ -108,7 +118,7 @@ class CaseJudge(Judge):
                 relations,
                 policy.most,
                 explain=lambda one: self._represents(one, case),
-                suspects=self._suspects,
+                diagnose=False,
             )
         except InvalidCase as error:
             raise RuntimeError(f"the generators drew an invalid case, number {index}: {error}") from error

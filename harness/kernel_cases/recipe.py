@@ -25,12 +25,15 @@ class CaseRecipe(msgspec.Struct, frozen=True):
 
 
 class CaseQuestion(msgspec.Struct, frozen=True):
-    """How one case is judged; see harness.check.session.Session.check."""
+    """How one case is judged; see harness.check.session.Session.check. `explain`: after the drawn cases of these
+    `numbers` of a `recipe` (a CaseRecipe), which narrow its diagnosis (`harness.kernel_cases.diagnosing`)."""
 
     relations: tuple[str, ...] = ()
     most: int | None = None
     instrumented: bool = True
     explain: bool = False
+    recipe: bytes = b""
+    numbers: tuple[int, ...] = ()
 
 
 class JudgedCase(msgspec.Struct, frozen=True):

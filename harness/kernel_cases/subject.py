@@ -12,7 +12,7 @@ import msgspec
 from harness import __version__
 from harness.case import Case, Check, InvalidCase, decode_case, encode_case
 from harness.check.looked_at import not_looked_at, rests_on_order
-from harness.check.outcome import Evidence, Outcome, Signature
+from harness.check.outcome import Evidence, Outcome, Signature, with_recorded_diagnosis
 from harness.engines.random import CASES_PER_LAYOUT, GENERATOR_VERSION, Recipe, case_at
 from harness.engines.relations import RelationPolicy
 from harness.generators.kinds.registry import KINDS
@@ -20,6 +20,7 @@ from harness.issues.kernel_issue import KernelIssue
 from harness.issues.known_issue import KnownIssue
 from harness.issues.registry import kernel_issue, kernel_regression
 from harness.kernel_cases.comparison import Comparison, compared
+from harness.kernel_cases.diagnosing import looked_at
 from harness.kernel_cases.line_coverage import KernelLines
 from harness.kernel_cases.plan import CasePlan
 from harness.kernel_cases.recipe import ENCODER, JUDGED, CaseQuestion, CaseRecipe, EngineName, JudgedCase, with_regimes
@@ -239,7 +240,7 @@ class KernelCases(Subject[Case, JudgedCase]):
         )
 
     def known_issues(self, key: Key, repro: Any) -> list[KnownIssue]:
-        issue = kernel_issue(self.target, repro.signature, repro.case) or self._regression(repro)
+        issue = self._known_as(repro)
         return [] if issue is None else [issue]
 
     def _regression(self, repro: Repro) -> KernelIssue | None:
@@ -265,21 +266,32 @@ class KernelCases(Subject[Case, JudgedCase]):
     def conclude(
         self, worker: WorkerProcess, key: Key, shrunk: Shrunk[Case, JudgedCase]
     ) -> tuple[JudgedCase, Key] | None:
-        """The smallest case is judged once more, with its explanation; the result stays as it is if that one differs,
-        as it may on a device that runs programs as it likes. A worker that was killed may have been killed by somebody
-        else: then the smallest case does not kill it, and shows nothing."""
+        """A worker that was killed may have been killed from outside: then the smallest case does not kill it a second
+        time, and shows nothing."""
         signature, _ = _found(shrunk.result.outcome)
-        result = shrunk.result
-        if self.is_loss(result) and signature.violation == KILLED:
-            again = JudgedCase(check(worker, shrunk.case, CaseQuestion(instrumented=signature.instrumented)))
-            if again.outcome.signature != signature:
+        if self.is_loss(shrunk.result) and signature.violation == KILLED:
+            again = check(worker, shrunk.case, CaseQuestion(instrumented=signature.instrumented))
+            if again.signature != signature:
                 return None
-        if signature.relation is None and not self.is_loss(result):
-            question = CaseQuestion(instrumented=signature.instrumented, explain=True)
-            again = JudgedCase(check(worker, shrunk.case, question))
+        return super().conclude(worker, key, shrunk)
+
+    def explain(self, worker: WorkerProcess, case: Case, result: JudgedCase, failing: Sequence[int]) -> JudgedCase:
+        """The case is judged once more, after the drawn cases that narrow its diagnosis, if it has one and they can be
+        drawn again. The result stays as it is if that one differs, as it may on a device that runs programs as it
+        likes, or where one of the drawn cases takes the worker down."""
+        signature, _ = _found(result.outcome)
+        if signature.relation is not None or self.is_loss(result):
+            return result
+        alone = CaseQuestion(instrumented=signature.instrumented, explain=True)
+        questions = [alone]
+        if self.engine == "random" and failing and signature.oracle != "exception":
+            drawn = msgspec.structs.replace(alone, recipe=self.recipe_text(), numbers=tuple(looked_at(failing)))
+            questions.insert(0, drawn)
+        for question in questions:
+            again = JudgedCase(check(worker, case, question))
             if again.outcome.signature == signature:
-                result = again
-        return super().conclude(worker, key, msgspec.structs.replace(shrunk, result=result))
+                return again
+        return result
 
     # Answers.
 
@@ -317,7 +329,7 @@ class KernelCases(Subject[Case, JudgedCase]):
             seconds=round(ended.seconds, 3),
             cases_per_second=round(ended.judged / ended.seconds, 2) if ended.seconds > 0 else 0.0,
             findings=[self._finding(key, kept) for key, kept in findings],
-            faults=grouped(facts_of(findings, self._known_as, lambda kept: len(encode_case(kept.case)))),
+            faults=grouped(facts_of(findings, self._fault_of, lambda kept: len(encode_case(kept.case)))),
             cases_judged=counters["cases judged"],
             regimes=regimes,
             unjudged=unjudged,
@@ -339,13 +351,19 @@ class KernelCases(Subject[Case, JudgedCase]):
         base = self.comparison.base
         return None if base is None else self._edits.coverage(why_not_watched(base))
 
-    def _known_as(self, key: Key, kept: Kept) -> tuple[str | None, str]:
-        """The known issue that a finding looks like, and what that is."""
-        known = self.known_issues(key, kept.repro)
-        return (known[0].name, known[0].line) if known else (None, "")
+    def _known_as(self, repro: Repro) -> KernelIssue | None:
+        """The known issue that a finding looks like."""
+        return kernel_issue(self.target, repro.signature, repro.case) or self._regression(repro)
+
+    def _fault_of(self, key: Key, kept: Kept) -> tuple[str | None, str]:
+        """The known fault that a finding looks like, and what that is."""
+        repro: Any = kept.repro
+        known = self._known_as(repro)
+        return (None, "") if known is None else (known.fault, known.line)
 
     def _finding(self, key: Key, kept: Kept) -> Finding:
         repro: Any = kept.repro
+        known = self._known_as(repro)
         return Finding(
             key.signature,
             repro.evidence.summary,
@@ -354,7 +372,7 @@ class KernelCases(Subject[Case, JudgedCase]):
             kept.count,
             None if kept.path is None else str(kept.path),
             None if repro.shrink is None else msgspec.structs.asdict(repro.shrink),
-            self._known_as(key, kept)[0],
+            None if known is None else known.name,
             self._regression(repro) is not None,
             repro.evidence.diagnosis,
             list(repro.evidence.places),
@@ -411,6 +429,8 @@ class KernelCases(Subject[Case, JudgedCase]):
     @classmethod
     def smaller(cls, repro: Repro, case: Case, result: JudgedCase, issue: str | None, record: ShrinkRecord) -> Repro:
         signature, evidence = _found(result.outcome)
+        if signature == repro.signature:
+            evidence = with_recorded_diagnosis(evidence, repro.evidence)
         return msgspec.structs.replace(repro, case=case, signature=signature, evidence=evidence, shrink=record)
 
     @classmethod

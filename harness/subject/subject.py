@@ -100,6 +100,15 @@ class Ended(msgspec.Struct, frozen=True):
         return 2 if self.unusable else 4 if self.harness_failures else 1 if findings else 3 if missing else 0
 
 
+MOST_FAILING = 8
+"""How many of the cases that showed a finding are remembered by number."""
+MOST_IN_BLOCK = 2
+"""How many of these may be of one block."""
+
+Rank = tuple[int, int]
+"""The place of a drawn case among those that may represent a finding; its second part is the case's number."""
+
+
 class Kept(msgspec.Struct):
     """The current form of a finding: the case that represents it, its result, how many cases showed it, and its file
     (None: it could not be written)."""
@@ -112,6 +121,8 @@ class Kept(msgspec.Struct):
     repro: AnyRepro
     classified: bool = True
     """False if the harness failed while looking for its known issue."""
+    failing: list[Rank] = []
+    """The first ranks of cases that showed it, as far as they are remembered."""
     met: Key | None = None
     """The finding in whose shrinking it was met, if no drawn case showed it."""
 
@@ -215,7 +226,7 @@ class Subject(abc.ABC, Generic[Case, Result]):
     def decode(self, text: bytes) -> Case:
         """A case from JSON. Raises InvalidCase."""
 
-    def rank(self, case: Case, index: int) -> tuple[int, int]:
+    def rank(self, case: Case, index: int) -> Rank:
         """The order in which cases represent a finding, the first of them first."""
         return (0, index)
 
@@ -296,6 +307,11 @@ class Subject(abc.ABC, Generic[Case, Result]):
         found = self.key(shrunk.case, shrunk.result)
         assert found is not None
         return shrunk.result, self.key_of(found.signature, key.issue)
+
+    def explain(self, worker: WorkerProcess, case: Case, result: Result, failing: Sequence[int]) -> Result:
+        """The result of a finding's case with what takes longer to work out, as the last thing that is done for a
+        finding. `failing` are the first numbers of drawn cases that showed it, in the order of their ranks."""
+        return result
 
     def stays_as_drawn(self, result: Result) -> bool:
         """Whether a campaign does not shrink it, because each run would cost too much."""

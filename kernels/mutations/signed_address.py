@@ -14,7 +14,8 @@ MUTATION = Mutation(
                         "look_up_tile",
                         "left = tl.load(tile + TILE_LEFT)",
                         "left = tl.where(address > 0, tl.load(tile + TILE_LEFT), 0)",
-                    )
+                    ),
+                    Rewrite("locate", "tl.where(one_run, tl.where", "tl.where(one_run | (address <= 0), tl.where"),
                 ]
             ]
         },

@@ -181,7 +181,17 @@ def carried_out(
         _unsettle(open_image, fed)
     for span in raced:
         _unsettle(open_image, span)
-    return Prediction(after, results, unsettled, (), tuple(spans), tuple(raced))
+    settled = () if not raced or spans else (after, _one_after_another(situation, copies))
+    return Prediction(after, results, unsettled, (), tuple(spans), tuple(raced), settled=settled)
+
+
+def _one_after_another(situation: Situation, copies: Sequence[Runs]) -> Image:
+    """Memory after copies of which each reads what those before it left."""
+    after = base_image(situation)
+    for copy in copies:
+        held = after.rows(copy.source, copy.runs, copy.run_bytes, copy.stride).copy()
+        after.rows(copy.destination, copy.runs, copy.run_bytes, copy.stride)[:] = held
+    return after
 
 
 def _all_at_once(
@@ -288,10 +298,29 @@ def _read_and_written(copies: Sequence[Runs]) -> list[tuple[tuple[int, int], tup
             if first >= high:
                 break
             if reader != number and last > low:
-                shared = (max(first, low), min(last, high))
                 shift = copies[reader].destination - copies[reader].source
-                found.append((shared, (shared[0] + shift, shared[1] + shift)))
+                found += [(shared, (shared[0] + shift, shared[1] + shift)) for shared in _shared(copies[reader], copy)]
     return found
+
+
+def _shared(reader: Runs, writer: Runs) -> list[tuple[int, int]]:
+    """The bytes that one copy reads and another one writes. Rows of windows may lie between each other."""
+    if reader.runs == writer.runs == 1:
+        last = min(reader.source + reader.span, writer.destination + writer.span)
+        return [(max(reader.source, writer.destination), last)]
+    read, written = _offsets(reader.source, reader), _offsets(writer.destination, writer)
+    both = np.intersect1d(read, written)
+    if not len(both):
+        return []
+    cuts = np.flatnonzero(np.diff(both) > 1)
+    firsts, lasts = both[np.concatenate([[0], cuts + 1])], both[np.concatenate([cuts, [len(both) - 1]])]
+    return [(int(first), int(last) + 1) for first, last in zip(firsts, lasts, strict=True)]
+
+
+def _offsets(start: int, copy: Runs) -> NDArray[np.int64]:
+    """The arena offset of each byte of a copy's runs, of which the first begins at `start`."""
+    rows = start + np.arange(copy.runs, dtype=np.int64) * copy.stride
+    return (rows[:, None] + np.arange(copy.run_bytes, dtype=np.int64)).ravel()
 
 
 def _unsettle(unsettled: Image, span: tuple[int, int]) -> None:

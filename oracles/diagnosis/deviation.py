@@ -7,14 +7,22 @@ counts only where no other one reproduces it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from harness.oracles.diagnosis.prediction import Prediction
 from harness.oracles.diagnosis.situation import Situation
 
 Predict = Callable[[Situation], Iterable[Prediction]]
 """What a deviation would leave behind, for each of its numbers; nothing where it makes no sense."""
+
+
+class Form(NamedTuple):
+    """A deviation with one of its numbers or places (`Prediction.form`). One cause has one form in all its cases."""
+
+    deviation: str
+    form: str = ""
 
 
 @dataclass(frozen=True)
@@ -27,11 +35,16 @@ class Deviation:
     predict: Predict
     loose: bool = False
 
-    def reproduces(self, situation: Situation) -> bool:
-        """Whether it leaves exactly what was found."""
-        return any(prediction.reproduces(situation) for prediction in self.predict(situation))
+    def reproducing(self, situation: Situation) -> tuple[Form, ...]:
+        """Its forms that leave exactly what was found."""
+        forms = (Form(self.name, one.form) for one in self.predict(situation) if one.reproduces(situation))
+        return tuple(dict.fromkeys(forms))
 
-    def shows(self, situation: Situation) -> bool:
-        """Whether it would be seen for sure, with any of its numbers."""
-        predictions = list(self.predict(situation))
-        return bool(predictions) and all(prediction.shows(situation) for prediction in predictions)
+    def showing(self, situation: Situation, forms: Collection[Form]) -> tuple[Form, ...]:
+        """Those of `forms` that would be seen for sure, with any of their numbers."""
+        seen: dict[Form, bool] = {}
+        for prediction in self.predict(situation):
+            form = Form(self.name, prediction.form)
+            if form in forms and seen.get(form, True):
+                seen[form] = prediction.shows(situation)
+        return tuple(form for form, shows in seen.items() if shows)

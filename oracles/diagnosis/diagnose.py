@@ -5,9 +5,10 @@ Where none does, it says so. Where deviations of several families do, all of the
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from harness.oracles.diagnosis.catalogue import BY_NAME, CATALOGUE
+from harness.oracles.diagnosis.deviation import Form
 from harness.oracles.diagnosis.prediction import is_wrong
 from harness.oracles.diagnosis.situation import Situation
 from harness.text import counted
@@ -17,11 +18,17 @@ MOST_NAMED = 4
 """Of more families than this, the sentence names the first ones alone."""
 
 
-def deviations_of(situation: Situation) -> tuple[str, ...]:
-    """The names of the deviations that reproduce what was found."""
+def deviations_of(situation: Situation) -> tuple[Form, ...] | None:
+    """The deviations that reproduce what was found, each in all its forms that do. None if all that can be compared is
+    right, as where an undefined number decided an address and happened to be the right one."""
     if not is_wrong(situation):
-        return ()
-    return tuple(one.name for one in CATALOGUE if one.reproduces(situation))
+        return None
+    return tuple(form for one in CATALOGUE for form in one.reproducing(situation))
+
+
+def names_of(forms: Iterable[Form]) -> tuple[str, ...]:
+    """The names of deviations, each once."""
+    return tuple(dict.fromkeys(form.deviation for form in forms))
 
 
 def without_fitted(names: Sequence[str]) -> tuple[str, ...]:
@@ -30,9 +37,10 @@ def without_fitted(names: Sequence[str]) -> tuple[str, ...]:
     return exact or tuple(names)
 
 
-def refuted_by(situation: Situation, names: Collection[str]) -> tuple[str, ...]:
-    """Those of `names` that would be seen for sure in an operation that was right."""
-    return tuple(name for name in names if name in BY_NAME and BY_NAME[name].shows(situation))
+def refuted_by(situation: Situation, forms: Collection[Form]) -> tuple[Form, ...]:
+    """Those of `forms` that would be seen for sure in an operation that was right."""
+    names = (name for name in names_of(forms) if name in BY_NAME)
+    return tuple(form for name in names for form in BY_NAME[name].showing(situation, forms))
 
 
 def families(names: Collection[str]) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -67,8 +67,9 @@ def _always_reset(situation: Situation) -> Iterator[Prediction]:
 def _bias_is_count(situation: Situation) -> Iterator[Prediction]:
     operation = situation.operation
     if isinstance(operation, Advance):
-        yield _written(situation, "bias", {row.slot: row.accepted for row in operation.rows})
-        yield _written(situation, "bias", {row.slot: row.accepted - 1 for row in operation.rows})
+        for less in (0, 1):
+            entries = {row.slot: row.accepted - less for row in operation.rows}
+            yield _written(situation, "bias", entries).in_form(less)
 
 
 def _advance_column(change: Callable[[Any, int], int]) -> Predict:
@@ -89,6 +90,10 @@ def _advance_column(change: Callable[[Any, int], int]) -> Predict:
         yield Prediction(image, results_after(situation))
 
     return predict
+
+
+def _in_form(form: int, predictions: Iterable[Prediction]) -> Iterator[Prediction]:
+    return (prediction.in_form(form) for prediction in predictions)
 
 
 def _counts_below_one(kind: type[FillAccepted | ScatterAccepted]) -> Predict:
@@ -124,7 +129,7 @@ def _not_sent(situation: Situation) -> Iterator[Prediction]:
     right = results_after(situation)
     for name in right:
         if name.startswith(f"{DEVICE} "):
-            yield Prediction(situation.expected.image, {**right, name: situation.results[name]})
+            yield Prediction(situation.expected.image, {**right, name: situation.results[name]}).in_form(name)
 
 
 def _late(situation: Situation) -> Iterator[Prediction]:
@@ -201,7 +206,7 @@ def _absent_kept(situation: Situation) -> Iterator[Prediction]:
         for number, absent in enumerate(operation.absent):
             if absent.absence == absence and absent.state_column is not None:
                 kept[COLUMNS][len(operation.rows) + number] = absent.state_column
-        yield Prediction(situation.expected.image, with_entries(situation, kept))
+        yield Prediction(situation.expected.image, with_entries(situation, kept)).in_form(absence)
 
 
 def _accepted_not_reset(situation: Situation) -> Iterator[Prediction]:
@@ -247,7 +252,9 @@ def _views_not_cleared(situation: Situation) -> Iterator[Prediction]:
             for bias in [0 if names[1] in cleared else int(held[names[1]][number])]
             if source != FRESH
         ]
-        yield predicted(situation, Rule(), [*situation.moves, *kept], with_entries(situation, entries))
+        yield predicted(situation, Rule(), [*situation.moves, *kept], with_entries(situation, entries)).in_form(
+            " ".join(cleared)
+        )
 
 
 def _first_column(change: Callable[[int, int], int]) -> Predict:
@@ -293,12 +300,14 @@ HOST_SIDE = (
         "the new column were that after the last token, or of the first one",
         lambda situation: (
             prediction
-            for change in (
-                lambda row, size: (row.computed + row.query_length) // size,
-                lambda row, size: row.computed // size,
-                lambda row, size: max(row.computed - 1, 0) // size,
+            for number, change in enumerate(
+                (
+                    lambda row, size: (row.computed + row.query_length) // size,
+                    lambda row, size: row.computed // size,
+                    lambda row, size: max(row.computed - 1, 0) // size,
+                )
             )
-            for prediction in _advance_column(change)(situation)
+            for prediction in _in_form(number, _advance_column(change)(situation))
         ),
     ),
     Deviation(
@@ -324,8 +333,8 @@ HOST_SIDE = (
         "column of a length",
         "aligned indices began a column too far right or left",
         lambda situation: itertools.chain(
-            _first_column(lambda length, size: _right_column(length, size) + 1)(situation),
-            _first_column(lambda length, size: max(_right_column(length, size) - 1, 0))(situation),
+            _in_form(1, _first_column(lambda length, size: _right_column(length, size) + 1)(situation)),
+            _in_form(-1, _first_column(lambda length, size: max(_right_column(length, size) - 1, 0))(situation)),
         ),
     ),
     Deviation(

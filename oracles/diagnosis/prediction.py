@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -19,8 +20,11 @@ NEAR = 16
 class Prediction:
     """`image` is memory afterwards, of which `unsettled` bytes may hold anything (two copies write them, or a refused
     load fed them), and `either` lists other images that it may equal byte by byte. `results` are what the host sees.
+    `form` names one of the numbers or places that the deviation may have, which must be the same in every case; empty
+    if it may vary.
     `outside` are the bytes that refused accesses touch, `raced` those that two programs touch in no order, and
-    `raced_by_warps` those that two warps of one program do, each as (first, one past the last)."""
+    `raced_by_warps` those that two warps of one program do, each as (first, one past the last). `settled` are images of
+    which it must be one if nothing raced: one program may do all of these copies."""
 
     image: Image
     results: Results
@@ -30,6 +34,12 @@ class Prediction:
     raced: Sequence[tuple[int, int]] = ()
     raced_by_warps: Sequence[tuple[int, int]] = ()
     late_writes: bool = False
+    form: str = ""
+    settled: Sequence[Image] = ()
+
+    def in_form(self, form: str | int) -> Prediction:
+        """The same, of one form of its deviation."""
+        return dataclasses.replace(self, form=str(form))
 
     def deviates(self, situation: Situation) -> bool:
         """Whether it differs from what is right in a way that can be seen."""
@@ -55,8 +65,14 @@ class Prediction:
         """Whether it would be seen for sure: some byte or result that is settled differs from what was found."""
         return not self._same_results(situation) or not self._same_bytes(situation)
 
+    def _without_race(self, situation: Situation) -> bool:
+        """Whether nothing raced where two programs or warps would have."""
+        return bool(self.raced or self.raced_by_warps) and situation.races_watched and not situation.races
+
     def _same_bytes(self, situation: Situation) -> bool:
         found = situation.found.data
+        if self._without_race(situation):
+            return any(np.array_equal(found, image.data) for image in self.settled)
         wrong = found != self.image.data
         for other in self.either:
             wrong &= found != other.data
@@ -83,8 +99,6 @@ class Prediction:
         """Every race is where it was to be."""
         # Where one program makes several copies, those that two programs would race for its warps race for.
         by = {"programs": self.raced, "warps": (*self.raced, *self.raced_by_warps)}
-        if (self.raced or self.raced_by_warps) and situation.races_watched and not situation.races:
-            return False
         return all(any(first <= race.offset < last for first, last in by[race.between]) for race in situation.races)
 
 

@@ -134,6 +134,7 @@ def _tail_lost(situation: Situation) -> Iterator[Prediction]:
     for whole in wholes:
         yield from _cut(whole)(situation)
         yield from _cut(functools.partial(_of_single_runs, whole))(situation)
+        yield from _cut(functools.partial(_between_blocks, whole))(situation)
     for tile in TILES:
         yield from _each_tile(situation, tile)
 
@@ -161,12 +162,24 @@ def _of_single_runs(keep: Callable[[StateCopy], int], copy: StateCopy) -> int:
     return keep(copy) if copy.runs == 1 else copy.run_bytes
 
 
+def _between_blocks(keep: Callable[[StateCopy], int], copy: StateCopy) -> int:
+    """And so may windows that shift inside their block."""
+    apart = copy.source_block != copy.destination_block or copy.move.bias == 0
+    return _of_single_runs(keep, copy) if apart else copy.run_bytes
+
+
 def _widest_words(copy: StateCopy, aligned: bool = False) -> int:
     """As far as whole words go, of the widest that source and destination allow together."""
     apart = copy.source ^ copy.destination
     word = next(word for word in (8, 4, 2, 1) if apart & (word - 1) == 0)
+    return _whole_words(copy, word, aligned=aligned)
+
+
+def _whole_words(copy: StateCopy, word: int, *, aligned: bool) -> int:
+    """The bytes of a run up to its last whole word; `aligned`: words are at multiples of their size in memory, and what
+    is before the first of them is copied as well."""
     head = -copy.destination % word if aligned else 0
-    return copy.run_bytes - (copy.run_bytes - head) % word
+    return copy.run_bytes if head >= copy.run_bytes else copy.run_bytes - (copy.run_bytes - head) % word
 
 
 def _part_lost(situation: Situation) -> Iterator[Prediction]:
@@ -193,7 +206,7 @@ def _part_lost(situation: Situation) -> Iterator[Prediction]:
 
 def _whole(unit: int, *, aligned: bool = False) -> Callable[[StateCopy], int]:
     """The whole units of each run; `aligned`: they are at multiples of the unit in memory."""
-    return lambda copy: copy.run_bytes - (copy.run_bytes + (copy.destination if aligned else 0)) % unit
+    return lambda copy: _whole_words(copy, unit, aligned=aligned)
 
 
 def _address(change: Callable[[int], int]) -> tuple[Rule, ...]:
@@ -213,9 +226,10 @@ def _narrow(situation: Situation) -> Iterator[Prediction]:
     far = any(state.block_stride * layout.num_blocks > 1 << 31 for _, state in layout.states())
     if not far or not situation.moves:
         return
-    for change in (lambda number: number & 0x7FFFFFFF, lambda number: number & 0xFFFFFFFF, _signed):
-        for rule in _address(change):
-            yield predicted(situation, rule)
+    changes = (lambda number: number & 0x7FFFFFFF, lambda number: number & 0xFFFFFFFF, _signed)
+    rules = (rule for change in changes for rule in _address(change))
+    for number, rule in enumerate(rules):
+        yield predicted(situation, rule).in_form(number)
 
 
 def _unordered(situation: Situation) -> Iterator[Prediction]:

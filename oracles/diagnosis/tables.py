@@ -16,8 +16,8 @@ def by_rule(*rules: Rule) -> Predict:
 
     def predict(situation: Situation) -> Iterator[Prediction]:
         if situation.moves:
-            for rule in rules:
-                yield predicted(situation, rule)
+            for number, rule in enumerate(rules):
+                yield predicted(situation, rule).in_form(number)
 
     return predict
 
@@ -25,30 +25,34 @@ def by_rule(*rules: Rule) -> Predict:
 def _one_table(situation: Situation) -> Iterator[Prediction]:
     groups = len(situation.before.layout.groups)
     for group in range(groups if situation.moves and groups > 1 else 0):
-        yield predicted(situation, Rule(group=lambda _, group=group: group))  # type: ignore[misc]
+        yield predicted(situation, Rule(group=lambda _, group=group: group)).in_form(group)  # type: ignore[misc]
 
 
 def _neighbours_table(situation: Situation) -> Iterator[Prediction]:
     groups = len(situation.before.layout.groups)
     for shift in range(1, groups if situation.moves else 0):
-        yield predicted(situation, Rule(group=lambda group, shift=shift: (group + shift) % groups))  # type: ignore[misc]
+        rule = Rule(group=lambda group, shift=shift: (group + shift) % groups)  # type: ignore[misc]
+        yield predicted(situation, rule).in_form(shift)
 
 
 def _from_the_end(situation: Situation) -> Iterator[Prediction]:
     last = situation.before.layout.table_columns - 1
     if situation.moves:
-        yield predicted(situation, Rule(destination_column=lambda place, move: last - move.move.destination))
-        yield predicted(situation, Rule(source_column=lambda place, move: last - natural_source_column(place, move)))
+        rule = Rule(destination_column=lambda place, move: last - move.move.destination)
+        yield predicted(situation, rule).in_form("destination")
+        rule = Rule(source_column=lambda place, move: last - natural_source_column(place, move))
+        yield predicted(situation, rule).in_form("source")
 
 
 def _first_row(situation: Situation, source: bool, destination: bool) -> Iterator[Prediction]:
     """All requests read one row, the first of the table or that of the first request."""
-    rows = {0, *(move.slot for move in situation.moves[:1])}
-    for row in sorted(rows if situation.moves else ()):
+    if not situation.moves:
+        return
+    for form, row in (("first row", 0), ("first request", situation.moves[0].slot)):
         rule = Rule()
         source_row = (lambda move, row=row: row) if source else rule.source_row
         destination_row = (lambda move, row=row: row) if destination else rule.destination_row
-        yield predicted(situation, Rule(source_row=source_row, destination_row=destination_row))
+        yield predicted(situation, Rule(source_row=source_row, destination_row=destination_row)).in_form(form)
 
 
 def _columns(source: int, destination: int) -> Rule:

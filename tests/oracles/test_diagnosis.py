@@ -17,9 +17,9 @@ from harness.engines.random import Recipe, case_at
 from harness.memory import initial_image, plan_memory
 from harness.oracles.before import Before
 from harness.oracles.diagnosis.catalogue import BY_NAME, CATALOGUE
-from harness.oracles.diagnosis.copying import Rule, predicted
-from harness.oracles.diagnosis.deviation import Deviation
-from harness.oracles.diagnosis.diagnose import UNEXPLAINED, deviations_of, in_words, refuted_by
+from harness.oracles.diagnosis.copying import Rule, Runs, _shared, predicted
+from harness.oracles.diagnosis.deviation import Deviation, Form
+from harness.oracles.diagnosis.diagnose import UNEXPLAINED, deviations_of, in_words, names_of, refuted_by
 from harness.oracles.diagnosis.prediction import Prediction, results_after
 from harness.oracles.diagnosis.situation import Raced, Refused, Situation, Touchable
 
@@ -100,7 +100,7 @@ def test_the_plain_rule_is_the_oracle(operation: str, domain: str) -> None:
 @pytest.mark.parametrize("operation", [*MOVERS, *OTHERS])
 def test_what_is_right_has_no_diagnosis(operation: str) -> None:
     for situation in drawn(operation, "total")[:8]:
-        assert deviations_of(situation) == ()
+        assert deviations_of(situation) is None
 
 
 def test_a_byte_that_no_deviation_changes_stays_unexplained() -> None:
@@ -123,6 +123,10 @@ def shown(deviation: Deviation) -> Situation | None:
     return None
 
 
+def names_found(situation: Situation) -> tuple[str, ...]:
+    return names_of(deviations_of(situation) or ())
+
+
 FITTED = ("signed-address", "narrow-offset", "part-lost", "whole-view-sent", "another-accepted-count")
 """Their numbers come from what was found, or they need addresses that few cases have: the mutations show them."""
 
@@ -131,7 +135,7 @@ FITTED = ("signed-address", "narrow-offset", "part-lost", "whole-view-sent", "an
 def test_each_deviation_is_recognised_where_it_is(name: str) -> None:
     situation = shown(BY_NAME[name])
     assert situation is not None, "no drawn case shows it"
-    names = deviations_of(situation)
+    names = names_found(situation)
     assert name in names
     assert name in in_words([name])
     assert "byte for byte" in in_words(names)
@@ -141,12 +145,53 @@ def test_whole_views_are_recognised_by_what_reached_the_device() -> None:
     situation = drawn("stage", "total")[0]
     results = dict(situation.found_results)
     results[staged_name("device", "computed")] = results[staged_name(HOST, "computed")]
-    assert "whole-view-sent" in deviations_of(dataclasses.replace(situation, found_results=results))
+    assert "whole-view-sent" in names_found(dataclasses.replace(situation, found_results=results))
 
 
 def test_an_operation_that_was_right_refutes_what_it_would_have_shown() -> None:
     situation = next(one for one in drawn("precopy", "reachable") if one.moves)
-    assert refuted_by(situation, ["nothing-moved", "reset-lost"]) == ("nothing-moved",)
+    forms = [Form("nothing-moved"), Form("reset-lost"), Form("nothing-moved", "of another kind")]
+    assert refuted_by(situation, forms) == (Form("nothing-moved"),)
+
+
+def test_a_deviation_is_one_form_at_a_time() -> None:
+    """A column further on in one case and a column before in another is no single deviation."""
+    situation = next(one for one in drawn("precopy", "total") if shifted(one, 1) != shifted(one, -1) != ())
+    assert shifted(situation, 1)[0].deviation == shifted(situation, -1)[0].deviation
+    assert not set(shifted(situation, 1)) & set(shifted(situation, -1))
+    assert names_of([*shifted(situation, 1), *shifted(situation, -1)]) == ("destination-column-off",)
+
+
+def shifted(situation: Situation, columns: int) -> tuple[Form, ...]:
+    """The forms of one deviation that reproduce states which were written some columns further on."""
+    rule = Rule(destination_column=lambda place, move: move.move.destination + columns)
+    found = as_found(situation, predicted(situation, rule))
+    return BY_NAME["destination-column-off"].reproducing(found)
+
+
+def test_copies_of_which_one_reads_what_another_writes_need_no_race() -> None:
+    """One program may make both, in order."""
+    for situation in drawn("precopy", "total"):
+        watched = dataclasses.replace(situation, races_watched=True)
+        for prediction in BY_NAME["one-requests-destination-row"].predict(watched):
+            if prediction.settled and prediction.deviates(watched):
+                first, second = prediction.settled
+                for image in (first, second):
+                    assert prediction.reproduces(dataclasses.replace(watched, found=image))
+                other = first.copy()
+                other.view(prediction.raced[0][0], 1)[:] ^= 1
+                assert not prediction.reproduces(dataclasses.replace(watched, found=other))
+                return
+    raise AssertionError("no drawn case has such copies")
+
+
+def test_rows_between_each_other_are_not_shared() -> None:
+    reader = Runs(source=100, destination=500, run_bytes=2, runs=3, stride=8)
+    assert _shared(reader, Runs(source=0, destination=102, run_bytes=6, runs=3, stride=8)) == []
+    assert _shared(reader, Runs(source=0, destination=109, run_bytes=2, runs=1)) == [(109, 110)]
+    assert _shared(reader, Runs(source=0, destination=100, run_bytes=1, runs=2, stride=8)) == [(100, 101), (108, 109)]
+    plain = Runs(source=100, destination=500, run_bytes=10)
+    assert _shared(plain, Runs(source=0, destination=106, run_bytes=10)) == [(106, 110)]
 
 
 def test_names_are_used_once() -> None:

@@ -10,5 +10,6 @@ ISSUE = KernelIssue(
     report="https://github.com/vllm-project/vllm/pull/50729",
     since="0.24.0",
     until="0.29.0",
+    of="shift-within-block",
     shows=lambda signature, case: (signature.violation, signature.conv_layout) == ("between-warps", "DS"),
 )

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-import msgspec
 import pytest
 
 from harness.campaign.campaign import Campaign
@@ -227,13 +226,10 @@ class Ran:
 
     @property
     def found(self) -> list[tuple[str, int, int, AnyRepro]]:
-        """For each finding its signature, the case that represents it, the number of cases, and its file, without the
-        diagnosis: that rests on the failing cases that a process saw."""
+        """For each finding its signature, the case that represents it, the number of cases, and its file."""
         rows = []
         for finding in self.summary.compared():
-            _, read = read_any(Path(finding.repro))
-            evidence = msgspec.structs.replace(read.evidence, diagnosis=None)
-            repro: Any = msgspec.structs.replace(read, evidence=evidence)  # type: ignore[type-var]
+            _, repro = read_any(Path(finding.repro))
             rows.append((finding.signature, repro.origin.index, finding.cases, repro))
         return rows
 

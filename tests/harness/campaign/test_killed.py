@@ -154,14 +154,7 @@ def answer(side: Side, process: subprocess.Popen[str]) -> tuple[dict[str, Any], 
         finding["repro"] = Path(finding["repro"]).name
         if finding.get("shrink"):
             del finding["shrink"]["seconds"]
-    return without_diagnosis({name: result[name] for name in (*side.counted, "findings")}), errors
-
-
-def without_diagnosis(content: Any) -> Any:
-    """The same without diagnoses, and the groups that they make: they rest on the failing cases that a process saw."""
-    if isinstance(content, dict):
-        return {name: without_diagnosis(one) for name, one in content.items() if name not in ("diagnosis", "faults")}
-    return [without_diagnosis(one) for one in content] if isinstance(content, list) else content
+    return {name: result[name] for name in (*side.counted, "findings", "faults")}, errors
 
 
 def files(folder: Path) -> dict[str, Any]:
@@ -170,7 +163,7 @@ def files(folder: Path) -> dict[str, Any]:
     for path in folder.rglob("*.json"):
         name = str(path.relative_to(folder))
         if not name.startswith("earlier."):
-            found[name] = content = without_diagnosis(json.loads(path.read_bytes()))
+            found[name] = content = json.loads(path.read_bytes())
             if content["shrink"] is not None:
                 del content["shrink"]["seconds"]
     return found

@@ -4,59 +4,74 @@ from __future__ import annotations
 
 from harness.check.outcome import Signature
 from harness.check.suspects import MOST_CASES, MOST_RIGHT, Suspects
+from harness.oracles.diagnosis.deviation import Form
 
 ONE = Signature("precopy", "memory", "wrong-bytes", "temporal", "-")
 OTHER = Signature("precopy", "race", "between-programs", "conv", "SD")
 SCOPE = ("precopy", "V1", "SD")
+A, B, C = Form("a"), Form("b"), Form("c")
 
 
 def test_alone_a_case_keeps_all_its_names() -> None:
-    assert Suspects().narrowed(ONE, SCOPE, ["a", "b"]) == (("a", "b"), 0)
+    assert Suspects().narrowed(ONE, SCOPE, [A, B]) == ((A, B), 0)
 
 
 def test_other_cases_narrow_it() -> None:
     suspects = Suspects()
-    for names in (["a", "b"], ["a", "c"], ["a", "b", "c"]):
+    for names in ([A, B], [A, C], [A, B, C]):
         suspects.add(ONE, SCOPE, names)
-    assert suspects.narrowed(ONE, SCOPE, ["a", "b"]) == (("a",), 3)
+    assert suspects.narrowed(ONE, SCOPE, [A, B]) == ((A,), 3)
 
 
 def test_cases_of_other_signatures_narrow_it_if_they_have_something_in_common() -> None:
     suspects = Suspects()
-    suspects.add(ONE, SCOPE, ["a", "b"])
-    suspects.add(OTHER, SCOPE, ["b"])
-    assert suspects.narrowed(ONE, SCOPE, ["a", "b"]) == (("b",), 2)
-    suspects.add(OTHER, SCOPE, ["c"])
-    assert suspects.narrowed(ONE, SCOPE, ["a", "b"]) == (("a", "b"), 1)
+    suspects.add(ONE, SCOPE, [A, B])
+    suspects.add(OTHER, SCOPE, [B])
+    assert suspects.narrowed(ONE, SCOPE, [A, B]) == ((B,), 2)
+    suspects.add(OTHER, SCOPE, [C])
+    assert suspects.narrowed(ONE, SCOPE, [A, B]) == ((A, B), 1)
 
 
 def test_cases_with_nothing_in_common_have_no_diagnosis() -> None:
     suspects = Suspects()
-    suspects.add(ONE, SCOPE, ["a"])
-    suspects.add(ONE, SCOPE, ["b"])
-    assert suspects.narrowed(ONE, SCOPE, ["a", "c"]) == ((), 0)
+    suspects.add(ONE, SCOPE, [A])
+    suspects.add(ONE, SCOPE, [B])
+    assert suspects.narrowed(ONE, SCOPE, [A, C]) == ((), 0)
 
 
 def test_what_was_right_refutes_in_its_own_scope() -> None:
     suspects = Suspects()
     assert not suspects.questionable(SCOPE)
-    suspects.add(ONE, SCOPE, ["a", "b"])
-    assert set(suspects.questionable(SCOPE)) == {"a", "b"}
-    suspects.refute(SCOPE, ["a"])
-    assert set(suspects.questionable(SCOPE)) == {"b"}
-    assert suspects.narrowed(ONE, SCOPE, ["a", "b"]) == (("b",), 1)
-    assert suspects.narrowed(ONE, ("precopy", "V2", "SD"), ["a", "b"]) == (("a", "b"), 1)
-    suspects.refute(SCOPE, ["b"])
-    assert suspects.narrowed(ONE, SCOPE, ["a", "b"]) == ((), 0)
+    suspects.add(ONE, SCOPE, [A, B])
+    assert set(suspects.questionable(SCOPE)) == {A, B}
+    suspects.refute(SCOPE, [A])
+    assert set(suspects.questionable(SCOPE)) == {B}
+    assert suspects.narrowed(ONE, SCOPE, [A, B]) == ((B,), 1)
+    assert suspects.narrowed(ONE, ("precopy", "V2", "SD"), [A, B]) == ((A, B), 1)
+    suspects.refute(SCOPE, [B])
+    assert suspects.narrowed(ONE, SCOPE, [A, B]) == ((), 0)
 
 
 def test_only_so_many_are_looked_at() -> None:
     suspects = Suspects()
     for _ in range(MOST_CASES):
         assert suspects.wants(ONE)
-        suspects.add(ONE, SCOPE, ["a"])
+        suspects.add(ONE, SCOPE, [A])
     assert not suspects.wants(ONE)
     for _ in range(MOST_RIGHT):
         assert suspects.questionable(SCOPE)
         suspects.refute(SCOPE, [])
     assert not suspects.questionable(SCOPE)
+
+
+def test_a_case_that_says_nothing_leaves_it_to_the_others() -> None:
+    suspects = Suspects()
+    suspects.add(ONE, SCOPE, [A, B])
+    suspects.add(OTHER, SCOPE, [B])
+    assert suspects.narrowed(ONE, SCOPE, None) == ((B,), 2)
+
+
+def test_the_case_of_the_finding_is_not_counted_twice() -> None:
+    suspects = Suspects()
+    suspects.close()
+    assert not suspects.wants(ONE)

@@ -222,3 +222,13 @@ def test_older_releases_than_the_first_that_showed_an_issue_may_have_it() -> Non
     late, fixed = issues_of("drained-queue+zero-draft-row")
     assert [late.is_fixed_in(release) for release in ("0.25.0", "0.33.0", "0.99.0")] == [False] * 3
     assert [fixed.is_fixed_in(release) for release in ("0.25.0", "0.31.0", "0.32.0")] == [False, False, True]
+
+
+def test_issues_of_one_fault_have_one_report() -> None:
+    by_name = {issue.name: issue for issue in KERNEL_ISSUES}
+    joined = [issue for issue in KERNEL_ISSUES if issue.of is not None]
+    assert [issue.name for issue in joined] == ["shift-within-block-ds"]
+    for issue in joined:
+        assert issue.fault == issue.of
+        assert by_name[issue.fault].report == issue.report
+        assert by_name[issue.fault].fault == issue.fault

@@ -1,0 +1,48 @@
+"""Diagnosing looks at a finding's own case and at some drawn ones, and says which deviation reproduces them all.
+
+What it looks at follows from the campaign's recipe and the finding alone: the first cases that failed in the same way,
+and some of those drawn after the first of them, right or wrong. So a diagnosis does not depend on which process saw
+which cases, nor on when a campaign was interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from harness.case import Case
+from harness.check.outcome import Outcome
+from harness.check.suspects import Suspects
+from harness.engines.random import CASES_PER_LAYOUT
+
+if TYPE_CHECKING:  # not for the parent of workers, which has no torch
+    from harness.check.session import Session
+
+LAYOUTS = 12
+"""Layouts after that of the first failing case of which cases are looked at."""
+OF_EACH = 6
+"""Cases of each of them."""
+
+
+def looked_at(failing: Sequence[int]) -> list[int]:
+    """The numbers of the drawn cases that narrow a diagnosis: those of `failing`, the rest of the first one's layout,
+    and some of the layouts after it. `failing` is in the order in which cases represent the finding."""
+    if not failing:
+        return []
+    layout = failing[0] // CASES_PER_LAYOUT
+    numbers = [*failing, *range(failing[0] + 1, (layout + 1) * CASES_PER_LAYOUT)]
+    for later in range(layout + 1, layout + 1 + LAYOUTS):
+        numbers += range(later * CASES_PER_LAYOUT, later * CASES_PER_LAYOUT + OF_EACH)
+    return list(dict.fromkeys(numbers))
+
+
+def diagnosed(
+    session: Session, drawn: Callable[[int], Case], numbers: Sequence[int], case: Case, *, instrumented: bool
+) -> Outcome:
+    """Judge the case of a finding, with its explanation, after the drawn cases of these `numbers`. Not `instrumented`:
+    see Session.check."""
+    suspects = Suspects()
+    for number in numbers:
+        session.check(drawn(number), suspects=suspects)
+    suspects.close()
+    return session.check(case, instrumented=instrumented, explain=lambda signature: True, suspects=suspects)
