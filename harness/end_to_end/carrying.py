@@ -25,7 +25,8 @@ from harness.case.sequence import (
     decode_sequence,
     encode_sequence,
 )
-from harness.end_to_end.messages import EngineFacts
+from harness.end_to_end.kinds import KINDS
+from harness.end_to_end.messages import EngineFacts, model_of
 
 BLOCK = 32
 """Tokens of a block on an engine: the least that a CPU's attention takes."""
@@ -122,6 +123,8 @@ def carried(case: SequenceCase, facts: EngineFacts) -> Iterator[Carried]:
 
 def _require_possible(case: SequenceCase, facts: EngineFacts) -> None:
     config = case.config
+    if model_of(config).layers not in KINDS:
+        raise CannotCarry(f"layers of {config.layers}: no engine here has a model with them")
     if config.drafter_block_size is not None:
         raise CannotCarry("a drafter with blocks of its own: the scripted drafter has none")
     if config.checkpoint_alignment is not None and facts.checkpoint_alignment is None:

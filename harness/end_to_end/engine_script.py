@@ -13,15 +13,10 @@ from importlib import resources
 from typing import Any
 
 from harness.case.sequence import CONTINUATION, Abort, Add, Finish, Pause, Reset, Resume, SequenceCase, Step
+from harness.end_to_end.kinds import KINDS
+from harness.end_to_end.messages import model_of
 from harness.end_to_end.spelling import spelled
 from harness.oracles.states.texts import token_of_family
-
-MODULES = {
-    "MODEL": ("spelling", "inside/tiny_model"),
-    "LAYERS": ("inside/mamba2_layers",),
-    "KERNELS": ("inside/plain_kernels",),
-}
-"""Modules that become part of the script: they need nothing but torch."""
 
 _STATES = {"all": "PAUSED_ALL", "new": "PAUSED_NEW", None: "UNPAUSED"}
 
@@ -29,12 +24,18 @@ _STATES = {"all": "PAUSED_ALL", "new": "PAUSED_NEW", None: "UNPAUSED"}
 def engine_script(case: SequenceCase, title: str) -> str:
     """The text of the script for a sequence that was carried over to an engine. `title` says in a line what it
     shows."""
+    kind = KINDS[model_of(case.config).layers]
     text = (resources.files(__package__) / "engine_script_template.txt").read_text(encoding="utf-8")
     parts = {
         "TITLE": title,
         "OPTIONS": pprint.pformat(_options(case), width=110, sort_dicts=False),
         "EVENTS": pprint.pformat([_event(event, case) for event in case.events], width=110, compact=True),
-        **{name: "\n\n\n".join(map(_body, modules)) for name, modules in MODULES.items()},
+        "WRITE": kind.write,
+        "RELEASE": repr(kind.release),
+        "FUNCTIONS": f"{{{', '.join(f'{name!r}: {ours}' for name, ours in kind.functions.items())}}}",
+        "MODEL": _bodies("spelling", "inside/tiny_model", f"inside/{kind.model}"),
+        "LAYERS": _bodies(*(f"inside/{module}" for module in kind.arithmetic)),
+        "KERNELS": _bodies("inside/plain_kernels"),
     }
     for name, part in parts.items():
         text = text.replace(f"#:{name}:#", part)
@@ -93,6 +94,11 @@ def _prompt(add: Add, vocabulary: int) -> list[list[int] | int]:
             parts.append([spelled(token_of_family(segment.family, place, vocabulary)) for place in places])
         start = end
     return parts
+
+
+def _bodies(*modules: str) -> str:
+    """Modules that become part of the script: they need nothing but torch, and each other."""
+    return "\n\n\n".join(map(_body, modules))
 
 
 def _body(module: str) -> str:

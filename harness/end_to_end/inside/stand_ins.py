@@ -8,33 +8,30 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
-from harness.end_to_end.inside import chosen_stop, mamba2_layers, scripted_drafter
+from harness.end_to_end.inside import chosen_stop, scripted_drafter
 from harness.end_to_end.inside.fused_kernels import FusedKernels
 from harness.end_to_end.inside.replacing import Replacer
+from harness.end_to_end.kinds import KINDS
 from harness.kernels.mutations.registry import mutation
 
-MIXER = "vllm.model_executor.layers.mamba.mamba_mixer2"
 KERNELS = "vllm.v1.worker.mamba_utils"
-
-_LAYERS = (
-    "causal_conv1d_fn",
-    "causal_conv1d_update",
-    "selective_state_update",
-    "mamba_chunk_scan_combined_varlen",
-    "store_prefill_checkpoint",
-)
 
 
 def replace_all(replacer: Replacer, faults: Sequence[str] = ()) -> FusedKernels:
     """Replace what the CPU lacks. `faults` are planted in the fused kernels, by name. Returns these, which count their
     launches and refused accesses. Raises UnknownTarget for a fault that does not fit."""
     _mend_dispatcher(replacer)
-    replacer.in_module(
-        MIXER,
-        {name: getattr(mamba2_layers, name) for name in _LAYERS},
-        "the same arithmetic in plain torch",
-        "Triton has no CPU back end, and the CPU build's own lacks drafts and checkpoints",
-    )
+    for kind in KINDS.values():
+        modules = [importlib.import_module(f"harness.end_to_end.inside.{name}") for name in kind.arithmetic]
+        ours = {name: value for module in modules for name, value in vars(module).items()}
+        replacer.in_module(
+            kind.release,
+            {name: ours[stand_in] for name, stand_in in kind.functions.items()},
+            "the same arithmetic in plain torch",
+            "Triton has no CPU back end, and the CPU build's own lacks drafts and checkpoints",
+        )
+    _without_experts(replacer)
+    _as_on_a_gpu(replacer)
     fused = FusedKernels(KERNELS, [mutation(name) for name in faults])
     replacer.in_module(
         KERNELS,
@@ -65,6 +62,30 @@ def install_kernels(fused: FusedKernels) -> None:
     module = importlib.import_module(KERNELS)
     for name, kernel in fused.kernels.items():
         setattr(module, name, kernel)
+
+
+def _without_experts(replacer: Replacer) -> None:
+    """Let a model of this family be without experts, as its layers may be: it asks for them when it is made."""
+    model = importlib.import_module("vllm.model_executor.models.qwen3_next").QwenNextMixtureOfExperts
+    replacer.attribute(
+        model,
+        "set_moe_parameters",
+        lambda self: None,
+        "nothing: the tiny model has no experts",
+        "the CPU's experts take bfloat16 alone",
+    )
+
+
+def _as_on_a_gpu(replacer: Replacer) -> None:
+    """Let gated delta nets run the code that they run on a GPU, around the arithmetic."""
+    layer = importlib.import_module(KINDS["gated-delta-net"].release).QwenGatedDeltaNetAttention
+    replacer.attribute(
+        layer,
+        "forward_cpu",
+        layer.forward_cuda,
+        "its own forward_cuda",
+        "the CPU's takes bfloat16 and large heads alone",
+    )
 
 
 def _mend_dispatcher(replacer: Replacer) -> None:

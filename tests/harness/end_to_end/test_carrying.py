@@ -102,6 +102,7 @@ def test_probes_ask_for_the_text_and_for_every_block_of_it() -> None:
     ("change", "word"),
     [
         ({"drafter_block_size": 4}, "drafter"),
+        ({"layers": "kda"}, "kda"),
     ],
 )
 def test_what_no_engine_has_is_named(change: dict[str, object], word: str) -> None:
