@@ -8,6 +8,7 @@ run says which of them still shows the finding.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from harness.case.sequence import (
     Segment,
     SequenceCase,
     SequenceConfig,
+    SpecMethod,
     Step,
     decode_sequence,
     encode_sequence,
@@ -45,6 +47,9 @@ MOST_SPARE = 4
 
 MOST_STEPS = 256
 """Steps of one event at most."""
+
+MODEL_METHODS: tuple[SpecMethod, ...] = ("mtp", "eagle", "draft_model")
+"""Drafting methods of models that a scripted drafter takes the place of. Others become `mtp` or `ngram`."""
 
 MORE_OUTPUTS = 16
 """Tokens that requests say in addition: damage needs a few until it shows."""
@@ -117,7 +122,7 @@ def carried(case: SequenceCase, facts: EngineFacts) -> Iterator[Carried]:
         parts += [f"{way.more} more outputs"] if way.more else []
         parts += [f"{way.longer} times the steps"] if way.longer > 1 else []
         parts += ["in a tight pool"] if way.tight else []
-        parts += ["synchronous"] if case.config.asynchronous else []
+        parts += way.mode.differs_from(case.config)
         yield Carried(form, ", ".join(parts))
 
 
@@ -161,9 +166,36 @@ def _units(config: SequenceConfig) -> list[Unit]:
     return found
 
 
+class Mode(NamedTuple):
+    """How the engine schedules, and where its drafts come from."""
+
+    asynchronous: bool
+    method: SpecMethod
+
+    def differs_from(self, config: SequenceConfig) -> Iterator[str]:
+        """What is not as in the sequence."""
+        if self.asynchronous != config.asynchronous:
+            yield "synchronous"
+        if self.method != config.spec_method:
+            yield f"drafts by {self.method}"
+
+
+def _modes(config: SequenceConfig) -> list[Mode]:
+    """As the sequence is, then as it is not: each is an engine that a user can have."""
+    method = config.spec_method
+    if method == "none":
+        return [Mode(asynchronous, method) for asynchronous in sorted({config.asynchronous, False}, reverse=True)]
+    model: SpecMethod = method if method in MODEL_METHODS else "mtp"
+    modes = [Mode(config.asynchronous, model), Mode(False, model), Mode(False, "ngram")]
+    if method == "ngram":
+        modes = modes[::-1]
+    return list(dict.fromkeys(modes))
+
+
 class _Way(NamedTuple):
     """One way to carry: `more` outputs of each request, `longer` runs of steps, in a `tight` pool."""
 
+    mode: Mode
     more: int
     longer: int
     tight: bool
@@ -175,12 +207,10 @@ class _Way(NamedTuple):
 def _ways(config: SequenceConfig) -> Iterator[_Way]:
     """The most faithful ones first."""
     pairs = [(one, one) for one in RULES] + [(one, other) for one in RULES for other in RULES if one is not other]
-    for tight in (False, True):
-        for longer in dict.fromkeys((1, max(BLOCK // config.block_size, 1))):
-            for more in (MORE_OUTPUTS, 0):
-                for unit in _units(config):
-                    for lengths, budget in pairs:
-                        yield _Way(more, longer, tight, unit, lengths, budget)
+    longer = dict.fromkeys((1, max(BLOCK // config.block_size, 1)))
+    choices = itertools.product(_modes(config), (False, True), longer, (MORE_OUTPUTS, 0), _units(config), pairs)
+    for mode, tight, times, more, unit, (lengths, budget) in choices:
+        yield _Way(mode, more, times, tight, unit, lengths, budget)
 
 
 def _carry(case: SequenceCase, facts: EngineFacts, way: _Way) -> SequenceCase:
@@ -208,10 +238,10 @@ def _carry(case: SequenceCase, facts: EngineFacts, way: _Way) -> SequenceCase:
     limit = min(LONGEST, longest + BLOCK if more else length(config.length_limit))
     fits = {
         "runner": "V1",
-        "asynchronous": False,
+        "asynchronous": way.mode.asynchronous,
         "block_size": BLOCK,
         "mamba_groups": sum(kind == "mamba" for kind, _ in facts.groups),
-        "spec_method": "ngram" if config.num_spec else "none",
+        "spec_method": way.mode.method,
         "retention": None if config.retention is None else config.retention // small * BLOCK,
         "checkpoint_alignment": facts.checkpoint_alignment,
         "match_unit": way.unit.unit,
@@ -281,8 +311,9 @@ def is_probe(request: int) -> bool:
 
 def describe(config: SequenceConfig) -> str:
     """A carried configuration in a line."""
-    drafts = f"{config.num_spec} drafts" if config.num_spec else "no drafts"
+    drafts = f"{config.num_spec} drafts by {config.spec_method}" if config.num_spec else "no drafts"
+    scheduling = "asynchronous, " if config.asynchronous else ""
     return (
-        f"V1, blocks of {config.block_size}, {drafts}, budget {config.budget}, {config.requests} requests,"
+        f"V1, {scheduling}blocks of {config.block_size}, {drafts}, budget {config.budget}, {config.requests} requests,"
         f" {config.num_blocks} blocks, retention {config.retention}"
     )

@@ -124,12 +124,11 @@ class Confirmer:
         except CannotCarry as cannot:
             return self._cannot(repro, str(cannot))
         reason = "no form of the sequence in blocks of 32 fails on the symbolic device"
-        asynchronous = ", and engines here are synchronous" if repro.sequence.config.asynchronous else ""
         if unread:
             reason = (
                 f"{counted(unread, 'form')} of the sequence fail on the symbolic device, and nothing reads the block"
             )
-        return best or self._cannot(repro, reason + asynchronous)
+        return best or self._cannot(repro, reason)
 
     def _failing_forms(self, repro: SequenceRepro) -> Iterator[tuple[Carried, RunResult]]:
         """The carried forms that the symbolic device finds wrong, for the reason that the file is about."""

@@ -8,8 +8,13 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
-from harness.end_to_end.inside import chosen_stop, scripted_drafter
+from harness.end_to_end.inside import scripted_drafter, scripted_model_drafter
+from harness.end_to_end.inside.chosen_stop import with_chosen_stops
+from harness.end_to_end.inside.device_tokens import with_device_tokens
 from harness.end_to_end.inside.fused_kernels import FusedKernels
+from harness.end_to_end.inside.late_counts import with_late_counts
+from harness.end_to_end.inside.no_streams import without_streams
+from harness.end_to_end.inside.overruling import list_overruled
 from harness.end_to_end.inside.replacing import Replacer
 from harness.end_to_end.kinds import KINDS
 from harness.kernels.mutations.registry import mutation
@@ -39,21 +44,42 @@ def replace_all(replacer: Replacer, faults: Sequence[str] = ()) -> FusedKernels:
         "the release's own kernel, compiled for the CPU by the native executor, memory checks on",
         "Triton has no CPU back end",
     )
-    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
+    _script(replacer)
+    without_streams(replacer)
+    list_overruled(replacer)
+    return fused
 
+
+def _script(replacer: Replacer) -> None:
+    """What a sequence says, in the place of what a model or a device would do."""
+    from vllm.v1.spec_decode.ngram_proposer import NgramProposer
+
+    runner = importlib.import_module(scripted_model_drafter.RUNNER)
+    kind = runner.GPUModelRunner
     replacer.attribute(
-        GPUModelRunner,
+        kind,
         "_sample",
-        chosen_stop.with_chosen_stops(GPUModelRunner._sample),
+        with_device_tokens(with_chosen_stops(kind._sample)),
         "itself, and a stop token where the sequence has one",
         "what a real model says cannot be chosen",
     )
-    from vllm.v1.spec_decode.ngram_proposer import NgramProposer
-
+    replacer.attribute(
+        kind,
+        "_update_states_after_model_execute",
+        with_late_counts(kind._update_states_after_model_execute),
+        "itself; accepted counts of asynchronous engines reach the host when it waits for them",
+        "on a CPU they are there at once",
+    )
     replacer.attribute(
         NgramProposer, "propose", scripted_drafter.propose, "the drafts that the sequence says", "drafts are part of it"
     )
-    return fused
+    drafter = scripted_model_drafter.scripted_model_drafter()
+    replacer.in_module(
+        scripted_model_drafter.RUNNER,
+        dict.fromkeys(scripted_model_drafter.DRAFTERS, drafter),
+        "the release's own drafter with the sequence's drafts in the place of a model",
+        "drafts are part of it",
+    )
 
 
 def install_kernels(fused: FusedKernels) -> None:
