@@ -18,7 +18,20 @@ from harness.end_to_end.messages import model_of
 from harness.end_to_end.spelling import spelled
 from harness.oracles.states.texts import token_of_family
 
-_STATES = {"all": "PAUSED_ALL", "new": "PAUSED_NEW", None: "UNPAUSED"}
+SCRIPTING = (
+    "replacing",
+    "layers_on_cpu",
+    "no_streams",
+    "chosen_stop",
+    "device_tokens",
+    "late_counts",
+    "scripted_drafter",
+    "scripted_model_drafter",
+    "scripting",
+    "overruling",
+    "scripted_core",
+)
+"""Modules that say what is replaced. They need nothing but torch, vLLM and each other."""
 
 
 def engine_script(case: SequenceCase, title: str) -> str:
@@ -36,6 +49,7 @@ def engine_script(case: SequenceCase, title: str) -> str:
         "MODEL": _bodies("spelling", "inside/tiny_model", f"inside/{kind.model}"),
         "LAYERS": _bodies(*(f"inside/{module}" for module in kind.arithmetic)),
         "KERNELS": _bodies("inside/plain_kernels"),
+        "SCRIPTING": _bodies(*(f"inside/{module}" for module in SCRIPTING)),
     }
     for name, part in parts.items():
         text = text.replace(f"#:{name}:#", part)
@@ -52,6 +66,8 @@ def _options(case: SequenceCase) -> dict[str, Any]:
         "budget": config.budget,
         "requests": config.requests,
         "num_spec": config.num_spec,
+        "spec_method": config.spec_method,
+        "asynchronous": config.asynchronous,
         "scripted_counts": config.spec_method == "ngram",
         "prefill_threshold": config.prefill_threshold,
         "policy": config.policy,
@@ -72,11 +88,11 @@ def _event(event: Any, case: SequenceCase) -> tuple[Any, ...]:
         case Reset():
             return ("reset", event.running)
         case Pause():
-            return ("pause", _STATES[event.mode])
+            return ("pause", event.mode, event.clear_cache)
         case Resume():
-            return ("pause", _STATES[None])
+            return ("resume",)
         case Step():
-            return ("step", event.drafts, event.right, event.repeat)
+            return ("step", event.drafts, event.right, event.early, event.repeat)
         case _:
             raise TypeError(f"no script has {event!r}")
 

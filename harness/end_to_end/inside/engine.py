@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 
-from harness.case.sequence import Pause
 from harness.end_to_end.inside.device_tokens import DeviceTokens
 from harness.end_to_end.inside.fused_kernels import FusedKernels
-from harness.end_to_end.inside.overruling import mark_drafters_group, overrule
+from harness.end_to_end.inside.overruling import overrule
+from harness.end_to_end.inside.scripted_core import scripted_core
 from harness.end_to_end.inside.tiny_model import STOP
 from harness.end_to_end.messages import EngineFacts, EngineOptions
 
@@ -24,7 +24,6 @@ class RunningEngine:
 
     def __init__(self, options: EngineOptions, model: str, kernels: FusedKernels | None) -> None:
         from vllm.engine.arg_utils import EngineArgs
-        from vllm.v1.engine.core import EngineCore
         from vllm.v1.executor.abstract import Executor
 
         self.options = options
@@ -37,7 +36,7 @@ class RunningEngine:
             **{name: value for name, value in arguments.items() if name in known}
         ).create_engine_config()
         overrule(config, options)
-        self.core: Any = _core_class(EngineCore)(config, Executor.get_class(config), log_stats=False)
+        self.core: Any = scripted_core()(config, Executor.get_class(config), log_stats=False)
         worker = self.core.model_executor.driver_worker
         self.runner: Any = getattr(worker, "worker", worker).model_runner
         self.runner.scripted_engine = self
@@ -151,50 +150,9 @@ class RunningEngine:
         if event is not None:
             event.synchronize()
 
-    def pause(self, event: Pause) -> None:
-        """Pause, by the core's own call or in the scheduler's state alone."""
-        if event.mode in ("all", "new"):
-            from vllm.v1.core.sched.interface import PauseState
-
-            states = {"all": PauseState.PAUSED_ALL, "new": PauseState.PAUSED_NEW}
-            self.scheduler.set_pause_state(states[event.mode])
-        else:
-            self.core.pause_scheduler(mode=event.mode, clear_cache=event.clear_cache)
-
-    def settle(self) -> None:
-        """Do what waits until the engine is idle, if it is."""
-        if self.core._idle_state_callbacks and not self.core.has_work():
-            self.core._notify_idle_state_callbacks()
-
     def close(self) -> None:
         """Drop the engine, and the memory that it holds."""
         self.core.shutdown()
-
-
-def _core_class(base: type[Any]) -> type[Any]:
-    """The core of an engine in this process, which pauses as one in a process of its own does."""
-    from vllm.v1.engine.core import EngineCoreProc
-
-    own = {
-        name: vars(EngineCoreProc)[name]
-        for name in ("pause_scheduler", "has_work", "_notify_idle_state_callbacks", "_pause_complete")
-        if name in vars(EngineCoreProc)
-    }
-
-    def caches(self: Any, config: Any) -> Any:
-        return mark_drafters_group(config, base._initialize_kv_caches(self, config))
-
-    def nothing(self: Any, *args: Any) -> None:
-        """There are no clients that wait for outputs."""
-
-    members = {
-        **own,
-        "_initialize_kv_caches": caches,
-        "_send_abort_outputs": nothing,
-        "engines_running": False,
-        "__doc__": base.__doc__,
-    }
-    return type("ScriptedEngineCore", (base,), members)
 
 
 def _arguments(options: EngineOptions, model: str) -> dict[str, Any]:

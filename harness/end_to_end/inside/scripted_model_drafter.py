@@ -12,12 +12,8 @@ from typing import Any
 
 import torch
 
-RUNNER = "vllm.v1.worker.gpu_model_runner"
 DRAFTERS = ("EagleProposer", "DraftModelProposer")
 """Names of the classes that the runner makes drafters of."""
-
-METHODS = ("mtp", "eagle", "draft_model")
-"""Drafting methods of these drafters."""
 
 
 def scripted_model_drafter() -> type[Any]:

@@ -14,6 +14,7 @@ from typing import Any
 from harness.case.sequence import CONTINUATION, Abort, Add, Finish, Pause, Reset, Resume, SequenceCase, Step
 from harness.end_to_end.inside.engine import RunningEngine
 from harness.end_to_end.inside.plain_run import PlainRun
+from harness.end_to_end.inside.scripted_core import pause, settle
 from harness.end_to_end.inside.scripted_drafter import ScriptedDrafts
 from harness.end_to_end.inside.tiny_model import STOP
 from harness.end_to_end.messages import RequestTokens, SequenceAnswer
@@ -55,7 +56,7 @@ class ScriptedRun:
             self._step = event
             for _ in range(event.repeat):
                 self._one_step()
-                self._engine.settle()
+                settle(core)
             return
         if isinstance(event, Add):
             self._add(event)
@@ -67,10 +68,10 @@ class ScriptedRun:
         elif isinstance(event, Reset):
             core.reset_prefix_cache(event.running)
         elif isinstance(event, Pause):
-            self._engine.pause(event)
+            pause(core, event.mode, event.clear_cache)
         elif isinstance(event, Resume):
             core.resume_scheduler()
-        self._engine.settle()
+        settle(core)
 
     def _add(self, event: Add) -> None:
         name, config = f"{event.request}", self._case.config

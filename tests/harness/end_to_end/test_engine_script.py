@@ -80,19 +80,19 @@ def test_it_needs_nothing_of_the_harness(script: str) -> None:
         for node in ast.walk(ast.parse(script))
         if isinstance(node, ast.Import | ast.ImportFrom)
     }
-    assert imported - set(sys.stdlib_module_names) == {"torch", "vllm", "safetensors"}
+    assert imported - set(sys.stdlib_module_names) == {"torch", "vllm", "safetensors", "msgspec"}
 
 
 def test_it_has_all_events(script: str) -> None:
     events = constants(script)["EVENTS"]
-    assert [event[0] for event in events] == ["add", "step", "abort", "finish", "reset", "pause", "pause"]
+    assert [event[0] for event in events] == ["add", "step", "abort", "finish", "reset", "pause", "resume"]
     assert events[1:] == [
-        ("step", (1,), (2, 0), 3),
+        ("step", (1,), (2, 0), False, 3),
         ("abort", 1),
         ("finish", 1),
         ("reset", True),
-        ("pause", "PAUSED_NEW"),
-        ("pause", "UNPAUSED"),
+        ("pause", "new", True),
+        ("resume",),
     ]
 
 
