@@ -10,6 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from harness.case.sequence import Layers, SequenceCase, SequenceConfig, SpecMethod
+from harness.case.step_row import StepRow
 
 DEFAULT_LAYERS: Layers = "mamba2"
 """The layers of sequences that name none: their batches run as Mamba2 runs them."""
@@ -79,9 +80,10 @@ class EngineFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunSequence(msgspec.Struct, frozen=True, kw_only=True):
-    """Run a sequence on an engine, and its requests plainly."""
+    """Run a sequence on an engine, and its requests plainly. `record`: note what each step gives its rows."""
 
     sequence: SequenceCase
+    record: bool = False
 
 
 class RequestTokens(msgspec.Struct, kw_only=True):
@@ -98,10 +100,12 @@ class RequestTokens(msgspec.Struct, kw_only=True):
 class SequenceAnswer(msgspec.Struct, kw_only=True):
     """What a sequence did on an engine. `raised` is the exception that ended it, `refused` why the engine does not
     start. `scheduled` has the tokens that each step gave each request, in the scheduler's order. `noise` is the largest
-    difference of two logits between clean runs of the model."""
+    difference of two logits between clean runs of the model. `recorded` are the rows of each step that has
+    any, where the question asked for them."""
 
     requests: list[RequestTokens] = []
     scheduled: list[list[tuple[int, int, int]]] = []
+    recorded: list[list[StepRow]] = []
     facts: EngineFacts | None = None
     replaced: list[str] = []
     kernel_faults: list[str] = []

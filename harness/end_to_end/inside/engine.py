@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from harness.case.step_row import StepRow
 from harness.end_to_end.inside.device_tokens import DeviceTokens
 from harness.end_to_end.inside.fused_kernels import FusedKernels
 from harness.end_to_end.inside.overruling import overrule
@@ -43,6 +44,8 @@ class RunningEngine:
         self._arrivals = 0.0
         self.drafts: Any = None
         self.device_tokens = DeviceTokens()
+        self.recorded: list[list[StepRow]] | None = None
+        """What each step gives its rows, where that is asked for."""
         self.stops: set[str] = set()
         """Requests whose next token is to be the one that ends them."""
         drafter = getattr(self.runner, "drafter", None)
@@ -53,6 +56,11 @@ class RunningEngine:
     @property
     def scheduler(self) -> Any:
         return self.core.scheduler
+
+    @property
+    def groups(self) -> Any:
+        """The groups of the KV cache, in the order of the runner's block tables."""
+        return self.runner.kv_cache_config.kv_cache_groups
 
     def watch_kernels(self) -> None:
         """Let kernels touch this engine's memory, and no other's."""

@@ -123,7 +123,9 @@ class EngineJudge(Judge):
             return SequenceAnswer(refused=f"{one_line(error) or place.line} ({place.name})")
         self.channel.at("sequence")
         self._fused.forget()
+        engine.recorded = [] if request.record else None
         answer = ScriptedRun(case, engine, plain).run()
+        answer.recorded = engine.recorded or []
         answer.facts = engine.facts()
         answer.replaced = [one.line for one in self._replacer.made]
         answer.kernel_faults = [f"{fault.violation}: {fault.where}" for fault in self._fused.faults]

@@ -2,7 +2,8 @@
 
 On a CPU the runner's copy of accepted counts to the host is done at once. On a GPU an asynchronous runner prepares its
 next step while the copy is in flight, and whatever it does with the host's array meanwhile is overwritten when the copy
-lands. Here it lands when the runner waits for its event; at once, where the sequence says that the device is early.
+lands. Here it lands when the runner waits for its event, or when the step's output is delivered, which a device copies
+behind it; at once, where the sequence says that the device is early.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 
 Update = Callable[..., None]
+SampleTokens = Callable[..., Any]
 
 
 class LandingEvent:
@@ -48,3 +50,22 @@ def with_late_counts(update: Update) -> Update:
         self.num_accepted_tokens_event = LandingEvent(host, counts)
 
     return update_and_hold_back
+
+
+def with_landing(sample_tokens: SampleTokens) -> SampleTokens:
+    """`GPUModelRunner.sample_tokens`, whose counts have landed once its output has."""
+
+    def sample_and_land(self: Any, *args: Any, **kwargs: Any) -> Any:
+        output = sample_tokens(self, *args, **kwargs)
+        event = getattr(self, "num_accepted_tokens_event", None)
+        if isinstance(event, LandingEvent) and hasattr(output, "get_output"):
+            deliver = output.get_output
+
+            def land_and_deliver() -> Any:
+                event.synchronize()
+                return deliver()
+
+            output.get_output = land_and_deliver
+        return output
+
+    return sample_and_land

@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.end_to_end.inside.chosen_stop import RUNNER, with_chosen_stops
 from harness.end_to_end.inside.device_tokens import with_device_tokens
-from harness.end_to_end.inside.late_counts import with_late_counts
+from harness.end_to_end.inside.late_counts import with_landing, with_late_counts
 from harness.end_to_end.inside.replacing import Replacer
 from harness.end_to_end.inside.scripted_drafter import propose
 from harness.end_to_end.inside.scripted_model_drafter import DRAFTERS, scripted_model_drafter
@@ -33,6 +33,7 @@ def script_runner(replacer: Replacer, *, late: bool) -> None:
             "itself; accepted counts of asynchronous engines reach the host when it waits for them",
             "on a CPU they are there at once",
         )
+        kind.sample_tokens = with_landing(kind.sample_tokens)
     why = "drafts are part of the sequence"
     replacer.attribute(NgramProposer, "propose", propose, "the drafts that the sequence says", why)
     drafter = scripted_model_drafter()

@@ -17,8 +17,9 @@ drafts."""
 
 
 def write_gated_delta_net_hybrid(folder: Path, layers: int, seed: int) -> None:
-    """A checkpoint with so many gated delta nets and one layer of attention, behind the first."""
-    kinds = ["linear_attention", "full_attention", *["linear_attention"] * (layers - 1)]
+    """A checkpoint with so many gated delta nets, and one layer of attention in front: so its KV-cache group is the
+    first, as in symbolic runs."""
+    kinds = ["full_attention", *["linear_attention"] * layers]
     config: dict[str, Any] = SHARED_CONFIG | {
         "architectures": ["Qwen3NextForCausalLM"],
         "model_type": "qwen3_next",

@@ -16,8 +16,9 @@ CHUNK_SIZE = 64
 
 
 def write_mamba2_hybrid(folder: Path, layers: int, seed: int) -> None:
-    """A checkpoint with so many Mamba2 layers and one layer of attention, behind the first."""
-    kinds = ["mamba", "attention", *["mamba"] * (layers - 1)]
+    """A checkpoint with so many Mamba2 layers, and one layer of attention in front: so its KV-cache group is the
+    first, as in symbolic runs."""
+    kinds = ["attention", *["mamba"] * layers]
     config: dict[str, Any] = SHARED_CONFIG | {
         "architectures": ["GraniteMoeHybridForCausalLM"],
         "model_type": "granitemoehybrid",
