@@ -238,6 +238,7 @@ def _carry(case: SequenceCase, facts: EngineFacts, way: _Way) -> SequenceCase:
     limit = min(LONGEST, longest + BLOCK if more else length(config.length_limit))
     fits = {
         "runner": "V1",
+        "layers": model_of(config).layers,
         "asynchronous": way.mode.asynchronous,
         "block_size": BLOCK,
         "mamba_groups": sum(kind == "mamba" for kind, _ in facts.groups),
