@@ -106,7 +106,8 @@ def carried(case: SequenceCase, facts: EngineFacts) -> Iterator[Carried]:
     CannotCarry."""
     _require_possible(case, facts)
     made: set[bytes] = set()
-    for way in _ways(case.config):
+    requests = sum(isinstance(event, Add) for event in case.events)
+    for way in _ways(case.config, requests):
         try:
             form = _carry(case, facts, way)
             text = encode_sequence(form)
@@ -122,6 +123,7 @@ def carried(case: SequenceCase, facts: EngineFacts) -> Iterator[Carried]:
         parts += [f"{way.more} more outputs"] if way.more else []
         parts += [f"{way.longer} times the steps"] if way.longer > 1 else []
         parts += ["in a tight pool"] if way.tight else []
+        parts += [f"request {way.shift.request} longer by {way.shift.tokens}"] if way.shift.tokens else []
         parts += way.mode.differs_from(case.config)
         yield Carried(form, ", ".join(parts))
 
@@ -192,6 +194,19 @@ def _modes(config: SequenceConfig) -> list[Mode]:
     return list(dict.fromkeys(modes))
 
 
+class Shift(NamedTuple):
+    """The first segment of the request that is added in this place is so many tokens longer."""
+
+    request: int
+    tokens: int
+
+
+NO_SHIFT = Shift(0, 0)
+
+MOST_SHIFTED = 3
+"""Only so many requests of a sequence are shifted."""
+
+
 class _Way(NamedTuple):
     """One way to carry: `more` outputs of each request, `longer` runs of steps, in a `tight` pool."""
 
@@ -202,15 +217,21 @@ class _Way(NamedTuple):
     unit: Unit
     lengths: Rule
     budget: Rule
+    shift: Shift = NO_SHIFT
 
 
-def _ways(config: SequenceConfig) -> Iterator[_Way]:
-    """The most faithful ones first."""
+def _ways(config: SequenceConfig, requests: int) -> Iterator[_Way]:
+    """The most faithful ones first. Last are those with one prompt longer than any rule says: what shows only if two
+    requests reach a block's end in one step is a matter of single tokens."""
     pairs = [(one, one) for one in RULES] + [(one, other) for one in RULES for other in RULES if one is not other]
     longer = dict.fromkeys((1, max(BLOCK // config.block_size, 1)))
     choices = itertools.product(_modes(config), (False, True), longer, (MORE_OUTPUTS, 0), _units(config), pairs)
     for mode, tight, times, more, unit, (lengths, budget) in choices:
         yield _Way(mode, more, times, tight, unit, lengths, budget)
+    shifts = [Shift(request, tokens) for tokens in range(1, BLOCK) for request in range(min(requests, MOST_SHIFTED))]
+    mode, unit = _modes(config)[0], _units(config)[0]
+    for rule, more, times, shift in itertools.product(RULES[:2], (0, MORE_OUTPUTS), longer, shifts):
+        yield _Way(mode, more, times, False, unit, rule, rule, shift)
 
 
 def _carry(case: SequenceCase, facts: EngineFacts, way: _Way) -> SequenceCase:
@@ -224,12 +245,14 @@ def _carry(case: SequenceCase, facts: EngineFacts, way: _Way) -> SequenceCase:
     events: list[Event] = []
     longest, last = 4, Step(repeat=LAST_STEPS)
     probes: list[Add] = []
+    number = 0
     for event in case.events:
         if isinstance(event, Step):
             last = msgspec.structs.replace(event, repeat=LAST_STEPS)
             events.append(msgspec.structs.replace(event, repeat=min(event.repeat * way.longer, MOST_STEPS)))
         elif isinstance(event, Add):
-            add = _carry_request(event, length, more)
+            add = _carry_request(event, length, more, way.shift.tokens if way.shift.request == number else 0)
+            number += 1
             longest = max(longest, _total(add) + MORE_OUTPUTS + ASTRAY_LENGTH)
             events.append(add)
             probes += _probes(add, PROBE + len(probes))
@@ -268,14 +291,14 @@ def _total(add: Add) -> int:
     return sum(part.length for part in add.prompt) + add.outputs
 
 
-def _carry_request(event: Add, length: Callable[[int], int], more: int) -> Add:
-    """A request whose segments and end lie where they lay."""
+def _carry_request(event: Add, length: Callable[[int], int], more: int, shift: int) -> Add:
+    """A request whose segments and end lie where they lay, and that is longer by `shift`."""
     segments: list[Segment] = []
     before = now = 0
     for segment in event.prompt:
         before += segment.length
         size = max(length(before) - now, 1)
-        segments.append(msgspec.structs.replace(segment, length=size))
+        segments.append(msgspec.structs.replace(segment, length=size + (0 if segments else shift)))
         now += size
     outputs = max(length(before + event.outputs) - now, event.outputs)
     return msgspec.structs.replace(event, prompt=tuple(segments), outputs=outputs + more)
