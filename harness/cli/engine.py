@@ -75,8 +75,10 @@ def agree(
     from harness.end_to_end.agreeing import Agreeing
     from harness.end_to_end.agreement import summary
     from harness.end_to_end.builds import build_of
-    from harness.end_to_end.carrying import describe
+    from harness.end_to_end.carrying import BLOCK, describe
     from harness.end_to_end.engine_process import EngineProcess
+    from harness.generators.sequences.configurations import Pins
+    from harness.sequences.recipe import SequenceRecipe
     from harness.sequences.subject import require_driven
     from harness.sequences.worker import SequenceWorker
 
@@ -90,7 +92,8 @@ def agree(
         options.wait_ready(symbolic)
         options.wait_ready(engine)
         print(f"{target}: {build.description}")
-        agreeing = Agreeing(engine, symbolic, seed)
+        recipe = SequenceRecipe(seed, Pins(runner="V1", block_size=BLOCK))
+        agreeing = Agreeing(engine, symbolic, recipe)
         for one in agreeing.run(range(first, first + cases)):
             if one.difference is None:
                 continue
