@@ -17,7 +17,9 @@ from harness.end_to_end.engine_script import engine_script
 from harness.end_to_end.environments import environments
 from harness.end_to_end.kinds import KINDS
 from harness.end_to_end.messages import ModelKind, RunSequence, SequenceAnswer
+from harness.generators.sequences.configurations import Pins
 from harness.repro import SequenceRepro, read_any
+from harness.sequences.recipe import SequenceRecipe
 from harness.sequences.worker import SequenceWorker
 
 CORPUS = Path(__file__).resolve().parents[3] / "corpus" / "sequences"
@@ -105,7 +107,7 @@ def test_engines_schedule_and_draft_as_the_sequence_does(
 def test_engines_do_what_symbolic_runs_do(engine: EngineProcess, target: str) -> None:
     with SequenceWorker(target) as symbolic:
         symbolic.wait_ready()
-        agreeing = Agreeing(engine, symbolic, seed=1)
+        agreeing = Agreeing(engine, symbolic, SequenceRecipe(1, Pins(runner="V1", block_size=32)))
         assert [one for one in agreeing.run(range(8)) if one.difference is not None] == []
         assert agreeing.compared.steps > 100
         assert agreeing.compared.accepted > 20
@@ -140,10 +142,16 @@ def confirm(engine: EngineProcess, target: str, file: str) -> Confirmation:
         return Confirmer(target, build_of(target, lambda text: None), engine, symbolic, lambda how: None).confirm(repro)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["left-out-row", "checkpoint-into-running-block", "tail-behind-extend", "async-accepted-counts", "drained-queue"],
+KNOWN = (
+    "left-out-row",
+    "checkpoint-into-running-block",
+    "tail-behind-extend",
+    "async-accepted-counts",
+    "drained-queue",
 )
+
+
+@pytest.mark.parametrize("name", KNOWN)
 def test_known_issues_are_confirmed(engine: EngineProcess, target: str, name: str) -> None:
     answer = confirm(engine, target, f"{name}.json")
     assert answer.answer == "CONFIRMED"
