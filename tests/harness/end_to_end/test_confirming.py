@@ -37,7 +37,7 @@ class Engine:
         )
 
     def require_sensitive(self, model: ModelKind) -> None:
-        assert model == ("mamba2", 1)
+        assert model == ("mamba2", 1, False)
 
     def run(self, request: RunSequence) -> SequenceAnswer:
         self.ran.append(request.sequence)
