@@ -75,7 +75,7 @@ def agree(
     from harness.end_to_end.agreeing import Agreeing
     from harness.end_to_end.agreement import summary
     from harness.end_to_end.builds import build_of
-    from harness.end_to_end.carrying import BLOCK, describe
+    from harness.end_to_end.carrying import describe
     from harness.end_to_end.engine_process import EngineProcess
     from harness.generators.sequences.configurations import Pins
     from harness.sequences.recipe import SequenceRecipe
@@ -92,13 +92,13 @@ def agree(
         options.wait_ready(symbolic)
         options.wait_ready(engine)
         print(f"{target}: {build.description}")
-        recipe = SequenceRecipe(seed, Pins(runner="V1", block_size=BLOCK))
+        recipe = SequenceRecipe(seed, Pins(runner="V1", block_size=32))
         agreeing = Agreeing(engine, symbolic, recipe)
         for one in agreeing.run(range(first, first + cases)):
             if one.difference is None:
                 continue
             different += 1
-            print(f"DIFFERENT sequence {one.index}: {describe(one.case.config)}")
+            print(f"DIFFERENT sequence {one.number}: {describe(one.case.config)}")
             print(f"  {one.difference.text}")
             if one.ended is not None:
                 print(f"  the symbolic run ended there or later: {one.ended}")

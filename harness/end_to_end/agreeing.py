@@ -23,10 +23,10 @@ from harness.worker.losses import WorkerLost
 
 
 class OneSequence(NamedTuple):
-    """What came out of sequence `index`: `difference` is None if both did the same. `ended` is the violation that the
+    """What came out of a sequence: `difference` is None if both did the same. `ended` is the violation that the
     symbolic run found, where it stops. `wrong` counts requests with wrong tokens on the engine."""
 
-    index: int
+    number: int
     case: SequenceCase
     difference: Difference | None
     ended: str | None

@@ -5,8 +5,6 @@ Both sides import this module, so it needs nothing but msgspec.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
 
 from harness.case.sequence import Layers, SequenceCase, SequenceConfig, SpecMethod
@@ -30,7 +28,7 @@ class EngineAssignment(msgspec.Struct, frozen=True):
     faults: tuple[str, ...] = ()
 
 
-class ModelKind(NamedTuple):
+class ModelKind(msgspec.Struct, frozen=True):
     """A tiny model: `count` layers of one kind that keep states, each a KV-cache group of its own, and a layer of
     attention. It is behind the first of them: then nothing that happens to a state is forgotten soon. With
     `attention_first` its group is the first, as in symbolic runs, so that block ids are the same."""
