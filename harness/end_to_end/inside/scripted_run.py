@@ -14,6 +14,7 @@ from typing import Any
 from harness.case.sequence import CONTINUATION, Abort, Add, Finish, Pause, Reset, Resume, SequenceCase, Step
 from harness.end_to_end.inside.engine import RunningEngine
 from harness.end_to_end.inside.plain_run import PlainRun
+from harness.end_to_end.inside.scripted_core import pause, settle
 from harness.end_to_end.inside.scripted_drafter import ScriptedDrafts
 from harness.end_to_end.inside.tiny_model import STOP
 from harness.end_to_end.messages import RequestTokens, SequenceAnswer
@@ -55,7 +56,9 @@ class ScriptedRun:
             self._step = event
             for _ in range(event.repeat):
                 self._one_step()
-        elif isinstance(event, Add):
+                settle(core)
+            return
+        if isinstance(event, Add):
             self._add(event)
         elif isinstance(event, Abort):
             if f"{event.request}" in self._tokens:
@@ -64,10 +67,11 @@ class ScriptedRun:
             self._engine.stops.add(f"{event.request}")
         elif isinstance(event, Reset):
             core.reset_prefix_cache(event.running)
-        elif isinstance(event, Pause | Resume):
-            states = _pause_states()
-            mode = event.mode if isinstance(event, Pause) else None
-            core.scheduler.set_pause_state(states[mode])
+        elif isinstance(event, Pause):
+            pause(core, event.mode, event.clear_cache)
+        elif isinstance(event, Resume):
+            core.resume_scheduler()
+        settle(core)
 
     def _add(self, event: Add) -> None:
         name, config = f"{event.request}", self._case.config
@@ -96,8 +100,10 @@ class ScriptedRun:
         self._engine.add(name, prompt, event.outputs, priority=event.priority)
 
     def _one_step(self) -> None:
-        if not self._engine.scheduler.has_requests():
+        if not self._engine.has_work:
             return
+        if self._step.early:
+            self._engine.land()
         for output in self._engine.step():
             self._tokens[output.request_id].said += [token for token in output.new_token_ids if token != STOP]
 
@@ -134,12 +140,6 @@ def _another_token(token: int) -> int:
 
 def _of(values: tuple[int, ...], number: int, most: int) -> int:
     return min(values[number % len(values)], most) if values else most
-
-
-def _pause_states() -> dict[str | None, Any]:
-    from vllm.v1.core.sched.interface import PauseState
-
-    return {"all": PauseState.PAUSED_ALL, "new": PauseState.PAUSED_NEW, None: PauseState.UNPAUSED}
 
 
 def _is_of_release(error: BaseException) -> bool:
