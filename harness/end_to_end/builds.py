@@ -7,6 +7,7 @@ be named as well.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -17,13 +18,21 @@ from typing import NamedTuple
 from packaging.version import Version
 
 import harness
-from harness.end_to_end.environments import Environment, environments, overlays
+from harness.end_to_end.environments import NEWEST, Environment, environments, overlays
+from harness.exit_status import NOT_REACHED
 from harness.kernels.cache_directory import cache_directory
 from harness.kernels.targets.downloading import Announce
 from harness.kernels.targets.releases import locked
 from harness.kernels.targets.vllm.base_release import base_of
 from harness.kernels.targets.vllm.scheduling.sources import whole_tree
 from harness.refusal import UnknownTarget
+
+
+class NoEngine(UnknownTarget):
+    """No environment with a vLLM for this processor is here."""
+
+    status = NOT_REACHED
+
 
 VERSION_FILE = "_version.py"
 """Made when a package is built; no checkout has it."""
@@ -41,13 +50,13 @@ class Build(NamedTuple):
 
 def build_of(target: str, announce: Announce, python: str | None = None) -> Build:
     """The build for a target (`vllm==X`, `path:DIR`). With `python`, the vLLM of that environment is used as it is.
-    Raises UnknownTarget, with one line that says what to fetch."""
+    Raises UnknownTarget, with one line; NoEngine if an environment has to be fetched first."""
     if python is not None:
         return _named(target, python)
     made = environments()
     if not made:
-        raise UnknownTarget(
-            "no engine is here: `harness engine fetch 0.32.0` makes an environment with a CPU build of vLLM, or name"
+        raise NoEngine(
+            f"no engine is here: `harness engine fetch {NEWEST}` makes an environment with a CPU build of vLLM, or name"
             " one with --python"
         )
     version = target.removeprefix("vllm==") if target.startswith("vllm==") else None
@@ -148,7 +157,9 @@ def _all_but_python(folder: str, names: list[str]) -> list[str]:
 def _links() -> Path:
     """A folder from which another interpreter imports the harness, and nothing else of its environment."""
     package = Path(harness.__file__).resolve().parent
-    folder = cache_directory() / "engines" / "harness"
+    # Each harness of this machine has its own: processes that run would import from another one.
+    digits = hashlib.sha256(str(package).encode()).hexdigest()[:8]
+    folder = cache_directory() / "engines" / "harness" / digits
     folder.mkdir(parents=True, exist_ok=True)
     link = folder / "harness"
     if not (link.is_symlink() and link.resolve() == package):
