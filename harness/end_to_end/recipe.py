@@ -50,8 +50,8 @@ def engine_sequence_at(recipe: EngineRecipe, index: int) -> SequenceCase:
 
 
 def fitted(case: SequenceCase, layers: dict[Layers, LayerFacts]) -> SequenceCase:
-    """The sequence for an engine with such layers. A release takes no smaller budget than requests. A worker on the CPU cannot give up its memory: deeper sleep is a
-    pause that clears the caches, as far as scheduling goes."""
+    """The sequence for an engine with such layers. A release takes no smaller budget than requests. A worker on the CPU
+    cannot give up its memory: deeper sleep is a pause that clears the caches, as far as scheduling goes."""
     config = case.config
     kind = config.layers or "mamba2"
     known = layers.get(kind)
