@@ -10,11 +10,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from harness.case.problem import InvalidCase
+from harness.case.sequence import SequenceConfig
 from harness.generators.sequences.configurations import Pins
 
 
 class Offer(NamedTuple):
-    """`pins` are held, everything else is drawn; `often` is its weight."""
+    """`pins` are held, all of them fields of a configuration; everything else is drawn. `often` is its weight."""
 
     pins: Pins
     often: int
@@ -43,6 +44,22 @@ def offers_within(wanted: Pins) -> list[Offer]:
     ]
     named = ", ".join(impossible or [f"{name}={_in_words(value)}" for name, value in asked.items()])
     raise InvalidCase(f"no engine here has {named}; engines are {_all_in_words()}")
+
+
+def why_not(config: SequenceConfig) -> str | None:
+    """Why no engine here can be like that; None if one can."""
+    wrong = [_differing(offer.pins, config) for offer in OFFERS]
+    if not all(wrong):
+        return None
+    nearest = min(wrong, key=len)
+    named = ", ".join(f"{name}={_in_words(getattr(config, name))}" for name in nearest)
+    return f"no engine here has {named}; engines are {_all_in_words()}"
+
+
+def _differing(pins: Pins, config: SequenceConfig) -> list[str]:
+    """The axes of a configuration that pins do not allow. Files without layers are those of Mamba2."""
+    given = msgspec.structs.replace(config, layers=config.layers or "mamba2")
+    return [name for name, value in _set_in(pins).items() if getattr(given, name) != value]
 
 
 def _set_in(pins: Pins) -> dict[str, Any]:

@@ -9,10 +9,12 @@ from typing import Any, ClassVar
 import msgspec
 
 from harness import __version__
+from harness.case import InvalidCase
 from harness.case.sequence import SequenceCase, decode_sequence, encode_sequence
 from harness.end_to_end.builds import Build, build_of
 from harness.end_to_end.campaign_messages import STATES, AboutEngines, DrawnOnEngines, WhichSequence
 from harness.end_to_end.engine_process import LIMIT_SECONDS, engine_assignment
+from harness.end_to_end.offers import why_not
 from harness.end_to_end.recipe import EngineRecipe, engine_sequence_at
 from harness.end_to_end.summary import EngineSummary
 from harness.end_to_end.verdict import evidence_of, signature_of
@@ -236,10 +238,7 @@ class WholeEngines(Subject[SequenceCase, RunResult]):
         return list(issues_of(key.issue))
 
     def plan(self, worker: WorkerProcess, key: Key, result: RunResult) -> SequencePlan:
-        """Events are taken away first: each run costs as many steps as it has."""
-        plan = SequencePlan(worker, key.signature, key.issue, self._on, self._base, signature_of)
-        plan.passes = (without_events, *plan.passes)
-        return plan
+        return _EnginePlan(worker, key.signature, key.issue, self._on, self._base, signature_of)
 
     def conclude(
         self, worker: WorkerProcess, key: Key, shrunk: Shrunk[SequenceCase, RunResult]
@@ -353,6 +352,19 @@ class WholeEngines(Subject[SequenceCase, RunResult]):
             issue=issue,
             shrink=record,
         )
+
+
+class _EnginePlan(SequencePlan):
+    """Sequences that an engine can run. Events are taken away first: each run costs as many steps as it has."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.passes = (without_events, *self.passes)
+
+    def require_valid(self, case: SequenceCase) -> None:
+        impossible = why_not(case.config)
+        if impossible is not None:
+            raise InvalidCase(impossible)
 
 
 def _settings(result: RunResult) -> tuple[str, ...] | None:

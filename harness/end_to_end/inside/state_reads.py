@@ -55,8 +55,8 @@ class WrongRead(NamedTuple):
         where = f"group {self.read.group}, column {self.column}, block {block}"
         return (
             f"first wrong state: step {self.step}, request {self.request} continues at token {self.computed}: the"
-            f" {self.kind} of {self.read.layer} ({where}) is not that of the plain run ({self.share:.1g} off);"
-            f" {self.instead}"
+            f" {self.kind} of {self.read.layer} ({where}) differs from the plain run's by {self.share:.2g} times its"
+            f" largest number; {self.instead}"
         )
 
 

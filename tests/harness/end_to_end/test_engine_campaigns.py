@@ -16,7 +16,7 @@ from harness.case.sequence import Add, Pause, Resume, Segment, SequenceCase, Seq
 from harness.end_to_end import environments
 from harness.end_to_end.builds import Build, NoEngine
 from harness.end_to_end.messages import RequestTokens, SequenceAnswer
-from harness.end_to_end.offers import OFFERS, offers_within
+from harness.end_to_end.offers import OFFERS, offers_within, why_not
 from harness.end_to_end.recipe import LAST_STEPS, EngineRecipe, LayerFacts, engine_sequence_at, fitted
 from harness.end_to_end.subject import WholeEngines
 from harness.end_to_end.verdict import TIES, result_of, signature_of
@@ -54,6 +54,16 @@ def test_pins_of_a_user_narrow_the_offers() -> None:
 def test_what_no_engine_has_is_named(pins: Pins) -> None:
     with pytest.raises(InvalidCase, match=r"no engine here has (runner=V2|block_size=8|spec_method=mtp); engines are"):
         offers_within(pins)
+
+
+def test_a_configuration_that_no_engine_has_is_no_smaller_case() -> None:
+    config = a_case().config
+    assert why_not(config) is None
+    assert why_not(msgspec.structs.replace(config, layers=None)) is None
+    for name, value in (("runner", "V2"), ("asynchronous", True), ("spec_method", "mtp"), ("block_size", 64)):
+        wrong = why_not(msgspec.structs.replace(config, **{name: value}))
+        assert wrong is not None
+        assert f"no engine here has {name}={str(value).lower() if value is True else value}; engines are" in wrong
 
 
 def test_sequences_are_those_that_an_engine_can_run() -> None:
