@@ -5,11 +5,12 @@ It is lost as any worker is: a crash and a hang are results that name what it di
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import msgspec
 
-from harness.end_to_end.builds import Build
+from harness.end_to_end.builds import Build, NoEngine
 from harness.end_to_end.messages import (
     ANSWER_DECODER,
     ENCODER,
@@ -41,7 +42,13 @@ class Insensitive(Refusal):
 
 
 def engine_assignment(build: Build, faults: tuple[str, ...] = (), judge: str = JUDGE) -> Assignment:
-    """What a process with engines of a build is started with, with planted faults in its fused kernels."""
+    """What a process with engines of a build is started with, with planted faults in its fused kernels. Raises NoEngine
+    if the environment has no interpreter any more: it is a link to the Python that made it."""
+    if not os.access(build.python, os.X_OK):
+        name = build.python.parent.parent.name
+        raise NoEngine(
+            f"the environment {name} has no Python any more: `harness engine clean {name}`, then `harness engine fetch`"
+        )
     models = str(cache_directory() / "engines" / "models")
     return Assignment(
         judge,

