@@ -3,9 +3,11 @@ switched on, and answers as the judge of step sequences does."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import gc
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -128,11 +130,12 @@ class CampaignJudge(EngineJudge):
     def _answer(self, case: SequenceCase, controls: Controls, before: Any = None) -> SequenceAnswer:
         """Run a sequence on an engine of its own; `before` is called with the engine before the first event."""
 
-        def prepared(engine: Any) -> Any:
-            stack = switched_on(engine, case, controls.fixes)
-            if before is not None:
-                before(engine)
-            return stack
+        @contextlib.contextmanager
+        def prepared(engine: Any) -> Iterator[None]:
+            with switched_on(engine, case, controls.fixes):
+                if before is not None:
+                    before(engine)
+                yield
 
         try:
             return self._run(RunSequence(sequence=case), prepared)
