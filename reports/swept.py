@@ -24,6 +24,7 @@ _STYLE = {
     NOT_AFFECTED: "green",
     PASSES: "green",
     "NOT APPLICABLE": "yellow",
+    "LOST": "bold magenta",
     "ERROR": "bold magenta",
     "NOT ASKED": "dim",
 }

@@ -13,6 +13,7 @@ from harness.case.layout import Buffer, Group, Layer, Layout
 from harness.generators.cases import draw_case, draw_layout
 from harness.generators.draw import RandomDraw
 from harness.regimes import REGIMES, regimes_of
+from harness.regimes.reach import out_of_reach, within_reach
 
 CASES = 6000
 CASES_OF_OPERATION = 480
@@ -134,3 +135,13 @@ def test_holds_agrees_with_regimes_of() -> None:
     case = small_case(Postprocess(runner="V1", rows=(row,)))
     assert {name for name, regime in REGIMES.items() if regime.holds(case)} == regimes_of(case)
     assert {"accepted-zero", "nothing-moves", "zero-drafts"} <= regimes_of(case)
+
+
+def test_reach_follows_from_domains_and_operations() -> None:
+    (total_only, *_) = [one for one in REGIMES.values() if not one.reachable and one.operation is None]
+    (of_advance, *_) = [one for one in REGIMES.values() if one.operation == "advance" and one.reachable]
+    assert out_of_reach(total_only.name, ("reachable",), ("postprocess",)) == "only the total domain has it"
+    assert out_of_reach(total_only.name, ("reachable", "total"), ("postprocess",)) is None
+    assert "not among the operations" in (out_of_reach(of_advance.name, ("reachable",), ("postprocess",)) or "")
+    assert out_of_reach(of_advance.name, ("reachable",), ("advance",)) is None
+    assert of_advance.name not in within_reach(("reachable",), ("postprocess",))

@@ -173,7 +173,7 @@ class Findings:
                 worker.restart()
             else:
                 if concluded is None:
-                    yield Notice(f"{key.signature} stays as drawn: its smallest form did not give it a second time")
+                    yield Notice(f"{key.signature} stays as drawn: it did not happen again")
                 else:
                     result, final = concluded
                     repro = subject.repro(shrunk.case, result, found.index, final.issue, record_of(shrunk))

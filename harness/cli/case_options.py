@@ -222,6 +222,16 @@ class CaseOptions:
                 raise typer.BadParameter("the hypothesis engine cannot resume: its cases do not follow from a seed")
         return wanted
 
+    def _require_reach(self, domains: Sequence[Domain], operations: Sequence[str]) -> None:
+        """Raises typer.BadParameter for a required regime that no case of the run can be in."""
+        from harness.kernel_cases.subject import EVERY_REGIME
+        from harness.regimes.reach import out_of_reach
+
+        for name in () if self.require == EVERY_REGIME else self.require:
+            why = out_of_reach(name, domains, operations)
+            if why is not None:
+                raise typer.BadParameter(f"--require {name}: no case of this run can reach it: {why}")
+
     def subjects(
         self, run: RunOptions, targets: Sequence[str] | None, shared: Sequence[Any] = ()
     ) -> tuple[list[str], Callable[[str], Any]]:
@@ -248,6 +258,8 @@ class CaseOptions:
             interleave=self.interleave,
             warps=self.warps,
         )
+
+        self._require_reach(recipe.domains, recipe.operations)
 
         def subject(target: str) -> KernelCases:
             return KernelCases(

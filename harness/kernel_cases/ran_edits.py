@@ -42,13 +42,14 @@ class RanEdits:
 
 
 def _in_kernel(edit: Edit, executed: set[KernelLine], known: set[KernelLine]) -> bool:
-    """Whether a line of an edited statement of a kernel ran. A statement that the compiler left no line of, as it is
-    part of others now (a condition of a branch), ran if anything of its function did."""
+    """Whether a line of an edited statement of a kernel ran. Of some statements the compiler leaves no line, such as
+    conditions on constants: they ran if anything of the statements around them did."""
     module = sys.modules.get(module_name(edit.file))
     if module is None:
         return False
     file, function = str(module.__file__), edit.function.rpartition(".")[2]
     own = {(file, function, line) for line in edit.lines}
     if known.isdisjoint(own):
-        own = {line for line in known if line[:2] == (file, function)}
+        first, last = edit.block
+        own = {line for line in known if line[:2] == (file, function) and first <= line[2] <= last}
     return not executed.isdisjoint(own)

@@ -31,6 +31,7 @@ from harness.kernels.targets.registry import prepare
 from harness.kernels.targets.vllm.edits import why_not_watched
 from harness.oracles.relations.registry import UnknownRelation, relation
 from harness.regimes import REGIMES
+from harness.regimes.reach import within_reach
 from harness.repro import Origin, Repro, ShrinkRecord
 from harness.repro.format import DIGITS
 from harness.shrink.driver import Shrunk
@@ -44,6 +45,9 @@ from harness.worker.process import Assignment, WorkerProcess
 
 EXPLORED_AT_ONCE = 1000
 """Cases that Hypothesis draws at a time."""
+
+KILLED = "crash-SIGKILL"
+"""The violation of a worker that was killed: by a fault, for want of memory, or from outside."""
 
 EVERY_REGIME = ("all",)
 """What `--require` says in place of names."""
@@ -262,9 +266,14 @@ class KernelCases(Subject[Case, JudgedCase]):
         self, worker: WorkerProcess, key: Key, shrunk: Shrunk[Case, JudgedCase]
     ) -> tuple[JudgedCase, Key] | None:
         """The smallest case is judged once more, with its explanation; the result stays as it is if that one differs,
-        as it may on a device that runs programs as it likes."""
+        as it may on a device that runs programs as it likes. A worker that was killed may have been killed by somebody
+        else: then the smallest case does not kill it, and shows nothing."""
         signature, _ = _found(shrunk.result.outcome)
         result = shrunk.result
+        if self.is_loss(result) and signature.violation == KILLED:
+            again = JudgedCase(check(worker, shrunk.case, CaseQuestion(instrumented=signature.instrumented)))
+            if again.outcome.signature != signature:
+                return None
         if signature.relation is None and not self.is_loss(result):
             question = CaseQuestion(instrumented=signature.instrumented, explain=True)
             again = JudgedCase(check(worker, shrunk.case, question))
@@ -283,12 +292,7 @@ class KernelCases(Subject[Case, JudgedCase]):
         }
         # A checkout that nothing is known of may have lost what it lacks.
         excused = {} if self.named or self.comparison.unknown or not any(judged.values()) else lacking
-        regimes = {
-            name: tally.reached[name]
-            for name in _REGIMES
-            if ("total" in recipe.domains or REGIMES[name].reachable)
-            and REGIMES[name].operation in (None, *recipe.operations)
-        }
+        regimes = {name: tally.reached[name] for name in sorted(within_reach(recipe.domains, recipe.operations))}
         unjudged = {
             name: words.most_common(1)[0][0] for name, words in sorted(tally.missed.items()) if not tally.reached[name]
         }

@@ -13,7 +13,7 @@ from harness.exit_status import NOT_REACHED, NOTHING_FOUND
 from harness.kernels.targets.vllm.base_release import BaseRelease
 from harness.kernels.targets.vllm.lost import Lost
 from harness.subject.edits import EditCoverage
-from harness.subject.faults import Fault, fault_lines, next_lines
+from harness.subject.faults import SEVERAL, Fault, fault_lines, next_lines
 from harness.subject.summary import ComparedFinding, Line, sorting_took
 from harness.text import counted
 
@@ -47,7 +47,7 @@ class Finding(msgspec.Struct, frozen=True):
         looks like one of an older release is called no more than that."""
         if self.issue is None:
             return ""
-        known = f"looks like {self.issue}, which its base does not have" if self.regression else self.issue
+        known = f"looks like a REGRESSION of {self.issue}" if self.regression else self.issue
         return f" [{known}]"
 
 
@@ -154,7 +154,13 @@ class CaseSummary(msgspec.Struct, frozen=True):
                 yield Line("skipped", f"{name} altogether: {words}", "warning")
         for one in self.lost:
             yield Line("LOST", str(one), "bad")
-        for name in self.missing:
+        missing = self.missing
+        if self.findings:  # a run that ends at its first finding misses most operations: that is one line
+            never = [name.removeprefix("operation ") for name in missing if name.startswith("operation ")]
+            if never:
+                yield Line("missing", f"operations without a judged case: {', '.join(never)}", "warning")
+            missing = [name for name in missing if not name.startswith("operation ")]
+        for name in missing:
             why = self.unjudged.get(name.removeprefix("regime "))
             yield Line("missing", f"{name}: no {'case' if why is None else f'judged case ({why})'}", "bad")
         if self.harness_failures:
@@ -229,7 +235,7 @@ class CaseSummary(msgspec.Struct, frozen=True):
                 which = f"{new} like no known issue, the others" if new else "all"
                 text += f"; {which} like known ones: {', '.join(sorted(known))}"
             if new > 1 and len(self.faults) != 1:
-                text += "; several may be one fault seen from several sides: fix the first, then run again"
+                text += f"; {SEVERAL}"
             if self.lost:
                 text += f"; {self._lost}"
             return Line("", text, "bad")
@@ -244,6 +250,6 @@ class CaseSummary(msgspec.Struct, frozen=True):
         if self.missing and self.exit_status == NOT_REACHED:
             lacking = {f"operation {name}" for name in self.lacking} | {f"regime {name}" for name in self.unjudged}
             why = "the target does not take it" if lacking.issuperset(self.missing) else "a longer run may reach it"
-            text = f"nothing found in {self._size}, but what is missing was required (status 3): {why}"
+            text = f"nothing found in {self._size}, but what is missing was not judged (status 3): {why}"
             return Line("", text, "bad")
         return None

@@ -12,7 +12,7 @@ from harness.issues.known_issue import REGRESSION
 from harness.kernels.targets.vllm.base_release import BaseRelease
 from harness.sequences.result import NOT_RUN
 from harness.subject.edits import EditCoverage
-from harness.subject.faults import Fault, fault_lines, next_lines
+from harness.subject.faults import SEVERAL, Fault, fault_lines, next_lines
 from harness.subject.subject import Key
 from harness.subject.summary import ComparedFinding, Line, sorting_took
 from harness.text import counted
@@ -184,7 +184,8 @@ class SequenceSummary(msgspec.Struct):
             parts = [counted(known, "known issue")] if known else []
             parts += [f"{new} new"] if new or not back else []
             parts += [f"{REGRESSION} {', '.join(map(str, back))}"] if back else []
-            return Line("", f"{counted(len(self.findings), 'finding')}: {', '.join(parts)}{self._lost}", "bad")
+            several = f"; {SEVERAL}" if new > 1 and len(self.faults) != 1 else ""
+            return Line("", f"{counted(len(self.findings), 'finding')}: {', '.join(parts)}{several}{self._lost}", "bad")
         if self.lost:
             return Line("", f"nothing found in {self._size}{self._lost} (status 3)", "bad")
         if self.missing:

@@ -19,6 +19,9 @@ from harness.text import counted
 BY_BYTES = "memory"
 """The oracle of wrong bytes; those of accesses, races and undefined numbers say what was done."""
 
+SEVERAL = "several may be one fault seen from several sides: fix the first, then run again"
+"""What an answer adds where several findings are new."""
+
 
 class Facts(msgspec.Struct, frozen=True):
     """What is known of one finding. `about` says what its known issue is, if it has one. `met_in` is the number of the

@@ -11,8 +11,9 @@ from packaging.version import Version
 from harness.kernels.targets.selection import release_of
 from harness.kernels.targets.vllm.family import RELEASES
 
-SweepAnswer = Literal["FAILED", "FIXED", "NOT APPLICABLE", "ERROR", "NOT ASKED"]
-"""NOT ASKED: the sweep was interrupted before."""
+SweepAnswer = Literal["FAILED", "FIXED", "NOT APPLICABLE", "LOST", "ERROR", "NOT ASKED"]
+"""LOST: a checkout lacks what its base release has, so nothing of it was judged. NOT ASKED: the sweep was interrupted
+before."""
 
 
 class TargetAnswer(msgspec.Struct, frozen=True):
@@ -24,7 +25,8 @@ class TargetAnswer(msgspec.Struct, frozen=True):
     signature: str | None
     detail: str
     status: int
-    """The answer as an exit status: 0 fixed, 1 failed, 2 no such target, 3 not applicable, 4 the harness failed."""
+    """The answer as an exit status: 0 fixed, 1 failed, 2 no such target, 3 not applicable or lost, 4 the harness
+    failed."""
     variation: str | None = None
     """What was changed in the file so that it failed; None: nothing was."""
     varied: int | None = None
@@ -62,6 +64,9 @@ def affected_range(answers: Sequence[TargetAnswer]) -> str:
     absent = _named(answers, "NOT APPLICABLE")
     if absent and applicable:
         parts.append(f"not applicable to {absent}")
+    lost = _named(answers, "LOST")
+    if lost:
+        parts.append(f"not judged in {lost}, which has lost what the file is about")
     unasked = _named(answers, "NOT ASKED")
     if unasked:
         parts.append(f"not asked of {unasked}")
@@ -81,8 +86,9 @@ def _affected(
     if not failed and any(answer.varied == 0 for answer in applicable):
         return f"These events do not fail on {_named(answers, 'FIXED')}"
     if not failed:
-        several = f"none of the {len(applicable)} targets" if len(applicable) > 1 else "not the one target"
-        return f"Affects {several} it applies to"
+        if len(applicable) == 1:
+            return f"Does not affect {applicable[0].target}, the one target that it applies to"
+        return f"Affects none of the {len(applicable)} targets that it applies to"
     text = f"Affects {_named(answers, 'FAILED')}"
     varied = [answer.target for answer in failed if answer.variation is not None]
     if varied:

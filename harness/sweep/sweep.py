@@ -1,8 +1,8 @@
 """A sweep judges repro files on many targets, to say which of them a finding affects.
 
 Files that a target can judge in one worker process share it. A target that cannot be asked gives an answer as well: one
-that lacks the operation (NOT APPLICABLE) says nothing about the finding, and one that cannot be loaded (ERROR) leaves a
-gap that the summary names."""
+that lacks the operation (NOT APPLICABLE) says nothing about the finding; a checkout that has lost it (LOST) and a
+target that cannot be loaded (ERROR) leave a gap that the summary names."""
 
 from __future__ import annotations
 
@@ -26,6 +26,9 @@ from harness.text import one_line
 from harness.worker.losses import WorkerError, WorkerLost, WorkerRefused
 from harness.worker.process import Assignment, WorkerProcess
 
+LOST = "LOST"
+"""How the reason begins if a checkout lacks what its base release has."""
+
 SweptFile = tuple[Path, type[AnySubject], AnyRepro]
 """A file, its subject, and what it holds."""
 
@@ -48,9 +51,12 @@ class Swept(msgspec.Struct, frozen=True):
 
     @property
     def exit_status(self) -> int:
-        """1 if it failed anywhere, else 4 or 2 if a target could not be asked, 3 if it applied nowhere, else 0."""
+        """1 if it failed anywhere, else 4 or 2 if a target could not be asked, 3 if one has lost what the file is about
+        or it applied nowhere, else 0."""
         found = {answer.status for answer in self.answers}
-        return next((status for status in (1, HARNESS_FAILED, BAD_INPUT, 0, 3) if status in found), 0)
+        lost = any(answer.answer == "LOST" for answer in self.answers)
+        order = (1, HARNESS_FAILED, BAD_INPUT, 3, 0) if lost else (1, HARNESS_FAILED, BAD_INPUT, 0, 3)
+        return next((status for status in order if status in found), 0)
 
 
 class SweepInterrupted(Exception):
@@ -190,7 +196,8 @@ def _in_one_worker(
             for line in worker.loading():
                 announce(f"{target}: {line}")
         except WorkerRefused as refusal:
-            says_nothing = first.unloadable == "NOT APPLICABLE"
+            # A release without what sequences need says nothing; a checkout that does not import is at fault.
+            says_nothing = first.unloadable == "NOT APPLICABLE" and not takes_base(target.partition("+")[0])
             answer = _not_applicable(target, str(refusal)) if says_nothing else _error(target, refusal, BAD_INPUT)
             yield from ((row, answer) for row, _, _ in rows)
             return
@@ -237,6 +244,9 @@ def _judged(target: str, replayed: Replayed) -> TargetAnswer:
 
 
 def _not_applicable(target: str, reason: str) -> TargetAnswer:
+    """The answer for a target that a file says nothing about, or that has lost what it is about."""
+    if reason.startswith(LOST):
+        return TargetAnswer(target, "LOST", False, None, one_line(reason.removeprefix(LOST).lstrip(": ")), 3)
     return TargetAnswer(target, "NOT APPLICABLE", False, None, one_line(reason), 3)
 
 

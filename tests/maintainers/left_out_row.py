@@ -25,8 +25,28 @@ def check(worker: V1Worker) -> None:
     assert rows["a"].accepted == 3, f"layers are told that the last step of a accepted {rows['a'].accepted}, not 3"
 
 
+def check_an_empty_step(worker: V1Worker) -> None:
+    """Pipeline parallelism with synchronous scheduling: nothing is left to schedule for a request in flight, and the
+    engine's loop runs such steps (docs/reports/left-out-row.md)."""
+    worker.execute(Scheduled("a", 0, 3, new=(1, 2, 3)))
+    worker.sample()
+    worker.execute(Scheduled("a", 3, 3, drafts=2, outputs=1))
+    worker.sample(a=3)
+    worker.execute()
+    rows = worker.execute(Scheduled("a", 6, 3, drafts=2, outputs=4))
+    assert rows["a"].accepted == 3, f"layers are told that the last step of a accepted {rows['a'].accepted}, not 3"
+
+
 def run(suggested: bool) -> None:
     """The suggested rule: the count of a row that leaves the batch without being preempted or ended is kept, and put
     back with the row."""
     settings = config(spec_method="mtp", num_spec=2, block_size=16)
-    check(V1Worker(settings, lambda rules: dataclasses.replace(rules, keeps_accepted=suggested)))
+    found = []
+    for one in (check, check_an_empty_step):
+        try:
+            one(V1Worker(settings, lambda rules: dataclasses.replace(rules, keeps_accepted=suggested)))
+        except AssertionError as error:
+            found.append(f"{one.__name__}: {error}")
+    if len(found) == 1:
+        raise RuntimeError(f"only one of the two steps shows the issue: {found[0]}")
+    assert not found, "; ".join(found)

@@ -25,7 +25,8 @@ def kinds(worker: V1Worker) -> tuple[int, int]:
 
 
 def check(make: Callable[[], V1Worker]) -> None:
-    """A row of drafts is in every batch: up to 0.31 layers are not told of speculation otherwise."""
+    """A row of drafts is in every batch: up to 0.31 layers are not told of speculation otherwise. The resumed row has
+    more outputs than the worker sampled for it, which changes nothing: all its tokens come with it."""
     worker = make()
     resumed = Scheduled("a", 40, 2, outputs=OUTPUTS, resumed=tuple(range(42)))
     worker.execute(Scheduled("other", 0, 3, new=(1, 2, 3)), Scheduled("a", 0, 25, new=tuple(range(25))))

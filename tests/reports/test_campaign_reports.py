@@ -184,7 +184,7 @@ def test_what_was_missed_is_printed_last(events: list[Event], capsys: pytest.Cap
     answer = capsys.readouterr().out.splitlines()[-1]
     size, required = answer.split(", but ")
     assert size == "nothing found in 1 case; 1 of 2 regimes not reached"
-    assert required == "what is missing was required (status 3): a longer run may reach it"
+    assert required == "what is missing was not judged (status 3): a longer run may reach it"
 
 
 def test_what_could_not_be_judged_is_printed_last(events: list[Event], capsys: pytest.CaptureFixture[str]) -> None:

@@ -26,13 +26,15 @@ TOP = "the module"
 
 class Edit(msgspec.Struct, frozen=True):
     """`lines` are the edited lines of one statement of `function` (a name with those that contain it), which begins in
-    line `start` of `file`. `kernel`: it is part of a kernel."""
+    line `start` of `file`. `kernel`: it is part of a kernel. `block`: the first and the last line of the statements
+    that it is one of: the body of the function, of a branch or of a loop."""
 
     file: str
     function: str
     start: int
     lines: tuple[int, ...]
     kernel: bool = False
+    block: tuple[int, int] = (0, 0)
 
 
 class Statement(NamedTuple):
@@ -41,6 +43,7 @@ class Statement(NamedTuple):
     node: ast.stmt
     function: str
     kernel: bool
+    block: tuple[int, int]
 
 
 def edits_of(tree: SourceTree, base: BaseRelease) -> tuple[Edit, ...]:
@@ -72,7 +75,7 @@ def _edits_in(file: str, tree: SourceTree, old: SourceTree) -> Iterator[Edit]:
             by_statement.setdefault(place, (found, []))[1].append(line)
     for statement, lines in by_statement.values():
         if _runs(statement):
-            yield Edit(file, statement.function, statement.node.lineno, tuple(lines), statement.kernel)
+            yield Edit(file, statement.function, statement.node.lineno, tuple(lines), statement.kernel, statement.block)
 
 
 def _changed_lines(before: Sequence[str], after: Sequence[str]) -> Iterator[int]:
@@ -91,8 +94,9 @@ def statements_of(module: ast.Module) -> Iterator[Statement]:
 
 
 def _statements(body: Sequence[ast.stmt], function: str, scope: str, kernel: bool) -> Iterator[Statement]:
+    block = (body[0].lineno, body[-1].end_lineno or 0) if body else (0, 0)
     for node in body:
-        yield Statement(node, function, kernel)
+        yield Statement(node, function, kernel, block)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             inner = scope + node.name
             is_kernel = kernel or any("triton.jit" in ast.unparse(decorator) for decorator in node.decorator_list)
@@ -116,14 +120,11 @@ def bodies_of(node: ast.stmt) -> Iterator[list[ast.stmt]]:
 
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _DECLARATIONS = (ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal)
-_COMPILED = (ast.Assign, ast.AugAssign, ast.Expr)
-"""Statements of kernels that leave an instruction. Others may be decided while compiling."""
 
 
 def _runs(statement: Statement) -> bool:
+    """Whether the statement is one that runs. One of a kernel may be decided while it is compiled, as a condition on a
+    constant is: it counts too, since it decides what is compiled."""
     node = statement.node
-    if isinstance(node, _DEFINITIONS + _DECLARATIONS) or (
-        isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-    ):
-        return False
-    return isinstance(node, _COMPILED) if statement.kernel else True
+    constant = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    return not constant and not isinstance(node, _DEFINITIONS + _DECLARATIONS)

@@ -13,11 +13,14 @@ from harness.campaign.campaign import Campaign
 from harness.campaign.events import CampaignFinished
 from harness.campaign.settings import Settings
 from harness.case import Precopy
+from harness.check.outcome import Evidence, Outcome, Seconds, Signature, Verdict
 from harness.engines.random import Recipe, case_at
-from harness.kernel_cases.subject import EVERY_REGIME, KernelCases
+from harness.kernel_cases.recipe import JudgedCase
+from harness.kernel_cases.subject import EVERY_REGIME, KILLED, KernelCases
 from harness.kernel_cases.summary import CaseSummary
 from harness.regimes.registry import regimes_of
 from harness.repro import read_repro
+from harness.shrink.driver import Shrunk
 
 BOTH = ("postprocess", "precopy")
 RECIPE = Recipe(seed=0, domains=("reachable",), operations=BOTH, scale="small")
@@ -96,3 +99,21 @@ def test_minimal_findings_are_those_that_were_drawn(run: Run, tmp_path: Path) ->
     minimal = {read_repro(path).signature for path in tmp_path.glob("*.json")}
     assert drawn == minimal != set()
     assert {finding.signature for finding in summary.findings if finding.cases} == {str(found) for found in minimal}
+
+
+@pytest.mark.parametrize("again", [True, False])
+def test_a_kill_that_does_not_happen_again_shows_nothing(monkeypatch: pytest.MonkeyPatch, again: bool) -> None:
+    """A worker may be killed from outside as often as a case is repeated: its smallest form is asked once more."""
+    signature = Signature("precopy", "isolation", KILLED, "process", "-")
+    lost = Verdict("precopy", "fail", signature=signature, evidence=Evidence("it was lost"))
+    killed = Outcome((lost,), Seconds())
+    passes = Outcome((Verdict("precopy", "pass"),), Seconds())
+    monkeypatch.setattr("harness.kernel_cases.subject.check", lambda *asked: killed if again else passes)
+    subject = KernelCases(target="builtin", executor="native", limit=1.0, recipe=RECIPE)
+    case = subject.draw(0)
+    result = JudgedCase(killed)
+    shrunk = Shrunk(case, result, 46, 0.3, True, [], [])
+    key = subject.key(case, result)
+    assert key is not None
+    concluded = subject.conclude(object(), key, shrunk)  # type: ignore[arg-type]
+    assert concluded == ((result, key) if again else None)

@@ -20,7 +20,7 @@ from harness.sweep.affected import SweepAnswer, TargetAnswer, affected_range, in
 from harness.sweep.sweep import Swept
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
-STATUS = {"FAILED": 1, "FIXED": 0, "NOT APPLICABLE": 3, "ERROR": 2}
+STATUS = {"FAILED": 1, "FIXED": 0, "NOT APPLICABLE": 3, "LOST": 3, "ERROR": 2}
 
 
 def answers(**given: str) -> list[TargetAnswer]:
@@ -46,7 +46,12 @@ def answers(**given: str) -> list[TargetAnswer]:
             {"v24": "NOT APPLICABLE", "v30": "FAILED", "v31": "ERROR", "v32": "FIXED"},
             "Affects vllm 0.30.0, fixed in 0.32.0; not applicable to vllm 0.24.0; unknown for vllm 0.31.0.",
         ),
-        ({"v25": "FIXED", "builtin": "FIXED"}, "Affects none of the 2 targets it applies to."),
+        ({"v25": "FIXED", "builtin": "FIXED"}, "Affects none of the 2 targets that it applies to."),
+        ({"v25": "FIXED"}, "Does not affect vllm==0.25.0, the one target that it applies to."),
+        (
+            {"v25": "FAILED", "checkout": "LOST"},
+            "Affects vllm 0.25.0; not judged in checkout, which has lost what the file is about.",
+        ),
         ({"v25": "FIXED", "builtin": "FAILED"}, "Affects builtin."),
         ({"v25": "NOT APPLICABLE"}, "Applies to none of the targets."),
         ({"v25": "ERROR"}, "Not known; unknown for vllm 0.25.0."),
@@ -68,6 +73,8 @@ def test_the_range_in_one_sentence(given: dict[str, str], wanted: str) -> None:
         ({"v25": "FIXED", "v27": "ERROR"}, 2),
         ({"v25": "FIXED", "v27": "NOT APPLICABLE"}, 0),
         ({"v27": "NOT APPLICABLE"}, 3),
+        ({"v27": "FIXED", "checkout": "LOST"}, 3),
+        ({"v27": "ERROR", "checkout": "LOST"}, 2),
     ],
 )
 def test_exit_status(given: dict[str, str], status: int) -> None:

@@ -13,6 +13,7 @@ from types import ModuleType
 
 import pytest
 
+from harness.kernel_cases.ran_edits import _in_kernel
 from harness.kernels.targets.vllm.base_release import BaseRelease, base_of
 from harness.kernels.targets.vllm.edits import MOST_FILES, TOP, Edit, edits_of, files_to_watch, why_not_watched
 from harness.kernels.targets.vllm.family import RELEASES
@@ -51,6 +52,26 @@ def test_statements_count_and_comments_do_not(tmp_path: Path) -> None:
         ("postprocess_mamba_fused_kernel", True),
         ("MambaSpecDecodeGPUContext.run_fused_precopy", False),
     ]
+
+
+@pytest.mark.release
+def test_conditions_of_kernels_count(tmp_path: Path) -> None:
+    """The compiler may leave no line of one, and it decides what runs all the same."""
+    checkout = editable(NEWEST, tmp_path / "checkout")
+    edit(checkout, WORKER, "if src_block_id != dest_block_id or token_bias == 0:", "if token_bias >= 0:")
+    assert edited(checkout) == [("_copy_mamba_state_block", True)]
+
+
+def test_a_statement_without_a_line_ran_if_those_around_it_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType(module_name(WORKER))
+    module.__file__ = "/src/worker.py"
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    known = {("/src/worker.py", "copy", line) for line in (2, 5, 9)}
+    in_branch = Edit(WORKER, "copy", 6, (6,), True, (5, 7))
+    assert _in_kernel(in_branch, {("/src/worker.py", "copy", 5)}, known)
+    assert not _in_kernel(in_branch, {("/src/worker.py", "copy", 2)}, known)
+    never_compiled = Edit(WORKER, "copy", 12, (12,), True, (11, 13))
+    assert not _in_kernel(never_compiled, known, known)
 
 
 def test_edits_of_very_different_sources_are_not_looked_at() -> None:
