@@ -228,7 +228,7 @@ def test_a_file_without_an_engine_for_it() -> None:
     assert refused.value.status == NOT_REACHED
     with pytest.raises(NotApplicable, match="no engine"):
         WholeEngines.of_file(repro, Setting(target="vllm==0.32.0", sweeping=True))
-    with pytest.raises(InvalidCase, match="say on which target"):
+    with pytest.raises(InvalidCase, match="name the target yourself"):
         WholeEngines.of_file(with_origin(repro, "path:/somewhere"), Setting())
 
 
