@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import typer
 
 from harness.cli import options
 from harness.cli.options import JsonOption
+from harness.exit_status import FINDINGS, NOTHING_FOUND
 from harness.text import counted
 
 app = typer.Typer(help="Make, list or remove environments with CPU builds of vLLM.", no_args_is_help=True)
@@ -53,6 +55,53 @@ def list_environments(json: JsonOption = False) -> None:
         print(f"{path.name}  half made, never used; `harness engine clean` removes it")
     if not made and not left:
         print("no environment; `harness engine fetch 0.32.0` makes one", file=sys.stderr)
+
+
+@app.command()
+def agree(
+    target: Annotated[str, typer.Option("--target", "-t", help="A release or a checkout.")] = "vllm==0.32.0",
+    cases: Annotated[int, typer.Option("--cases", min=1, help="How many sequences are drawn.")] = 20,
+    seed: Annotated[int, typer.Option("--seed", help="Of the sequences.")] = 0,
+    first: Annotated[int, typer.Option("--first", min=0, help="Number of the first one.")] = 0,
+    python: Annotated[
+        str | None,
+        typer.Option("--python", help="An interpreter whose environment has vLLM, used instead of a managed one."),
+    ] = None,
+) -> None:
+    """Compare engines with symbolic runs of the same drawn sequences, step by step: counts, columns and block ids.
+
+    A difference (status 1) is a fault of the harness, or something that it leaves out: the symbolic run is what
+    findings rest on."""
+    from harness.end_to_end.agreeing import Agreeing
+    from harness.end_to_end.agreement import summary
+    from harness.end_to_end.builds import build_of
+    from harness.end_to_end.carrying import describe
+    from harness.end_to_end.engine_process import EngineProcess
+    from harness.sequences.subject import require_driven
+    from harness.sequences.worker import SequenceWorker
+
+    require_driven(target, options.announce)
+    build = build_of(target, options.announce, python)
+    different = 0
+    with (
+        contextlib.closing(SequenceWorker(target, on_notice=options.announce)) as symbolic,
+        contextlib.closing(EngineProcess(build, on_notice=lambda text: None)) as engine,
+    ):
+        options.wait_ready(symbolic)
+        options.wait_ready(engine)
+        print(f"{target}: {build.description}")
+        agreeing = Agreeing(engine, symbolic, seed)
+        for one in agreeing.run(range(first, first + cases)):
+            if one.difference is None:
+                continue
+            different += 1
+            print(f"DIFFERENT sequence {one.index}: {describe(one.case.config)}")
+            print(f"  {one.difference.text}")
+            if one.ended is not None:
+                print(f"  the symbolic run ended there or later: {one.ended}")
+        print(summary(agreeing.compared, cases, agreeing.left_out))
+        print(f"{counted(different, 'sequence')} with a difference")
+    sys.exit(FINDINGS if different else NOTHING_FOUND)
 
 
 @app.command()

@@ -155,11 +155,11 @@ def _all_but_python(folder: str, names: list[str]) -> list[str]:
 
 
 def _links() -> Path:
-    """A folder from which another interpreter imports the harness, and nothing else of its environment."""
+    """A folder from which another interpreter imports the harness, and nothing else of its environment. Each place
+    where a harness is has its own: a running engine imports from it until its end."""
     package = Path(harness.__file__).resolve().parent
-    # Each harness of this machine has its own: processes that run would import from another one.
-    digits = hashlib.sha256(str(package).encode()).hexdigest()[:8]
-    folder = cache_directory() / "engines" / "harness" / digits
+    digest = hashlib.sha256(str(package).encode()).hexdigest()[:12]
+    folder = cache_directory() / "engines" / "harness" / digest
     folder.mkdir(parents=True, exist_ok=True)
     link = folder / "harness"
     if not (link.is_symlink() and link.resolve() == package):

@@ -8,6 +8,7 @@ run says which of them still shows the finding.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -21,11 +22,13 @@ from harness.case.sequence import (
     Segment,
     SequenceCase,
     SequenceConfig,
+    SpecMethod,
     Step,
     decode_sequence,
     encode_sequence,
 )
-from harness.end_to_end.messages import EngineFacts
+from harness.end_to_end.kinds import KINDS
+from harness.end_to_end.messages import EngineFacts, model_of
 
 BLOCK = 32
 """Tokens of a block on an engine: the least that a CPU's attention takes."""
@@ -44,6 +47,9 @@ MOST_SPARE = 4
 
 MOST_STEPS = 256
 """Steps of one event at most."""
+
+MODEL_METHODS: tuple[SpecMethod, ...] = ("mtp", "eagle", "draft_model")
+"""Drafting methods of models that a scripted drafter takes the place of. Others become `mtp` or `ngram`."""
 
 MORE_OUTPUTS = 16
 """Tokens that requests say in addition: damage needs a few until it shows."""
@@ -100,7 +106,8 @@ def carried(case: SequenceCase, facts: EngineFacts) -> Iterator[Carried]:
     CannotCarry."""
     _require_possible(case, facts)
     made: set[bytes] = set()
-    for way in _ways(case.config):
+    requests = sum(isinstance(event, Add) for event in case.events)
+    for way in _ways(case.config, requests):
         try:
             form = _carry(case, facts, way)
             text = encode_sequence(form)
@@ -116,12 +123,15 @@ def carried(case: SequenceCase, facts: EngineFacts) -> Iterator[Carried]:
         parts += [f"{way.more} more outputs"] if way.more else []
         parts += [f"{way.longer} times the steps"] if way.longer > 1 else []
         parts += ["in a tight pool"] if way.tight else []
-        parts += ["synchronous"] if case.config.asynchronous else []
+        parts += [f"request {way.shift.request} longer by {way.shift.tokens}"] if way.shift.tokens else []
+        parts += way.mode.differs_from(case.config)
         yield Carried(form, ", ".join(parts))
 
 
 def _require_possible(case: SequenceCase, facts: EngineFacts) -> None:
     config = case.config
+    if model_of(config).layers not in KINDS:
+        raise CannotCarry(f"layers of {config.layers}: no engine here has a model with them")
     if config.drafter_block_size is not None:
         raise CannotCarry("a drafter with blocks of its own: the scripted drafter has none")
     if config.checkpoint_alignment is not None and facts.checkpoint_alignment is None:
@@ -158,26 +168,70 @@ def _units(config: SequenceConfig) -> list[Unit]:
     return found
 
 
+class Mode(NamedTuple):
+    """How the engine schedules, and where its drafts come from."""
+
+    asynchronous: bool
+    method: SpecMethod
+
+    def differs_from(self, config: SequenceConfig) -> Iterator[str]:
+        """What is not as in the sequence."""
+        if self.asynchronous != config.asynchronous:
+            yield "synchronous"
+        if self.method != config.spec_method:
+            yield f"drafts by {self.method}"
+
+
+def _modes(config: SequenceConfig) -> list[Mode]:
+    """As the sequence is, then as it is not: each is an engine that a user can have."""
+    method = config.spec_method
+    if method == "none":
+        return [Mode(asynchronous, method) for asynchronous in sorted({config.asynchronous, False}, reverse=True)]
+    model: SpecMethod = method if method in MODEL_METHODS else "mtp"
+    modes = [Mode(config.asynchronous, model), Mode(False, model), Mode(False, "ngram")]
+    if method == "ngram":
+        modes = modes[::-1]
+    return list(dict.fromkeys(modes))
+
+
+class Shift(NamedTuple):
+    """The first segment of the request that is added in this place is so many tokens longer."""
+
+    request: int
+    tokens: int
+
+
+NO_SHIFT = Shift(0, 0)
+
+MOST_SHIFTED = 3
+"""Only so many requests of a sequence are shifted."""
+
+
 class _Way(NamedTuple):
     """One way to carry: `more` outputs of each request, `longer` runs of steps, in a `tight` pool."""
 
+    mode: Mode
     more: int
     longer: int
     tight: bool
     unit: Unit
     lengths: Rule
     budget: Rule
+    shift: Shift = NO_SHIFT
 
 
-def _ways(config: SequenceConfig) -> Iterator[_Way]:
-    """The most faithful ones first."""
+def _ways(config: SequenceConfig, requests: int) -> Iterator[_Way]:
+    """The most faithful ones first. Last are those with one prompt longer than any rule says: what shows only if two
+    requests reach a block's end in one step is a matter of single tokens."""
     pairs = [(one, one) for one in RULES] + [(one, other) for one in RULES for other in RULES if one is not other]
-    for tight in (False, True):
-        for longer in dict.fromkeys((1, max(BLOCK // config.block_size, 1))):
-            for more in (MORE_OUTPUTS, 0):
-                for unit in _units(config):
-                    for lengths, budget in pairs:
-                        yield _Way(more, longer, tight, unit, lengths, budget)
+    longer = dict.fromkeys((1, max(BLOCK // config.block_size, 1)))
+    choices = itertools.product(_modes(config), (False, True), longer, (MORE_OUTPUTS, 0), _units(config), pairs)
+    for mode, tight, times, more, unit, (lengths, budget) in choices:
+        yield _Way(mode, more, times, tight, unit, lengths, budget)
+    shifts = [Shift(request, tokens) for tokens in range(1, BLOCK) for request in range(min(requests, MOST_SHIFTED))]
+    mode, unit = _modes(config)[0], _units(config)[0]
+    for rule, more, times, shift in itertools.product(RULES[:2], (0, MORE_OUTPUTS), longer, shifts):
+        yield _Way(mode, more, times, False, unit, rule, rule, shift)
 
 
 def _carry(case: SequenceCase, facts: EngineFacts, way: _Way) -> SequenceCase:
@@ -191,12 +245,14 @@ def _carry(case: SequenceCase, facts: EngineFacts, way: _Way) -> SequenceCase:
     events: list[Event] = []
     longest, last = 4, Step(repeat=LAST_STEPS)
     probes: list[Add] = []
+    number = 0
     for event in case.events:
         if isinstance(event, Step):
             last = msgspec.structs.replace(event, repeat=LAST_STEPS)
             events.append(msgspec.structs.replace(event, repeat=min(event.repeat * way.longer, MOST_STEPS)))
         elif isinstance(event, Add):
-            add = _carry_request(event, length, more)
+            add = _carry_request(event, length, more, way.shift.tokens if way.shift.request == number else 0)
+            number += 1
             longest = max(longest, _total(add) + MORE_OUTPUTS + ASTRAY_LENGTH)
             events.append(add)
             probes += _probes(add, PROBE + len(probes))
@@ -205,10 +261,11 @@ def _carry(case: SequenceCase, facts: EngineFacts, way: _Way) -> SequenceCase:
     limit = min(LONGEST, longest + BLOCK if more else length(config.length_limit))
     fits = {
         "runner": "V1",
-        "asynchronous": False,
+        "layers": model_of(config).layers,
+        "asynchronous": way.mode.asynchronous,
         "block_size": BLOCK,
         "mamba_groups": sum(kind == "mamba" for kind, _ in facts.groups),
-        "spec_method": "ngram" if config.num_spec else "none",
+        "spec_method": way.mode.method,
         "retention": None if config.retention is None else config.retention // small * BLOCK,
         "checkpoint_alignment": facts.checkpoint_alignment,
         "match_unit": way.unit.unit,
@@ -234,14 +291,14 @@ def _total(add: Add) -> int:
     return sum(part.length for part in add.prompt) + add.outputs
 
 
-def _carry_request(event: Add, length: Callable[[int], int], more: int) -> Add:
-    """A request whose segments and end lie where they lay."""
+def _carry_request(event: Add, length: Callable[[int], int], more: int, shift: int) -> Add:
+    """A request whose segments and end lie where they lay, and that is longer by `shift`."""
     segments: list[Segment] = []
     before = now = 0
     for segment in event.prompt:
         before += segment.length
         size = max(length(before) - now, 1)
-        segments.append(msgspec.structs.replace(segment, length=size))
+        segments.append(msgspec.structs.replace(segment, length=size + (0 if segments else shift)))
         now += size
     outputs = max(length(before + event.outputs) - now, event.outputs)
     return msgspec.structs.replace(event, prompt=tuple(segments), outputs=outputs + more)
@@ -278,8 +335,9 @@ def is_probe(request: int) -> bool:
 
 def describe(config: SequenceConfig) -> str:
     """A carried configuration in a line."""
-    drafts = f"{config.num_spec} drafts" if config.num_spec else "no drafts"
+    drafts = f"{config.num_spec} drafts by {config.spec_method}" if config.num_spec else "no drafts"
+    scheduling = "asynchronous, " if config.asynchronous else ""
     return (
-        f"V1, blocks of {config.block_size}, {drafts}, budget {config.budget}, {config.requests} requests,"
+        f"V1, {scheduling}blocks of {config.block_size}, {drafts}, budget {config.budget}, {config.requests} requests,"
         f" {config.num_blocks} blocks, retention {config.retention}"
     )

@@ -17,7 +17,7 @@ from harness.case.sequence import SequenceCase
 from harness.end_to_end.builds import Build
 from harness.end_to_end.carrying import CannotCarry, Carried, carried, is_probe
 from harness.end_to_end.engine_process import EngineProcess
-from harness.end_to_end.messages import EngineFacts, RequestTokens, RunSequence, SequenceAnswer
+from harness.end_to_end.messages import EngineFacts, ModelKind, RequestTokens, RunSequence, SequenceAnswer, model_of
 from harness.issues.registry import DEFAULT_FIXES, issues_of
 from harness.oracles.states.violation import EXCEPTION, LOST, NO_PROGRESS
 from harness.repro import SequenceRepro
@@ -99,8 +99,8 @@ class Confirmer:
         self, target: str, build: Build, engine: EngineProcess, symbolic: SequenceWorker, tried: Callable[[str], None]
     ) -> None:
         self._target, self._build, self._engine, self._symbolic, self._tried = target, build, engine, symbolic, tried
-        self._facts: dict[tuple[int, int], EngineFacts] = {}
-        self._sensitive: set[int] = set()
+        self._facts: dict[tuple[ModelKind, int], EngineFacts] = {}
+        self._sensitive: set[ModelKind] = set()
 
     def confirm(self, repro: SequenceRepro) -> Confirmation:
         """The answer for one file."""
@@ -124,17 +124,16 @@ class Confirmer:
         except CannotCarry as cannot:
             return self._cannot(repro, str(cannot))
         reason = "no form of the sequence in blocks of 32 fails on the symbolic device"
-        asynchronous = ", and engines here are synchronous" if repro.sequence.config.asynchronous else ""
         if unread:
             reason = (
                 f"{counted(unread, 'form')} of the sequence fail on the symbolic device, and nothing reads the block"
             )
-        return best or self._cannot(repro, reason + asynchronous)
+        return best or self._cannot(repro, reason)
 
     def _failing_forms(self, repro: SequenceRepro) -> Iterator[tuple[Carried, RunResult]]:
         """The carried forms that the symbolic device finds wrong, for the reason that the file is about."""
         config = repro.sequence.config
-        kind = (config.mamba_groups, config.num_spec)
+        kind = (model_of(config), config.num_spec)
         if kind not in self._facts:
             self._facts[kind] = self._engine.facts(*kind)
         for form in carried(repro.sequence, self._facts[kind]):
@@ -177,9 +176,10 @@ class Confirmer:
             forms=number,
         )
         try:
-            if form.case.config.mamba_groups not in self._sensitive:
-                self._engine.require_sensitive(form.case.config.mamba_groups)
-                self._sensitive.add(form.case.config.mamba_groups)
+            model = model_of(form.case.config)
+            if model not in self._sensitive:
+                self._engine.require_sensitive(model)
+                self._sensitive.add(model)
             answer = self._engine.run(RunSequence(sequence=form.case))
         except WorkerLost as lost:
             return msgspec.structs.replace(about, reason=f"the engine's process was lost ({lost.violation})")

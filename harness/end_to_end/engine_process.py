@@ -19,6 +19,7 @@ from harness.end_to_end.messages import (
     EngineAssignment,
     EngineFacts,
     EngineOptions,
+    ModelKind,
     RunSequence,
     Sensitivity,
     SequenceAnswer,
@@ -71,23 +72,24 @@ class EngineProcess(WorkerProcess):
     ) -> None:
         super().__init__(engine_assignment(build, faults), limit, on_notice)
 
-    def facts(self, mamba_layers: int, num_spec: int) -> EngineFacts:
-        """What engines of this build are, with a model of so many Mamba layers: each is a KV-cache group of its own.
-        Raises WorkerLost, WorkerRefused or WorkerError."""
-        options = EngineOptions(mamba_layers=mamba_layers, num_spec=num_spec, budget=64, requests=2)
+    def facts(self, model: ModelKind, num_spec: int) -> EngineFacts:
+        """What engines of this build are, with a model. Raises WorkerLost, WorkerRefused or WorkerError."""
+        options = EngineOptions(
+            mamba_layers=model.count, layers=model.layers, num_spec=num_spec, budget=64, requests=2, num_blocks=256
+        )
         return FACTS_DECODER.decode(self.ask("facts", ENCODER.encode(options)))
 
     def run(self, request: RunSequence) -> SequenceAnswer:
         """Run one sequence. Raises WorkerLost, WorkerRefused or WorkerError."""
         return ANSWER_DECODER.decode(self.judge(ENCODER.encode(request)))
 
-    def sensitivity(self, mamba_layers: int, tries: int = TRIES) -> Sensitivity:
+    def sensitivity(self, model: ModelKind, tries: int = TRIES) -> Sensitivity:
         """How often the model notices each kind of damage."""
-        return SENSITIVITY_DECODER.decode(self.ask("sensitivity", ENCODER.encode((mamba_layers, tries))))
+        return SENSITIVITY_DECODER.decode(self.ask("sensitivity", ENCODER.encode((model, tries))))
 
-    def require_sensitive(self, mamba_layers: int) -> Sensitivity:
+    def require_sensitive(self, model: ModelKind) -> Sensitivity:
         """Raise Insensitive if a kind of damage passes unnoticed in more than one try of twenty."""
-        found = self.sensitivity(mamba_layers)
+        found = self.sensitivity(model)
         for kind, noticed in found.noticed.items():
             if noticed < found.tries - found.tries // 20:
                 raise Insensitive(

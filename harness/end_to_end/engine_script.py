@@ -13,28 +13,43 @@ from importlib import resources
 from typing import Any
 
 from harness.case.sequence import CONTINUATION, Abort, Add, Finish, Pause, Reset, Resume, SequenceCase, Step
+from harness.end_to_end.kinds import KINDS
+from harness.end_to_end.messages import model_of
 from harness.end_to_end.spelling import spelled
 from harness.oracles.states.texts import token_of_family
 
-MODULES = {
-    "MODEL": ("spelling", "inside/tiny_model"),
-    "LAYERS": ("inside/mamba2_layers",),
-    "KERNELS": ("inside/plain_kernels",),
-}
-"""Modules that become part of the script: they need nothing but torch."""
-
-_STATES = {"all": "PAUSED_ALL", "new": "PAUSED_NEW", None: "UNPAUSED"}
+SCRIPTING = (
+    "replacing",
+    "layers_on_cpu",
+    "no_streams",
+    "chosen_stop",
+    "device_tokens",
+    "late_counts",
+    "scripted_drafter",
+    "scripted_model_drafter",
+    "scripting",
+    "overruling",
+    "scripted_core",
+)
+"""Modules that say what is replaced. They need nothing but torch, vLLM and each other."""
 
 
 def engine_script(case: SequenceCase, title: str) -> str:
     """The text of the script for a sequence that was carried over to an engine. `title` says in a line what it
     shows."""
+    kind = KINDS[model_of(case.config).layers]
     text = (resources.files(__package__) / "engine_script_template.txt").read_text(encoding="utf-8")
     parts = {
         "TITLE": title,
         "OPTIONS": pprint.pformat(_options(case), width=110, sort_dicts=False),
         "EVENTS": pprint.pformat([_event(event, case) for event in case.events], width=110, compact=True),
-        **{name: "\n\n\n".join(map(_body, modules)) for name, modules in MODULES.items()},
+        "WRITE": kind.write,
+        "RELEASE": repr(kind.release),
+        "FUNCTIONS": f"{{{', '.join(f'{name!r}: {ours}' for name, ours in kind.functions.items())}}}",
+        "MODEL": _bodies("spelling", "inside/tiny_model", f"inside/{kind.model}"),
+        "LAYERS": _bodies(*(f"inside/{module}" for module in kind.arithmetic)),
+        "KERNELS": _bodies("inside/plain_kernels"),
+        "SCRIPTING": _bodies(*(f"inside/{module}" for module in SCRIPTING)),
     }
     for name, part in parts.items():
         text = text.replace(f"#:{name}:#", part)
@@ -51,6 +66,8 @@ def _options(case: SequenceCase) -> dict[str, Any]:
         "budget": config.budget,
         "requests": config.requests,
         "num_spec": config.num_spec,
+        "spec_method": config.spec_method,
+        "asynchronous": config.asynchronous,
         "scripted_counts": config.spec_method == "ngram",
         "prefill_threshold": config.prefill_threshold,
         "policy": config.policy,
@@ -71,11 +88,11 @@ def _event(event: Any, case: SequenceCase) -> tuple[Any, ...]:
         case Reset():
             return ("reset", event.running)
         case Pause():
-            return ("pause", _STATES[event.mode])
+            return ("pause", event.mode, event.clear_cache)
         case Resume():
-            return ("pause", _STATES[None])
+            return ("resume",)
         case Step():
-            return ("step", event.drafts, event.right, event.repeat)
+            return ("step", event.drafts, event.right, event.early, event.repeat)
         case _:
             raise TypeError(f"no script has {event!r}")
 
@@ -93,6 +110,11 @@ def _prompt(add: Add, vocabulary: int) -> list[list[int] | int]:
             parts.append([spelled(token_of_family(segment.family, place, vocabulary)) for place in places])
         start = end
     return parts
+
+
+def _bodies(*modules: str) -> str:
+    """Modules that become part of the script: they need nothing but torch, and each other."""
+    return "\n\n\n".join(map(_body, modules))
 
 
 def _body(module: str) -> str:

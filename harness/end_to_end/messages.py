@@ -5,9 +5,20 @@ Both sides import this module, so it needs nothing but msgspec.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
-from harness.case.sequence import SequenceCase
+from harness.case.sequence import Layers, SequenceCase, SequenceConfig, SpecMethod
+from harness.case.step_row import StepRow
+
+DEFAULT_LAYERS: Layers = "mamba2"
+"""The layers of sequences that name none: their batches run as Mamba2 runs them."""
+
+
+def model_of(config: SequenceConfig) -> ModelKind:
+    """The model that a sequence asks for."""
+    return ModelKind(config.layers or DEFAULT_LAYERS, config.mamba_groups)
 
 
 class EngineAssignment(msgspec.Struct, frozen=True):
@@ -19,11 +30,20 @@ class EngineAssignment(msgspec.Struct, frozen=True):
     faults: tuple[str, ...] = ()
 
 
+class ModelKind(NamedTuple):
+    """A tiny model: `count` layers of one kind that keep states, each a KV-cache group of its own, and a layer of
+    attention."""
+
+    layers: Layers
+    count: int
+
+
 class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How an engine is made. Sizes are in tokens, `num_blocks` in blocks. `plain`: no prefix caching, no drafts, one
-    request at a time."""
+    request at a time. `spec_method` is where its `num_spec` drafts come from, to all but the drafter itself."""
 
     mamba_layers: int
+    layers: Layers = "mamba2"
     plain: bool = False
     block_size: int = 32
     num_blocks: int = 64
@@ -31,12 +51,18 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     budget: int = 2048
     requests: int = 1
     num_spec: int = 0
+    spec_method: SpecMethod = "ngram"
     asynchronous: bool = False
     prefill_threshold: int = 0
     policy: str = "fcfs"
     retention: int | None = 0
     match_unit: int | None = None
     shared_prefix_checkpoint: bool = False
+
+    @property
+    def model(self) -> ModelKind:
+        """The model of the engine."""
+        return ModelKind(self.layers, self.mamba_layers)
 
 
 class EngineFacts(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,9 +80,10 @@ class EngineFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunSequence(msgspec.Struct, frozen=True, kw_only=True):
-    """Run a sequence on an engine, and its requests plainly."""
+    """Run a sequence on an engine, and its requests plainly. `record`: note what each step gives its rows."""
 
     sequence: SequenceCase
+    record: bool = False
 
 
 class RequestTokens(msgspec.Struct, kw_only=True):
@@ -76,10 +103,12 @@ class SequenceAnswer(msgspec.Struct, kw_only=True):
     """What a sequence did on an engine. `raised` is the exception that ended it, `refused` why the engine does not
     start. `scheduled` has the tokens that each step gave each request, in the scheduler's order. `noise` is the largest
     difference of two logits between clean runs of the model. `fault_step` is the step in which the first access was
-    refused; `raised_type` and `raised_in` are the class of the exception and the function that raised it."""
+    refused; `raised_type` and `raised_in` are the class of the exception and the function that raised it. `recorded`
+    are the rows of each step that has any, where the question asked for them."""
 
     requests: list[RequestTokens] = []
     scheduled: list[list[tuple[int, int, int]]] = []
+    recorded: list[list[StepRow]] = []
     facts: EngineFacts | None = None
     replaced: list[str] = []
     kernel_faults: list[str] = []
@@ -105,6 +134,7 @@ class Sensitivity(msgspec.Struct, kw_only=True):
 
 RUN_DECODER = msgspec.msgpack.Decoder(RunSequence)
 ANSWER_DECODER = msgspec.msgpack.Decoder(SequenceAnswer)
+MODEL_DECODER = msgspec.msgpack.Decoder(ModelKind)
 OPTIONS_DECODER = msgspec.msgpack.Decoder(EngineOptions)
 FACTS_DECODER = msgspec.msgpack.Decoder(EngineFacts)
 SENSITIVITY_DECODER = msgspec.msgpack.Decoder(Sensitivity)

@@ -24,6 +24,8 @@ class Offer(NamedTuple):
 OFFERS: tuple[Offer, ...] = (
     Offer(Pins(runner="V1", layers="mamba2", asynchronous=False, spec_method="ngram", block_size=32), 5),
     Offer(Pins(runner="V1", layers="mamba2", asynchronous=False, spec_method="none", block_size=32), 1),
+    Offer(Pins(runner="V1", layers="gated-delta-net", asynchronous=False, spec_method="ngram", block_size=32), 2),
+    Offer(Pins(runner="V1", layers="gated-delta-net", asynchronous=False, spec_method="none", block_size=32), 1),
 )
 
 

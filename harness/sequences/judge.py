@@ -61,6 +61,13 @@ class DrawnSequences(msgspec.Struct, frozen=True):
     controls: Controls
 
 
+class AskedSequence(msgspec.Struct, frozen=True):
+    """A sequence, and the controls that it is run with."""
+
+    sequence: SequenceCase
+    controls: Controls
+
+
 ENCODER = msgspec.msgpack.Encoder()
 _DRAWN = msgspec.msgpack.Decoder(DrawnSequences)
 _CONTROLS = msgspec.msgpack.Decoder(Controls)
@@ -127,7 +134,8 @@ class SequenceJudge(Judge):
 
     def ask(self, question: str, content: bytes) -> bytes:
         """`effects`: the fixes, of those given, that change nothing in this release. `edits`: what is known of a
-        checkout's edits, with these fixes on. `defaults`: production's defaults. QUESTION: which edited lines ran."""
+        checkout's edits, with these fixes on. `planned steps`: what the runner of a sequence gives its rows.
+        `defaults`: production's defaults. QUESTION: which edited lines ran."""
         if question == "edits":
             from harness.sequences.runner_models import changed_rules
 
@@ -138,6 +146,11 @@ class SequenceJudge(Judge):
             return answer(
                 *([EditedLines(edit.file, edit.function, edit.lines) for edit in edits] for edits in (self._edits, ran))
             )
+        if question == "planned steps":
+            from harness.sequences.planned_steps import planned_steps
+
+            drawn = msgspec.msgpack.decode(content, type=AskedSequence)
+            return ENCODER.encode(planned_steps(drawn.sequence, drawn.controls))
         if question == "defaults":
             return ENCODER.encode(about_defaults())
         if question != "effects":

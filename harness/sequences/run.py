@@ -230,7 +230,9 @@ class SequenceRun:
 
     def _execute(self, event: Step) -> bool:
         """Schedule and run one step. Returns whether there was anything to run."""
-        timing = StepTiming(not self.config.asynchronous or event.early, all_delivered=not self._queue)
+        # A device copies outputs behind the counts: what is delivered has landed.
+        landed = not self.config.asynchronous or event.early or not self._queue
+        timing = StepTiming(landed, all_delivered=not self._queue)
         output = self.engine.scheduler.schedule()
         self._count(output)
         self._require_tokens(output.num_scheduled_tokens)
@@ -340,6 +342,10 @@ class SequenceRun:
     def _propose(self, event: Step, rows: list[PlannedRow], outcome: Outcome) -> None:
         """Decide what the drafter proposes after a step: how many of each request's drafts will be right."""
         longest = max(row.computed + row.scheduled for row in rows)
+        if self.config.asynchronous and self.config.runner == "V1":  # its host counts all drafts in flight as kept
+            alive = self.engine.scheduler.requests
+            counts = [alive[row.request].num_computed_tokens for row in rows if row.request in alive]
+            longest = max(longest, *counts)
         fits = self.config.runner == "V2" or longest + self.config.num_spec <= self.config.length_limit
         for row in rows:
             if row.samples and self.config.num_spec:

@@ -23,7 +23,7 @@ from harness.end_to_end.campaign_messages import (
 )
 from harness.end_to_end.inside.judge import EngineJudge, import_release
 from harness.end_to_end.inside.runner_fixes import CannotFix, switched_on, without_form
-from harness.end_to_end.messages import EngineAssignment, EngineOptions, RunSequence, SequenceAnswer
+from harness.end_to_end.messages import EngineAssignment, EngineOptions, RunSequence, SequenceAnswer, model_of
 from harness.end_to_end.offers import OFFERS, why_not
 from harness.end_to_end.recipe import LayerFacts, engine_sequence_at
 from harness.end_to_end.verdict import result_of
@@ -37,6 +37,9 @@ from harness.worker.judge import Channel, Judge
 _ENCODER = msgspec.msgpack.Encoder()
 _CONTROLS = msgspec.msgpack.Decoder(Controls)
 _DRAWN = msgspec.msgpack.Decoder(DrawnOnEngines)
+
+ENGINE_ALONE = EngineOptions(mamba_layers=1, plain=True, num_blocks=64, length_limit=1024)
+"""An engine that runs plainly."""
 
 TRIES = 2
 """How often each kind of damage is tried before a model is used."""
@@ -145,7 +148,7 @@ class CampaignJudge(EngineJudge):
     def _require_sensitive(self, case: SequenceCase) -> None:
         from harness.end_to_end.inside.sensitivity import measure
 
-        model = case.config.mamba_groups
+        model = model_of(case.config)
         if model in self._sensitive:
             return
         self.channel.at("sensitivity")
@@ -164,7 +167,7 @@ class CampaignJudge(EngineJudge):
             kind = offer.pins.layers
             if kind is None or kind == "any" or kind in found:
                 continue
-            engine = self._engine(EngineOptions(mamba_layers=1, budget=64, requests=2))
+            engine = self._engine(EngineOptions(mamba_layers=1, layers=kind, budget=64, requests=2))
             facts = engine.facts()
             engine.close()
             found[kind] = LayerFacts(facts.window, facts.checkpoint_alignment)
@@ -177,7 +180,9 @@ class CampaignJudge(EngineJudge):
 
         def watch(engine: Any) -> None:
             plain = self._engine(
-                EngineOptions(mamba_layers=engine.options.mamba_layers, plain=True, num_blocks=64, length_limit=1024)
+                msgspec.structs.replace(
+                    ENGINE_ALONE, mamba_layers=engine.options.mamba_layers, layers=engine.options.layers
+                )
             )
             reads.append(StateReads(engine, plain))
 

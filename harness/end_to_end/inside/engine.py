@@ -11,7 +11,11 @@ from typing import Any
 
 import torch
 
+from harness.case.step_row import StepRow
+from harness.end_to_end.inside.device_tokens import DeviceTokens
 from harness.end_to_end.inside.fused_kernels import FusedKernels
+from harness.end_to_end.inside.overruling import overrule
+from harness.end_to_end.inside.scripted_core import scripted_core
 from harness.end_to_end.inside.tiny_model import STOP
 from harness.end_to_end.messages import EngineFacts, EngineOptions
 
@@ -21,7 +25,6 @@ class RunningEngine:
 
     def __init__(self, options: EngineOptions, model: str, kernels: FusedKernels | None) -> None:
         from vllm.engine.arg_utils import EngineArgs
-        from vllm.v1.engine.core import EngineCore
         from vllm.v1.executor.abstract import Executor
 
         self.options = options
@@ -33,14 +36,16 @@ class RunningEngine:
         config = EngineArgs(
             **{name: value for name, value in arguments.items() if name in known}
         ).create_engine_config()
-        if options.asynchronous:
-            config.scheduler_config.async_scheduling = True
-        self.core: Any = EngineCore(config, Executor.get_class(config), log_stats=False)
+        overrule(config, options)
+        self.core: Any = scripted_core()(config, Executor.get_class(config), log_stats=False)
         worker = self.core.model_executor.driver_worker
         self.runner: Any = getattr(worker, "worker", worker).model_runner
         self.runner.scripted_engine = self
         self._arrivals = 0.0
         self.drafts: Any = None
+        self.device_tokens = DeviceTokens()
+        self.recorded: list[list[StepRow]] | None = None
+        """What each step gives its rows, where that is asked for."""
         self.stops: set[str] = set()
         """Requests whose next token is to be the one that ends them."""
         drafter = getattr(self.runner, "drafter", None)
@@ -51,6 +56,11 @@ class RunningEngine:
     @property
     def scheduler(self) -> Any:
         return self.core.scheduler
+
+    @property
+    def groups(self) -> Any:
+        """The groups of the KV cache, in the order of the runner's block tables."""
+        return self.runner.kv_cache_config.kv_cache_groups
 
     def watch_kernels(self) -> None:
         """Let kernels touch this engine's memory, and no other's."""
@@ -131,6 +141,11 @@ class RunningEngine:
         made, wave = self.core.preprocess_add_request(request)
         self.core.add_request(made, wave)
 
+    @property
+    def has_work(self) -> bool:
+        """Whether there are requests, or steps in flight."""
+        return bool(self.scheduler.has_requests() or self.core.batch_queue)
+
     def step(self) -> Any:
         """One step of a synchronous engine core, or of an asynchronous one. Returns its outputs, by request."""
         outputs, executed = self.core.step_fn()
@@ -140,6 +155,12 @@ class RunningEngine:
     def kernel_faults(self) -> bool:
         """Whether an access of a fused kernel was refused so far."""
         return self._kernels is not None and bool(self._kernels.faults)
+
+    def land(self) -> None:
+        """Let what the device has counted reach the host now."""
+        event = getattr(self.runner, "num_accepted_tokens_event", None)
+        if event is not None:
+            event.synchronize()
 
     def close(self) -> None:
         """Drop the engine, and the memory that it holds."""

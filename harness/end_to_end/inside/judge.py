@@ -17,8 +17,10 @@ from harness.end_to_end.messages import (
     RUN_DECODER,
     EngineAssignment,
     EngineOptions,
+    ModelKind,
     RunSequence,
     SequenceAnswer,
+    model_of,
 )
 from harness.refusal import Refusal
 from harness.text import one_line
@@ -61,8 +63,8 @@ class EngineJudge(Judge):
         self._assignment = assignment
         self._replacer = Replacer()
         self._fused = replace_all(self._replacer, assignment.faults)
-        self._plain: dict[int, Any] = {}
-        self._noise: dict[int, float] = {}
+        self._plain: dict[ModelKind, Any] = {}
+        self._noise: dict[ModelKind, float] = {}
 
     def judge(self, case: bytes, how: bytes) -> bytes:
         """What a sequence does on an engine."""
@@ -78,44 +80,39 @@ class EngineJudge(Judge):
         if question == "sensitivity":
             from harness.end_to_end.inside.sensitivity import measure
 
-            mamba_layers, tries = msgspec.msgpack.decode(content, type=tuple[int, int])
-            return ENCODER.encode(measure(self._engine, self.plain(mamba_layers), mamba_layers, tries))
+            model, tries = msgspec.msgpack.decode(content, type=tuple[ModelKind, int])
+            return ENCODER.encode(measure(self._engine, self.plain(model), model, tries))
         return super().ask(question, content)
 
-    def plain(self, mamba_layers: int) -> Any:
-        """The plain run of the model with so many Mamba layers."""
+    def plain(self, model: ModelKind) -> Any:
+        """The plain run of a model."""
         from harness.end_to_end.inside.plain_run import PlainRun
 
-        if mamba_layers not in self._plain:
+        if model not in self._plain:
             self.channel.at("plain engine")
-            options = EngineOptions(mamba_layers=mamba_layers, plain=True, num_blocks=64, length_limit=LONGEST)
-            self._plain[mamba_layers] = PlainRun(self._engine(options))
-        return self._plain[mamba_layers]
+            options = EngineOptions(
+                mamba_layers=model.count, layers=model.layers, plain=True, num_blocks=64, length_limit=LONGEST
+            )
+            self._plain[model] = PlainRun(self._engine(options))
+        return self._plain[model]
 
-    def _noise_of(self, mamba_layers: int) -> float:
+    def _noise_of(self, model: ModelKind) -> float:
         from harness.end_to_end.inside.sensitivity import noise
 
-        if mamba_layers not in self._noise:
+        if model not in self._noise:
             self.channel.at("noise")
-            self._noise[mamba_layers] = noise(self._engine, self.plain(mamba_layers), mamba_layers)
-        return self._noise[mamba_layers]
+            self._noise[model] = noise(self._engine, self.plain(model), model)
+        return self._noise[model]
 
     def _engine(self, options: EngineOptions) -> Any:
         from harness.end_to_end.inside.engine import RunningEngine
+        from harness.end_to_end.inside.models import checkpoint
         from harness.end_to_end.inside.stand_ins import install_kernels
 
-        engine = RunningEngine(options, str(self._model(options.mamba_layers)), self._fused)
+        folder = checkpoint(Path(self._assignment.models), options.model, self._assignment.seed)
+        engine = RunningEngine(options, str(folder), self._fused)
         install_kernels(self._fused)
         return engine
-
-    def _model(self, mamba_layers: int) -> Path:
-        """The folder of the checkpoint, made if it is not there."""
-        from harness.end_to_end.inside.tiny_model import write_mamba2_hybrid
-
-        folder = Path(self._assignment.models) / f"mamba2-{mamba_layers}-{self._assignment.seed}"
-        if not (folder / "model.safetensors").exists():
-            write_mamba2_hybrid(folder, mamba_layers, self._assignment.seed)
-        return folder
 
     def _run(
         self, request: RunSequence, around: Callable[[Any], AbstractContextManager[None]] = nullcontext
@@ -124,7 +121,8 @@ class EngineJudge(Judge):
         from harness.end_to_end.inside.scripted_run import ScriptedRun
 
         case, config = request.sequence, request.sequence.config
-        plain = self.plain(config.mamba_groups)
+        model = model_of(config)
+        plain = self.plain(model)
         self.channel.at("engine")
         began = time.perf_counter()
         options = options_of(request)
@@ -135,13 +133,15 @@ class EngineJudge(Judge):
             return SequenceAnswer(refused=f"{one_line(error) or place.line} ({place.name})")
         self.channel.at("sequence")
         self._fused.forget()
+        engine.recorded = [] if request.record else None
         with around(engine):
             answer = ScriptedRun(case, engine, plain).run()
+        answer.recorded = engine.recorded or []
         answer.facts = engine.facts()
         answer.replaced = [one.line for one in self._replacer.made]
         answer.kernel_faults = [f"{fault.violation}: {fault.where}" for fault in self._fused.faults]
         answer.kernel_launches = self._fused.launches
-        answer.noise = self._noise_of(config.mamba_groups)
+        answer.noise = self._noise_of(model)
         answer.seconds = time.perf_counter() - began
         return answer
 
@@ -151,12 +151,14 @@ def options_of(request: RunSequence) -> EngineOptions:
     config = request.sequence.config
     return EngineOptions(
         mamba_layers=config.mamba_groups,
+        layers=model_of(config).layers,
         block_size=config.block_size,
         num_blocks=config.num_blocks,
         length_limit=config.length_limit,
         budget=config.budget,
         requests=config.requests,
         num_spec=config.num_spec,
+        spec_method=config.spec_method,
         asynchronous=config.asynchronous,
         prefill_threshold=config.prefill_threshold,
         policy=config.policy,

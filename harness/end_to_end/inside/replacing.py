@@ -44,3 +44,7 @@ class Replacer:
         setattr(owner, name, stand_in)
         where = owner.__name__ if isinstance(owner, ModuleType) else f"{owner.__module__}.{owner.__qualname__}"
         self.made.append(Replacement(f"{where}.{name}", by, why))
+
+    def note(self, name: str, by: str, why: str) -> None:
+        """Something that is exchanged elsewhere, in the one place that reports list."""
+        self.made.append(Replacement(name, by, why))

@@ -14,8 +14,8 @@ from typing import Any
 
 from harness.case.sequence import CONTINUATION, Abort, Add, Finish, Pause, Reset, Resume, SequenceCase, Step
 from harness.end_to_end.inside.engine import RunningEngine
-from harness.end_to_end.inside.pausing import Pausing
 from harness.end_to_end.inside.plain_run import DueTokens, PlainRun
+from harness.end_to_end.inside.scripted_core import pause, settle
 from harness.end_to_end.inside.scripted_drafter import ScriptedDrafts
 from harness.end_to_end.inside.tiny_model import STOP
 from harness.end_to_end.messages import RequestTokens, SequenceAnswer
@@ -35,7 +35,6 @@ class ScriptedRun:
         self._counters: Counter[str] = Counter()
         self._fault_step = 0
         self._step = Step()
-        self._pausing = Pausing(engine.core)
         engine.drafts = ScriptedDrafts(self._due, self._drafts_now, _another_token)
         self._watch_scheduler()
 
@@ -67,8 +66,9 @@ class ScriptedRun:
             self._step = event
             for _ in range(event.repeat):
                 self._one_step()
-                self._pausing.settle()
-        elif isinstance(event, Add):
+                settle(core)
+            return
+        if isinstance(event, Add):
             self._add(event)
         elif isinstance(event, Abort):
             if f"{event.request}" in self._tokens:
@@ -78,10 +78,10 @@ class ScriptedRun:
         elif isinstance(event, Reset):
             core.reset_prefix_cache(event.running)
         elif isinstance(event, Pause):
-            self._pausing.pause(event)
+            pause(core, event.mode, event.clears)
         elif isinstance(event, Resume):
-            self._pausing.resume()
-        self._pausing.settle()
+            core.resume_scheduler()
+        settle(core)
 
     def _add(self, event: Add) -> None:
         name, config = f"{event.request}", self._case.config
@@ -103,9 +103,11 @@ class ScriptedRun:
         self._engine.add(name, prompt, event.outputs, priority=event.priority)
 
     def _one_step(self) -> None:
-        if not self._engine.scheduler.has_requests():
+        if not self._engine.has_work:
             return
         self._engine.watch_kernels()
+        if self._step.early:
+            self._engine.land()
         for output in self._engine.step():
             tokens = self._tokens[output.request_id]
             new = [token for token in output.new_token_ids if token != STOP]

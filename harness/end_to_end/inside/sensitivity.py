@@ -14,7 +14,7 @@ import torch
 
 from harness.end_to_end.inside.engine import RunningEngine
 from harness.end_to_end.inside.plain_run import PlainRun
-from harness.end_to_end.messages import EngineOptions, Sensitivity
+from harness.end_to_end.messages import EngineOptions, ModelKind, Sensitivity
 from harness.end_to_end.spelling import FIRST_TOKEN, VOCABULARY
 
 WITHIN = 10
@@ -106,10 +106,12 @@ DAMAGES: dict[str, Damage] = {
 
 
 def measure(
-    make: Callable[[EngineOptions], RunningEngine], plain: PlainRun, mamba_layers: int, tries: int
+    make: Callable[[EngineOptions], RunningEngine], plain: PlainRun, model: ModelKind, tries: int
 ) -> Sensitivity:
     """How often each kind of damage is noticed. Undamaged requests have to say what the plain run says."""
-    options = EngineOptions(mamba_layers=mamba_layers, requests=2, budget=256, num_blocks=96, length_limit=256)
+    options = EngineOptions(
+        mamba_layers=model.count, layers=model.layers, requests=2, budget=256, num_blocks=96, length_limit=256
+    )
     engine = make(options)
     engine.watch_kernels()
     if _is_noticed(engine, plain, lambda patient, past: None, "no damage"):
@@ -148,9 +150,11 @@ def _is_noticed(engine: RunningEngine, plain: PlainRun, damage: Damage, seed: st
     return said != due
 
 
-def noise(make: Callable[[EngineOptions], RunningEngine], plain: PlainRun, mamba_layers: int) -> float:
+def noise(make: Callable[[EngineOptions], RunningEngine], plain: PlainRun, model: ModelKind) -> float:
     """The largest difference between the margins of clean runs that cut the same prompts in other ways."""
-    options = EngineOptions(mamba_layers=mamba_layers, requests=2, budget=40, num_blocks=96, length_limit=256)
+    options = EngineOptions(
+        mamba_layers=model.count, layers=model.layers, requests=2, budget=40, num_blocks=96, length_limit=256
+    )
     largest = 0.0
     again = PlainRun(make(options))
     draw = random.Random(0)

@@ -8,33 +8,34 @@ import importlib
 from collections.abc import Sequence
 from typing import Any
 
-from harness.end_to_end.inside import chosen_stop, mamba2_layers, scripted_drafter
+from harness.end_to_end.inside.chosen_stop import RUNNER
 from harness.end_to_end.inside.fused_kernels import FusedKernels
+from harness.end_to_end.inside.layers_on_cpu import mend_layers
+from harness.end_to_end.inside.no_streams import without_streams
+from harness.end_to_end.inside.overruling import list_overruled
+from harness.end_to_end.inside.recorded_steps import with_record
 from harness.end_to_end.inside.replacing import Replacer
+from harness.end_to_end.inside.scripting import script_runner
+from harness.end_to_end.kinds import KINDS
 from harness.kernels.mutations.registry import mutation
 
-MIXER = "vllm.model_executor.layers.mamba.mamba_mixer2"
 KERNELS = "vllm.v1.worker.mamba_utils"
-
-_LAYERS = (
-    "causal_conv1d_fn",
-    "causal_conv1d_update",
-    "selective_state_update",
-    "mamba_chunk_scan_combined_varlen",
-    "store_prefill_checkpoint",
-)
 
 
 def replace_all(replacer: Replacer, faults: Sequence[str] = ()) -> FusedKernels:
     """Replace what the CPU lacks. `faults` are planted in the fused kernels, by name. Returns these, which count their
     launches and refused accesses. Raises UnknownTarget for a fault that does not fit."""
     _mend_dispatcher(replacer)
-    replacer.in_module(
-        MIXER,
-        {name: getattr(mamba2_layers, name) for name in _LAYERS},
-        "the same arithmetic in plain torch",
-        "Triton has no CPU back end, and the CPU build's own lacks drafts and checkpoints",
-    )
+    for kind in KINDS.values():
+        modules = [importlib.import_module(f"harness.end_to_end.inside.{name}") for name in kind.arithmetic]
+        ours = {name: value for module in modules for name, value in vars(module).items()}
+        replacer.in_module(
+            kind.release,
+            {name: ours[stand_in] for name, stand_in in kind.functions.items()},
+            "the same arithmetic in plain torch",
+            "Triton has no CPU back end, and the CPU build's own lacks drafts and checkpoints",
+        )
+    mend_layers(replacer)
     fused = FusedKernels(KERNELS, [mutation(name) for name in faults])
     replacer.in_module(
         KERNELS,
@@ -42,20 +43,11 @@ def replace_all(replacer: Replacer, faults: Sequence[str] = ()) -> FusedKernels:
         "the release's own kernel, compiled for the CPU by the native executor, memory checks on",
         "Triton has no CPU back end",
     )
-    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
-
-    replacer.attribute(
-        GPUModelRunner,
-        "_sample",
-        chosen_stop.with_chosen_stops(GPUModelRunner._sample),
-        "itself, and a stop token where the sequence has one",
-        "what a real model says cannot be chosen",
-    )
-    from vllm.v1.spec_decode.ngram_proposer import NgramProposer
-
-    replacer.attribute(
-        NgramProposer, "propose", scripted_drafter.propose, "the drafts that the sequence says", "drafts are part of it"
-    )
+    script_runner(replacer, late=True)
+    runner = importlib.import_module(RUNNER).GPUModelRunner
+    runner._sample = with_record(runner._sample)  # it changes nothing
+    without_streams(replacer)
+    list_overruled(replacer)
     return fused
 
 

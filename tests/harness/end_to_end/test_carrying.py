@@ -68,9 +68,27 @@ def test_forms_are_what_an_engine_is() -> None:
     assert len({msgspec.json.encode(form.case) for form in forms}) == len(forms) > 4
     for form in forms:
         config = form.case.config
-        assert (config.runner, config.block_size, config.spec_method, config.num_spec) == ("V1", BLOCK, "ngram", 2)
+        assert (config.runner, config.block_size, config.num_spec) == ("V1", BLOCK, 2)
         assert (config.mamba_groups, config.checkpoint_alignment, config.requests) == (2, 1, 2)
         assert config.num_blocks - config.blocks_for_one() >= 0
+
+
+@pytest.mark.parametrize(
+    ("method", "asynchronous", "modes"),
+    [
+        ("none", False, [(False, "none")]),
+        ("none", True, [(True, "none"), (False, "none")]),
+        ("mtp", True, [(True, "mtp"), (False, "mtp"), (False, "ngram")]),
+        ("draft_model", False, [(False, "draft_model"), (False, "ngram")]),
+        ("dflash", True, [(True, "mtp"), (False, "mtp"), (False, "ngram")]),
+        ("ngram", False, [(False, "ngram"), (False, "mtp")]),
+    ],
+)
+def test_engines_are_as_the_sequence_is_first(method: str, asynchronous: bool, modes: list[object]) -> None:
+    num_spec = 0 if method == "none" else 2
+    forms = carried(sequence(spec_method=method, asynchronous=asynchronous, num_spec=num_spec), FACTS)
+    found = [(form.case.config.asynchronous, form.case.config.spec_method) for form in forms]
+    assert list(dict.fromkeys(found)) == modes
 
 
 def test_a_tight_pool_stays_tight() -> None:
@@ -102,6 +120,7 @@ def test_probes_ask_for_the_text_and_for_every_block_of_it() -> None:
     ("change", "word"),
     [
         ({"drafter_block_size": 4}, "drafter"),
+        ({"layers": "kda"}, "kda"),
     ],
 )
 def test_what_no_engine_has_is_named(change: dict[str, object], word: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from harness.case.sequence import SequenceCase
 from harness.end_to_end.builds import Build
 from harness.end_to_end.confirming import Confirmation, Confirmer, differences
-from harness.end_to_end.messages import EngineFacts, RequestTokens, RunSequence, SequenceAnswer
+from harness.end_to_end.messages import EngineFacts, ModelKind, RequestTokens, RunSequence, SequenceAnswer
 from harness.issues.registry import DEFAULT_FIXES
 from harness.oracles.states.device import NO_WRITER
 from harness.oracles.states.violation import Violation
@@ -30,14 +30,14 @@ class Engine:
         self._answer = answer
         self.ran: list[SequenceCase] = []
 
-    def facts(self, mamba_layers: int, num_spec: int) -> EngineFacts:
+    def facts(self, model: ModelKind, num_spec: int) -> EngineFacts:
         groups = (("mamba", 32), ("attention", 32))
         return EngineFacts(
             version="1", groups=groups, num_blocks=64, checkpoint_alignment=1, window=4, retention=0, runner="V1"
         )
 
-    def require_sensitive(self, mamba_layers: int) -> None:
-        assert mamba_layers == 1
+    def require_sensitive(self, model: ModelKind) -> None:
+        assert model == ("mamba2", 1)
 
     def run(self, request: RunSequence) -> SequenceAnswer:
         self.ran.append(request.sequence)

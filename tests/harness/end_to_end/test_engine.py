@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.case.sequence import Add, Finish, Segment, SequenceCase, SequenceConfig, Step
+from harness.case.sequence import Add, Finish, Layers, Segment, SequenceCase, SequenceConfig, Step
 from harness.end_to_end.builds import build_of
 from harness.end_to_end.confirming import Confirmation, Confirmer, differences
 from harness.end_to_end.engine_process import EngineProcess
 from harness.end_to_end.engine_script import engine_script
 from harness.end_to_end.environments import environments
-from harness.end_to_end.messages import RunSequence, SequenceAnswer
+from harness.end_to_end.kinds import KINDS
+from harness.end_to_end.messages import ModelKind, RunSequence, SequenceAnswer
 from harness.repro import SequenceRepro, read_any
 from harness.sequences.worker import SequenceWorker
 
@@ -70,8 +71,15 @@ def run(engine: EngineProcess, case: SequenceCase) -> SequenceAnswer:
     return answer
 
 
-def test_a_sound_sequence_says_the_tokens_of_the_plain_run(engine: EngineProcess) -> None:
-    answer = run(engine, sequence())
+LAYERS: dict[str, dict[str, object]] = {
+    "mamba2": {"layers": "mamba2"},
+    "gated-delta-net": {"layers": "gated-delta-net", "checkpoint_alignment": None},
+}
+
+
+@pytest.mark.parametrize("layers", LAYERS)
+def test_a_sound_sequence_says_the_tokens_of_the_plain_run(engine: EngineProcess, layers: str) -> None:
+    answer = run(engine, sequence(**LAYERS[layers]))
     assert differences(answer) == ([], 0)
     assert [len(one.said) for one in answer.requests[:3]] == [40, 40, 40]
     assert 3 <= len(answer.requests[3].said) < 12  # it was ended by the token that the sequence chose
@@ -81,8 +89,9 @@ def test_a_sound_sequence_says_the_tokens_of_the_plain_run(engine: EngineProcess
     assert any(drafts for step in answer.scheduled for _, _, drafts in step)
 
 
-def test_every_kind_of_damage_is_noticed(engine: EngineProcess) -> None:
-    found = engine.sensitivity(3, tries=20)
+@pytest.mark.parametrize("layers", KINDS)
+def test_every_kind_of_damage_is_noticed(engine: EngineProcess, layers: Layers) -> None:
+    found = engine.sensitivity(ModelKind(layers, 3), tries=20)
     assert len(found.noticed) == 7
     assert min(found.noticed.values()) >= 19
 

@@ -8,12 +8,27 @@ import types
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from harness.case.sequence import CONTINUATION, Abort, Add, Finish, Pause, Reset, Resume, Segment, SequenceCase, Step
+from harness.case.sequence import (
+    CONTINUATION,
+    Abort,
+    Add,
+    Finish,
+    Layers,
+    Pause,
+    Reset,
+    Resume,
+    Segment,
+    SequenceCase,
+    Step,
+)
 from harness.case.sequence import SequenceConfig as Config
 from harness.end_to_end.engine_script import engine_script
-from harness.end_to_end.inside.tiny_model import write_mamba2_hybrid
+from harness.end_to_end.inside.models import checkpoint
+from harness.end_to_end.kinds import KINDS
+from harness.end_to_end.messages import ModelKind
 from harness.end_to_end.spelling import FIRST_TOKEN, VOCABULARY, spelled
 from harness.oracles.states.texts import Text
 
@@ -65,19 +80,19 @@ def test_it_needs_nothing_of_the_harness(script: str) -> None:
         for node in ast.walk(ast.parse(script))
         if isinstance(node, ast.Import | ast.ImportFrom)
     }
-    assert imported - set(sys.stdlib_module_names) == {"torch", "vllm", "safetensors"}
+    assert imported - set(sys.stdlib_module_names) == {"torch", "vllm", "safetensors", "msgspec"}
 
 
 def test_it_has_all_events(script: str) -> None:
     events = constants(script)["EVENTS"]
-    assert [event[0] for event in events] == ["add", "step", "abort", "finish", "reset", "pause", "pause"]
+    assert [event[0] for event in events] == ["add", "step", "abort", "finish", "reset", "pause", "resume"]
     assert events[1:] == [
-        ("step", (1,), (2, 0), 3),
+        ("step", (1,), (2, 0), False, 3),
         ("abort", 1),
         ("finish", 1),
         ("reset", True),
-        ("pause", "PAUSED_NEW"),
-        ("pause", "UNPAUSED"),
+        ("pause", "new", True),
+        ("resume",),
     ]
 
 
@@ -98,19 +113,22 @@ def test_its_options_are_those_of_the_sequence(script: str) -> None:
     }
 
 
-def test_its_parts_are_those_of_the_harness(script: str, tmp_path: Path) -> None:
-    """The script makes the same checkpoint, byte by byte."""
+@pytest.mark.parametrize("layers", KINDS)
+def test_its_parts_are_those_of_the_harness(layers: Layers, tmp_path: Path) -> None:
+    """The script makes the same checkpoint, byte by byte, and has the functions that it puts in place."""
     pytest.importorskip("safetensors")
+    case = msgspec.structs.replace(CASE, config=msgspec.structs.replace(CASE.config, layers=layers))
     module = types.ModuleType("script")
     sys.modules["script"] = module
     try:
-        exec(compile(script, "script.py", "exec"), module.__dict__)
-        module.write_mamba2_hybrid(tmp_path / "script", 2, 7)
+        exec(compile(engine_script(case, "a title"), "script.py", "exec"), module.__dict__)
+        getattr(module, KINDS[layers].write)(tmp_path / "script", 2, 7)
+        assert all(callable(getattr(module, name)) for name in KINDS[layers].functions.values())
     finally:
         del sys.modules["script"]
-    write_mamba2_hybrid(tmp_path / "harness", 2, 7)
+    made = checkpoint(tmp_path, ModelKind(layers, 2), 7)
     for name in ("config.json", "model.safetensors"):
-        assert (tmp_path / "script" / name).read_bytes() == (tmp_path / "harness" / name).read_bytes()
+        assert (tmp_path / "script" / name).read_bytes() == (made / name).read_bytes()
 
 
 def test_spelling_keeps_tokens_apart() -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from harness.end_to_end.inside import convolution
 from harness.end_to_end.inside import mamba2_layers as layers
 
 HEADS, SIZE, STATES, CHANNELS, WIDTH = 4, 3, 2, 5, 4
@@ -148,7 +149,7 @@ def test_a_prefill_convolution_leaves_the_last_inputs_as_window() -> None:
     inputs = Inputs(5)
     cache = torch.zeros(3, CHANNELS, WIDTH + 1)
     cache[1, :, : WIDTH - 1] = inputs.window
-    out = layers.causal_conv1d_fn(
+    out = convolution.causal_conv1d_fn(
         inputs.conv,
         inputs.weight,
         inputs.conv_bias,
@@ -165,7 +166,7 @@ def test_a_convolution_with_drafts_continues_behind_its_accepted_ones() -> None:
     inputs = Inputs(3)
     cache = torch.randn(3, CHANNELS, WIDTH + 1)
     cache[1, :, 1:WIDTH] = inputs.window  # one draft accepted: the window is one token further
-    out = layers.causal_conv1d_update(
+    out = convolution.causal_conv1d_update(
         inputs.conv.T,
         cache,
         inputs.weight,
@@ -201,5 +202,5 @@ def test_a_checkpoint_is_the_window_and_the_state_in_the_middle() -> None:
     ],
 )
 def test_an_unknown_argument_is_refused(call: Callable[[Inputs], object]) -> None:
-    with pytest.raises(layers.UnknownArgument):
+    with pytest.raises(convolution.UnknownArgument):
         call(Inputs(2))

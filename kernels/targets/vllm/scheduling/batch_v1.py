@@ -180,7 +180,8 @@ class BatchV1(abc.ABC):
         if self.config.layers not in (None, "mamba2"):
             return
         longest, prefilling = self.config.num_spec + 1, self.prefilling(len(plan.rows))
-        run_as_mamba2(plan, self.rules, longest, prefilling, self.checkpoints)
+        fresh_as_planned = self.config.layers is None
+        run_as_mamba2(plan, self.rules, longest, prefilling, self.checkpoints, fresh_as_planned=fresh_as_planned)
 
     def prefilling(self, count: int) -> list[bool]:
         """Which of the `count` rows of the batch are not past their prompt, by the host's count."""

@@ -5,8 +5,9 @@ the batch instead: how many tokens a row has, whether it is past its prompt, and
 split in two, and every row behind the first prefill is a prefill. Where this differs from the worker's plan, layers of
 one family go wrong. So the device runs rows as Mamba2 does, except where rules say otherwise.
 
-Rows of one token, and rows of requests of which nothing is computed, have the same result in both families or are an
-issue of both, and stay as planned.
+Rows of one token have the same result in both families, and stay as planned. A row of which nothing is computed is a
+prefill of Mamba2, also if it is padded with drafts: then its state is that of the drafts, too. In files that name no
+layers such rows stay as planned: they are an issue of both families, and show there in their first step.
 """
 
 from __future__ import annotations
@@ -17,16 +18,27 @@ from harness.kernels.targets.vllm.scheduling.rules import RunnerRules
 
 
 def run_as_mamba2(
-    plan: StepPlan, rules: RunnerRules, longest: int, prefilling: list[bool], checkpoints: Checkpoints
+    plan: StepPlan,
+    rules: RunnerRules,
+    longest: int,
+    prefilling: list[bool],
+    checkpoints: Checkpoints,
+    *,
+    fresh_as_planned: bool = False,
 ) -> None:
     """Change `speculative` of the rows of a V1 plan to match layers of Mamba2. A decode has at most
-    `longest` tokens; `prefilling` says which rows are not past their prompt."""
+    `longest` tokens; `prefilling` says which rows are not past their prompt. `fresh_as_planned`: rows of which nothing
+    is computed stay as they are."""
     rows = plan.rows
     if longest == 1 or not (rules.zero_drafts or any(row.drafts for row in rows)):
         return  # up to 0.31 a batch without drafts is not marked as speculative decoding
     behind = False
     for i, row in enumerate(rows):
-        if row.scheduled == 1 or row.computed == 0:
+        if row.scheduled == 1:
+            continue
+        if row.computed == 0:
+            if row.speculative and not rules.fresh_rows_start_empty and not fresh_as_planned:
+                rows[i], behind = _as_prefill(row, checkpoints), True
             continue
         tail = row.speculative and row.drafts == row.scheduled - 1 and prefilling[i]
         if tail:

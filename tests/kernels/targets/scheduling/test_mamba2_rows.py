@@ -34,10 +34,10 @@ def planned(*rows: tuple[int, int, int]) -> StepPlan:
 RULES = RunnerRules(zero_drafts=False, padded_tails=True, recomputed_as_decodes=True, cuts_off_tails=True)
 
 
-def run(plan: StepPlan, rules: RunnerRules = RULES) -> None:
+def run(plan: StepPlan, rules: RunnerRules = RULES, fresh_as_planned: bool = False) -> None:
     prefilling = [row.computed < PROMPT for row in plan.rows]
     checkpoints: Any = SimpleNamespace(of=lambda request, end, scheduled: (1, 7))
-    run_as_mamba2(plan, rules, DRAFTS + 1, prefilling, checkpoints)
+    run_as_mamba2(plan, rules, DRAFTS + 1, prefilling, checkpoints, fresh_as_planned=fresh_as_planned)
 
 
 def speculative(*rows: tuple[int, int, int], **rules: bool) -> list[bool]:
@@ -65,10 +65,20 @@ def test_a_padded_last_token_of_a_prompt_is_a_decode_only_before_all_prefills() 
     assert speculative(DECODE, TAIL, padded_tails=False) == [True, False]
 
 
-def test_single_tokens_and_fresh_requests_stay_as_planned() -> None:
-    rows = (DECODE, (24, 1, 0), (8, 1, 0), SHORT_CHUNK, (0, 1, 0), (0, 4, 3))
+def test_single_tokens_stay_as_planned() -> None:
+    rows = (DECODE, (24, 1, 0), (8, 1, 0), SHORT_CHUNK, (0, 1, 0))
     assert speculative(*rows) == [row.speculative for row in planned(*rows).rows]
     assert speculative(*rows, recomputed_as_decodes=False) == [row.speculative for row in planned(*rows).rows]
+
+
+def test_a_fresh_row_that_is_padded_with_drafts_is_a_prefill_where_layers_are_known() -> None:
+    fresh = (0, 4, 3)
+    assert speculative(DECODE, fresh) == [True, False]
+    assert speculative(DECODE, fresh, fresh_rows_start_empty=True) == [True, True]
+    assert speculative(DECODE, fresh, TAIL) == [True, False, False]
+    plan = planned(DECODE, fresh)
+    run(plan, fresh_as_planned=True)
+    assert [row.speculative for row in plan.rows] == [True, True]
 
 
 def test_without_the_issue_the_resumed_row_alone_changes() -> None:

@@ -1,0 +1,83 @@
+"""Agreeing is running drawn sequences both ways, and comparing step by step (agreement.py)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from harness.case.sequence import SequenceCase
+from harness.end_to_end.agreement import Compared, Difference, as_an_engine_is, first_difference
+from harness.end_to_end.carrying import BLOCK
+from harness.end_to_end.confirming import differences
+from harness.end_to_end.engine_process import EngineProcess
+from harness.end_to_end.kinds import KINDS
+from harness.end_to_end.messages import EngineFacts, ModelKind, RunSequence, SequenceAnswer, model_of
+from harness.generators.sequences.configurations import Pins
+from harness.sequences.controls import Controls
+from harness.sequences.judge import AskedSequence
+from harness.sequences.planned_steps import PlannedSteps
+from harness.sequences.recipe import SequenceRecipe, sequence_at
+from harness.sequences.worker import SequenceWorker, defaults_of
+from harness.worker.losses import WorkerLost
+
+
+class OneSequence(NamedTuple):
+    """What came out of sequence `index`: `difference` is None if both did the same. `ended` is the violation that the
+    symbolic run found, where it stops. `wrong` counts requests with wrong tokens on the engine."""
+
+    index: int
+    case: SequenceCase
+    difference: Difference | None
+    ended: str | None
+    wrong: int
+
+
+class Agreeing:
+    """Draws sequences for one target: V1, blocks of 32, no fixes. `compared` and `left_out` grow as it runs."""
+
+    def __init__(self, engine: EngineProcess, symbolic: SequenceWorker, seed: int) -> None:
+        self._engine, self._symbolic = engine, symbolic
+        pins = Pins(runner="V1", block_size=BLOCK)
+        self._recipe = SequenceRecipe(seed, pins, defaults=defaults_of(symbolic).defaults)
+        self._facts: dict[tuple[ModelKind, int], EngineFacts] = {}
+        self.compared = Compared()
+        self.left_out: Counter[str] = Counter()
+
+    def run(self, indices: range) -> Iterator[OneSequence]:
+        """One sequence after the other. Raises what workers raise."""
+        for index in indices:
+            case = self._case(index)
+            if case is None:
+                self.left_out["no engine has what it asks for"] += 1
+                continue
+            planned = self._planned(case)
+            answer = self._run(case)
+            if answer is None or answer.refused is not None:
+                self.left_out["an engine refuses it" if answer else "its process was lost"] += 1
+                continue
+            ended = planned.ended or answer.raised
+            difference = first_difference(answer.recorded, planned.steps, ended is not None, self.compared)
+            yield OneSequence(index, case, difference, planned.ended, len(differences(answer)[0]))
+
+    def _case(self, index: int) -> SequenceCase | None:
+        drawn = sequence_at(self._recipe, index)
+        model = model_of(drawn.config)
+        if model.layers not in KINDS:
+            return None
+        key = (model, drawn.config.num_spec)
+        if key not in self._facts:
+            self._facts[key] = self._engine.facts(*key)
+        return next(as_an_engine_is(drawn, self._facts[key]), None)
+
+    def _planned(self, case: SequenceCase) -> PlannedSteps:
+        question = msgspec.msgpack.encode(AskedSequence(case, Controls()))
+        return msgspec.msgpack.decode(self._symbolic.ask("planned steps", question), type=PlannedSteps)
+
+    def _run(self, case: SequenceCase) -> SequenceAnswer | None:
+        try:
+            return self._engine.run(RunSequence(sequence=case, record=True))
+        except WorkerLost:
+            return None
