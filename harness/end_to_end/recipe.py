@@ -7,6 +7,8 @@ until it shows.
 
 from __future__ import annotations
 
+from typing import cast
+
 import msgspec
 
 from harness.case.production_defaults import ProductionDefaults
@@ -16,6 +18,9 @@ from harness.generators.draw import RandomDraw
 from harness.generators.sequences.configurations import Pins
 from harness.generators.sequences.events import STEPS
 from harness.sequences.recipe import SequenceRecipe, sequence_at
+
+DEFAULT: Layers = "mamba2"
+"""The layers of an offer that names none."""
 
 LAST_STEPS = 16
 """Steps after the last event of a drawn sequence."""
@@ -46,14 +51,14 @@ def engine_sequence_at(recipe: EngineRecipe, index: int) -> SequenceCase:
     draw = RandomDraw(f"{recipe.seed}/engine/{index}")
     pins = draw.weighted(tuple((offer.pins, offer.often) for offer in offers))
     drawn = sequence_at(SequenceRecipe(recipe.seed, pins, recipe.steps, recipe.defaults), index)
-    return fitted(drawn, recipe.layers)
+    kind = pins.layers if pins.layers not in (None, "any") else DEFAULT
+    return fitted(drawn, recipe.layers, cast(Layers, kind))
 
 
-def fitted(case: SequenceCase, layers: dict[Layers, LayerFacts]) -> SequenceCase:
-    """The sequence for an engine with such layers. A release takes no smaller budget than requests. A worker on the CPU
-    cannot give up its memory: deeper sleep is a pause that clears the caches, as far as scheduling goes."""
+def fitted(case: SequenceCase, layers: dict[Layers, LayerFacts], kind: Layers = DEFAULT) -> SequenceCase:
+    """The sequence for an engine with layers of one kind. A release takes no smaller budget than requests. A worker on
+    the CPU cannot give up its memory: deeper sleep is a pause that clears the caches, as far as scheduling goes."""
     config = case.config
-    kind = config.layers or "mamba2"
     known = layers.get(kind)
     fields: dict[str, object] = {"layers": kind, "requests": min(config.requests, config.budget)}
     fields |= {} if known is None else _of_layers(known)

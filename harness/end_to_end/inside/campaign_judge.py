@@ -41,8 +41,9 @@ _DRAWN = msgspec.msgpack.Decoder(DrawnOnEngines)
 ENGINE_ALONE = EngineOptions(mamba_layers=1, plain=True, num_blocks=64, length_limit=1024)
 """An engine that runs plainly."""
 
-TRIES = 2
-"""How often each kind of damage is tried before a model is used."""
+TRIES = (2, 20)
+"""How often each kind of damage is tried before a model is used; more often where one was missed. One try of twenty may
+pass unnoticed."""
 
 
 def make(text: str, channel: Channel) -> Judge:
@@ -152,8 +153,11 @@ class CampaignJudge(EngineJudge):
         if model in self._sensitive:
             return
         self.channel.at("sensitivity")
-        found = measure(self._engine, self.plain(model), model, TRIES)
-        missed = [kind for kind, noticed in found.noticed.items() if noticed < found.tries]
+        for tries in TRIES:  # one that is missed by chance is asked for more often
+            found = measure(self._engine, self.plain(model), model, tries)
+            missed = [kind for kind, noticed in found.noticed.items() if noticed < tries - tries // 20]
+            if not missed:
+                break
         if missed:
             raise Refusal(f"the model does not notice {missed[0]}, so right tokens would say nothing")
         self._sensitive.add(model)
