@@ -77,6 +77,8 @@ def agree(
     from harness.end_to_end.builds import build_of
     from harness.end_to_end.carrying import describe
     from harness.end_to_end.engine_process import EngineProcess
+    from harness.generators.sequences.configurations import Pins
+    from harness.sequences.recipe import SequenceRecipe
     from harness.sequences.subject import require_driven
     from harness.sequences.worker import SequenceWorker
 
@@ -90,12 +92,13 @@ def agree(
         options.wait_ready(symbolic)
         options.wait_ready(engine)
         print(f"{target}: {build.description}")
-        agreeing = Agreeing(engine, symbolic, seed)
+        recipe = SequenceRecipe(seed, Pins(runner="V1", block_size=32))
+        agreeing = Agreeing(engine, symbolic, recipe)
         for one in agreeing.run(range(first, first + cases)):
             if one.difference is None:
                 continue
             different += 1
-            print(f"DIFFERENT sequence {one.index}: {describe(one.case.config)}")
+            print(f"DIFFERENT sequence {one.number}: {describe(one.case.config)}")
             print(f"  {one.difference.text}")
             if one.ended is not None:
                 print(f"  the symbolic run ended there or later: {one.ended}")

@@ -10,12 +10,10 @@ import msgspec
 
 from harness.case.sequence import SequenceCase
 from harness.end_to_end.agreement import Compared, Difference, as_an_engine_is, first_difference
-from harness.end_to_end.carrying import BLOCK
 from harness.end_to_end.confirming import differences
 from harness.end_to_end.engine_process import EngineProcess
 from harness.end_to_end.kinds import KINDS
 from harness.end_to_end.messages import EngineFacts, ModelKind, RunSequence, SequenceAnswer, model_of
-from harness.generators.sequences.configurations import Pins
 from harness.sequences.controls import Controls
 from harness.sequences.judge import AskedSequence
 from harness.sequences.planned_steps import PlannedSteps
@@ -25,10 +23,10 @@ from harness.worker.losses import WorkerLost
 
 
 class OneSequence(NamedTuple):
-    """What came out of sequence `index`: `difference` is None if both did the same. `ended` is the violation that the
+    """What came out of a sequence: `difference` is None if both did the same. `ended` is the violation that the
     symbolic run found, where it stops. `wrong` counts requests with wrong tokens on the engine."""
 
-    index: int
+    number: int
     case: SequenceCase
     difference: Difference | None
     ended: str | None
@@ -36,12 +34,12 @@ class OneSequence(NamedTuple):
 
 
 class Agreeing:
-    """Draws sequences for one target: V1, blocks of 32, no fixes. `compared` and `left_out` grow as it runs."""
+    """Draws sequences for one target by a recipe (V1, blocks of 32), and runs them without fixes. `compared` and
+    `left_out` grow as it runs."""
 
-    def __init__(self, engine: EngineProcess, symbolic: SequenceWorker, seed: int) -> None:
+    def __init__(self, engine: EngineProcess, symbolic: SequenceWorker, recipe: SequenceRecipe) -> None:
         self._engine, self._symbolic = engine, symbolic
-        pins = Pins(runner="V1", block_size=BLOCK)
-        self._recipe = SequenceRecipe(seed, pins, defaults=defaults_of(symbolic).defaults)
+        self._recipe = msgspec.structs.replace(recipe, defaults=defaults_of(symbolic).defaults)
         self._facts: dict[tuple[ModelKind, int], EngineFacts] = {}
         self.compared = Compared()
         self.left_out: Counter[str] = Counter()

@@ -5,8 +5,6 @@ Both sides import this module, so it needs nothing but msgspec.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import msgspec
 
 from harness.case.sequence import Layers, SequenceCase, SequenceConfig, SpecMethod
@@ -16,9 +14,9 @@ DEFAULT_LAYERS: Layers = "mamba2"
 """The layers of sequences that name none: their batches run as Mamba2 runs them."""
 
 
-def model_of(config: SequenceConfig) -> ModelKind:
+def model_of(config: SequenceConfig, attention_first: bool = False) -> ModelKind:
     """The model that a sequence asks for."""
-    return ModelKind(config.layers or DEFAULT_LAYERS, config.mamba_groups)
+    return ModelKind(config.layers or DEFAULT_LAYERS, config.mamba_groups, attention_first)
 
 
 class EngineAssignment(msgspec.Struct, frozen=True):
@@ -30,12 +28,14 @@ class EngineAssignment(msgspec.Struct, frozen=True):
     faults: tuple[str, ...] = ()
 
 
-class ModelKind(NamedTuple):
+class ModelKind(msgspec.Struct, frozen=True):
     """A tiny model: `count` layers of one kind that keep states, each a KV-cache group of its own, and a layer of
-    attention."""
+    attention. It is behind the first of them: then nothing that happens to a state is forgotten soon. With
+    `attention_first` its group is the first, as in symbolic runs, so that block ids are the same."""
 
     layers: Layers
     count: int
+    attention_first: bool = False
 
 
 class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +44,7 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     mamba_layers: int
     layers: Layers = "mamba2"
+    attention_first: bool = False
     plain: bool = False
     block_size: int = 32
     num_blocks: int = 64
@@ -62,7 +63,7 @@ class EngineOptions(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def model(self) -> ModelKind:
         """The model of the engine."""
-        return ModelKind(self.layers, self.mamba_layers)
+        return ModelKind(self.layers, self.mamba_layers, self.attention_first)
 
 
 class EngineFacts(msgspec.Struct, frozen=True, kw_only=True):

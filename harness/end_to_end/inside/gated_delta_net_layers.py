@@ -108,7 +108,7 @@ def fused_recurrent_gated_delta_rule_packed_decode(
     refuse("fused_recurrent_gated_delta_rule_packed_decode", more)
     heads, value_size, key_size = initial_state.shape[-3:]
     keys = (mixed_qkv.shape[1] - heads * value_size) // 2
-    query, key, value = mixed_qkv.split([keys, keys, heads * value_size], dim=1)
+    query, key, value = torch.split(mixed_qkv, [keys, keys, heads * value_size], dim=1)
     rows = mixed_qkv.shape[0]
     result, state = fused_sigmoid_gating_delta_rule_update(
         A_log=A_log,

@@ -91,7 +91,12 @@ class EngineJudge(Judge):
         if model not in self._plain:
             self.channel.at("plain engine")
             options = EngineOptions(
-                mamba_layers=model.count, layers=model.layers, plain=True, num_blocks=64, length_limit=LONGEST
+                mamba_layers=model.count,
+                layers=model.layers,
+                attention_first=model.attention_first,
+                plain=True,
+                num_blocks=64,
+                length_limit=LONGEST,
             )
             self._plain[model] = PlainRun(self._engine(options))
         return self._plain[model]
@@ -121,7 +126,7 @@ class EngineJudge(Judge):
         from harness.end_to_end.inside.scripted_run import ScriptedRun
 
         case, config = request.sequence, request.sequence.config
-        model = model_of(config)
+        model = model_of(config, attention_first=request.record)
         plain = self.plain(model)
         self.channel.at("engine")
         began = time.perf_counter()
@@ -152,6 +157,7 @@ def options_of(request: RunSequence) -> EngineOptions:
     return EngineOptions(
         mamba_layers=config.mamba_groups,
         layers=model_of(config).layers,
+        attention_first=request.record,
         block_size=config.block_size,
         num_blocks=config.num_blocks,
         length_limit=config.length_limit,

@@ -19,7 +19,8 @@ def checkpoint(models: Path, model: ModelKind, seed: int) -> Path:
     module = importlib.import_module(f"harness.end_to_end.inside.{kind.model}")
     sources = inspect.getsource(module) + inspect.getsource(tiny_model)
     digest = hashlib.sha256(sources.encode()).hexdigest()[:12]
-    folder = models / f"{model.layers}-{model.count}-{seed}-{digest}"
+    order = "-attention-first" if model.attention_first else ""
+    folder = models / f"{model.layers}-{model.count}{order}-{seed}-{digest}"
     if not (folder / "model.safetensors").exists():
-        getattr(module, kind.write)(folder, model.count, seed)
+        getattr(module, kind.write)(folder, model.count, seed, model.attention_first)
     return folder

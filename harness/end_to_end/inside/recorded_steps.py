@@ -36,7 +36,8 @@ def _rows(runner: Any, engine: Any, spec_decode_metadata: Any) -> list[StepRow]:
     drafts = [0] * count if spec_decode_metadata is None else list(spec_decode_metadata.num_draft_tokens)
     accepted = runner.num_accepted_tokens.gpu[:count].tolist() if runner.num_spec_tokens else [1] * count
     columns = [runner.mamba_state_idx[name] for name in batch.req_ids]
-    mamba, attention = [], []
+    mamba: list[list[tuple[int, ...]]] = []
+    attention: list[list[tuple[int, ...]]] = []
     for group, table in zip(engine.groups, batch.block_table.block_tables, strict=True):
         kind = mamba if hasattr(group.kv_cache_spec, "mamba_type") else attention
         kind.append(

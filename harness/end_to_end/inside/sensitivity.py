@@ -110,7 +110,13 @@ def measure(
 ) -> Sensitivity:
     """How often each kind of damage is noticed. Undamaged requests have to say what the plain run says."""
     options = EngineOptions(
-        mamba_layers=model.count, layers=model.layers, requests=2, budget=256, num_blocks=96, length_limit=256
+        mamba_layers=model.count,
+        layers=model.layers,
+        attention_first=model.attention_first,
+        requests=2,
+        budget=256,
+        num_blocks=96,
+        length_limit=256,
     )
     engine = make(options)
     engine.watch_kernels()
@@ -153,7 +159,13 @@ def _is_noticed(engine: RunningEngine, plain: PlainRun, damage: Damage, seed: st
 def noise(make: Callable[[EngineOptions], RunningEngine], plain: PlainRun, model: ModelKind) -> float:
     """The largest difference between the margins of clean runs that cut the same prompts in other ways."""
     options = EngineOptions(
-        mamba_layers=model.count, layers=model.layers, requests=2, budget=40, num_blocks=96, length_limit=256
+        mamba_layers=model.count,
+        layers=model.layers,
+        attention_first=model.attention_first,
+        requests=2,
+        budget=40,
+        num_blocks=96,
+        length_limit=256,
     )
     largest = 0.0
     again = PlainRun(make(options))

@@ -16,10 +16,10 @@ SIZE = 8
 drafts."""
 
 
-def write_gated_delta_net_hybrid(folder: Path, layers: int, seed: int) -> None:
-    """A checkpoint with so many gated delta nets, and one layer of attention in front: so its KV-cache group is the
-    first, as in symbolic runs."""
-    kinds = ["full_attention", *["linear_attention"] * layers]
+def write_gated_delta_net_hybrid(folder: Path, layers: int, seed: int, attention_first: bool) -> None:
+    """A checkpoint with so many gated delta nets and one layer of attention, behind the first or in front of all."""
+    kinds = ["linear_attention"] * layers
+    kinds.insert(0 if attention_first else 1, "full_attention")
     config: dict[str, Any] = SHARED_CONFIG | {
         "architectures": ["Qwen3NextForCausalLM"],
         "model_type": "qwen3_next",

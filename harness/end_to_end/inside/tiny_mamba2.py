@@ -15,10 +15,10 @@ STATES = 4
 CHUNK_SIZE = 64
 
 
-def write_mamba2_hybrid(folder: Path, layers: int, seed: int) -> None:
-    """A checkpoint with so many Mamba2 layers, and one layer of attention in front: so its KV-cache group is the
-    first, as in symbolic runs."""
-    kinds = ["attention", *["mamba"] * layers]
+def write_mamba2_hybrid(folder: Path, layers: int, seed: int, attention_first: bool) -> None:
+    """A checkpoint with so many Mamba2 layers and one layer of attention, behind the first or in front of all."""
+    kinds = ["mamba"] * layers
+    kinds.insert(0 if attention_first else 1, "attention")
     config: dict[str, Any] = SHARED_CONFIG | {
         "architectures": ["GraniteMoeHybridForCausalLM"],
         "model_type": "granitemoehybrid",

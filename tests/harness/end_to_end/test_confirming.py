@@ -37,7 +37,7 @@ class Engine:
         )
 
     def require_sensitive(self, model: ModelKind) -> None:
-        assert model == ("mamba2", 1)
+        assert model == ModelKind("mamba2", 1)
 
     def run(self, request: RunSequence) -> SequenceAnswer:
         self.ran.append(request.sequence)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.case.sequence import Add, Finish, Layers, Segment, SequenceCase, SequenceConfig, Step
+from harness.end_to_end.agreeing import Agreeing
 from harness.end_to_end.builds import build_of
 from harness.end_to_end.confirming import Confirmation, Confirmer, differences
 from harness.end_to_end.engine_process import EngineProcess
@@ -16,7 +17,9 @@ from harness.end_to_end.engine_script import engine_script
 from harness.end_to_end.environments import environments
 from harness.end_to_end.kinds import KINDS
 from harness.end_to_end.messages import ModelKind, RunSequence, SequenceAnswer
+from harness.generators.sequences.configurations import Pins
 from harness.repro import SequenceRepro, read_any
+from harness.sequences.recipe import SequenceRecipe
 from harness.sequences.worker import SequenceWorker
 
 CORPUS = Path(__file__).resolve().parents[3] / "corpus" / "sequences"
@@ -89,6 +92,27 @@ def test_a_sound_sequence_says_the_tokens_of_the_plain_run(engine: EngineProcess
     assert any(drafts for step in answer.scheduled for _, _, drafts in step)
 
 
+@pytest.mark.parametrize("layers", LAYERS)
+@pytest.mark.parametrize("method", ["mtp", "eagle", "draft_model"])
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_engines_schedule_and_draft_as_the_sequence_does(
+    engine: EngineProcess, layers: str, method: str, asynchronous: bool
+) -> None:
+    answer = run(engine, sequence(**LAYERS[layers], spec_method=method, asynchronous=asynchronous))
+    assert differences(answer) == ([], 0)
+    assert [len(one.said) for one in answer.requests[:3]] == [40, 40, 40]
+    assert any(drafts for step in answer.scheduled for _, _, drafts in step)
+
+
+def test_engines_do_what_symbolic_runs_do(engine: EngineProcess, target: str) -> None:
+    with SequenceWorker(target) as symbolic:
+        symbolic.wait_ready()
+        agreeing = Agreeing(engine, symbolic, SequenceRecipe(1, Pins(runner="V1", block_size=32)))
+        assert [one for one in agreeing.run(range(8)) if one.difference is not None] == []
+        assert agreeing.compared.steps > 100
+        assert agreeing.compared.accepted > 20
+
+
 @pytest.mark.parametrize("layers", KINDS)
 def test_every_kind_of_damage_is_noticed(engine: EngineProcess, layers: Layers) -> None:
     found = engine.sensitivity(ModelKind(layers, 3), tries=20)
@@ -118,7 +142,16 @@ def confirm(engine: EngineProcess, target: str, file: str) -> Confirmation:
         return Confirmer(target, build_of(target, lambda text: None), engine, symbolic, lambda how: None).confirm(repro)
 
 
-@pytest.mark.parametrize("name", ["left-out-row", "checkpoint-into-running-block", "tail-behind-extend"])
+KNOWN = (
+    "left-out-row",
+    "checkpoint-into-running-block",
+    "tail-behind-extend",
+    "async-accepted-counts",
+    "drained-queue",
+)
+
+
+@pytest.mark.parametrize("name", KNOWN)
 def test_known_issues_are_confirmed(engine: EngineProcess, target: str, name: str) -> None:
     answer = confirm(engine, target, f"{name}.json")
     assert answer.answer == "CONFIRMED"
@@ -126,11 +159,12 @@ def test_known_issues_are_confirmed(engine: EngineProcess, target: str, name: st
     assert answer.wrong
 
 
-def test_the_script_shows_it_without_the_harness(engine: EngineProcess, target: str, tmp_path: Path) -> None:
-    answer = confirm(engine, target, "left-out-row.json")
+@pytest.mark.parametrize("name", ["left-out-row", "drained-queue"])
+def test_the_script_shows_it_without_the_harness(engine: EngineProcess, target: str, tmp_path: Path, name: str) -> None:
+    answer = confirm(engine, target, f"{name}.json")
     assert answer.carried is not None
     script = tmp_path / "script.py"
-    script.write_text(engine_script(answer.carried, "left-out-row"), encoding="utf-8")
+    script.write_text(engine_script(answer.carried, name), encoding="utf-8")
     build = build_of(target, lambda text: None)
     path = ":".join(str(folder) for folder in build.path[:-1])  # without the folder with the harness
     result = subprocess.run(

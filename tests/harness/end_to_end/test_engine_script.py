@@ -122,7 +122,7 @@ def test_its_parts_are_those_of_the_harness(layers: Layers, tmp_path: Path) -> N
     sys.modules["script"] = module
     try:
         exec(compile(engine_script(case, "a title"), "script.py", "exec"), module.__dict__)
-        getattr(module, KINDS[layers].write)(tmp_path / "script", 2, 7)
+        getattr(module, KINDS[layers].write)(tmp_path / "script", 2, 7, False)
         assert all(callable(getattr(module, name)) for name in KINDS[layers].functions.values())
     finally:
         del sys.modules["script"]

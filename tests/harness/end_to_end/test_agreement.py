@@ -1,0 +1,97 @@
+"""What counts as a difference between an engine and a symbolic run, and which sequences are compared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.case.sequence import Add, Pause, Segment, SequenceCase, SequenceConfig, Step
+from harness.case.step_row import StepRow
+from harness.end_to_end.agreement import Compared, as_an_engine_is, first_difference
+
+ROW = StepRow(
+    request=3,
+    slot=0,
+    computed=40,
+    scheduled=3,
+    drafts=2,
+    accepted=2,
+    state_column=1,
+    move=(0, 1),
+    attention=((1, 2),),
+    mamba=((0, 5, 6),),
+)
+
+
+def test_the_same_steps_agree_and_are_counted() -> None:
+    compared = Compared()
+    assert first_difference([[ROW], [ROW]], [[ROW], [ROW]], False, compared) is None
+    assert (compared.steps, compared.rows, compared.cells, compared.drafts, compared.accepted) == (2, 2, 10, 4, 2)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("slot", 1),
+        ("computed", 39),
+        ("scheduled", 2),
+        ("drafts", 1),
+        ("accepted", 1),
+        ("state_column", 0),
+        ("move", None),
+        ("attention", ((1, 3),)),
+        ("mamba", ((0, 5),)),
+    ],
+)
+def test_every_number_is_compared(field: str, value: Any) -> None:
+    other = msgspec.structs.replace(ROW, **{field: value})
+    found = first_difference([[ROW], [ROW]], [[ROW], [other]], False, Compared())
+    assert found is not None
+    assert (found.step, found.field, found.request, found.symbolic) == (1, field, 3, value)
+
+
+def test_moves_that_the_engine_cannot_tell_are_not_compared() -> None:
+    assert first_difference([[msgspec.structs.replace(ROW, move=())]], [[ROW]], False, Compared()) is None
+
+
+def test_other_requests_and_other_numbers_of_steps_are_differences() -> None:
+    other = msgspec.structs.replace(ROW, request=4)
+    assert first_difference([[ROW]], [[other]], False, Compared()) is not None
+    assert first_difference([[ROW], [ROW]], [[ROW]], False, Compared()) is not None
+    assert first_difference([[ROW], [ROW]], [[ROW]], True, Compared()) is None  # the symbolic run stopped there
+    assert first_difference([[ROW]], [[ROW], [ROW]], True, Compared()) is not None
+
+
+def sequence(*more: Any, **changes: Any) -> SequenceCase:
+    fields: dict[str, Any] = {
+        "runner": "V1",
+        "block_size": 32,
+        "spec_method": "mtp",
+        "num_spec": 2,
+        "drafter_block_size": 16,
+        "length_limit": 64,
+        "budget": 64,
+        "requests": 2,
+        "num_blocks": 64,
+    }
+    add = Add(request=0, prompt=(Segment(family=0, length=9),), outputs=3)
+    return SequenceCase(config=SequenceConfig(**{**fields, **changes}), events=(add, Step(), *more))
+
+
+def test_sequences_get_what_an_engine_has() -> None:
+    config = next(as_an_engine_is(sequence())).config
+    assert (config.layers, config.drafter_block_size, config.vocabulary) == ("mamba2", None, 64)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        sequence(layers="kda"),
+        sequence(spec_method="dflash"),
+        sequence(Pause(mode="keep", level=1)),
+    ],
+)
+def test_what_no_engine_has_is_left_out(case: SequenceCase) -> None:
+    assert list(as_an_engine_is(case)) == []
