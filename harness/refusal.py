@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class Refusal(Exception):
-    """Its message is one line that a user can act on; a command that ends with it has exit status 2."""
+    """Its message is one line that a user can act on; a command that ends with it has exit status `status`: 2, or 3
+    where something has to be fetched or installed first."""
+
+    status: ClassVar[int] = 2
 
 
 class UnknownTarget(Refusal):

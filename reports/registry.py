@@ -25,6 +25,10 @@ _FILES = {
         "harness.reports.shown_sequence:print_sequence",
         "harness.reports.shown_sequence:print_replayed_sequence",
     ),
+    "engine": (
+        "harness.reports.shown_sequence:print_sequence",
+        "harness.reports.shown_sequence:print_replayed_sequence",
+    ),
 }
 """By subject: what shows a file, and what prints the answer of a replay."""
 

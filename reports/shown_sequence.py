@@ -13,27 +13,29 @@ from harness.case.production_defaults import settings_in_words
 from harness.case.sequence import CONTINUATION, Event, Segment
 from harness.issues.registry import DEFAULT_FIXES, current_name, lines_about
 from harness.reports.console import printable
-from harness.repro import SequenceRepro
+from harness.repro import EngineRepro, SequenceRepro
 from harness.subject.subject import Replayed
 from harness.text import counted
+
+OfSequence = SequenceRepro | EngineRepro
 
 _ALWAYS = ("repeat", "mode")
 """Fields that are printed even if they have their default."""
 
 
-def print_sequence(file: Path, repro: SequenceRepro) -> None:
+def print_sequence(file: Path, repro: OfSequence) -> None:
     """Print what a reader of a bug report wants to know first."""
     for line in _lines(file, repro):
         print(printable(line))
 
 
-def print_replayed_sequence(file: Path, repro: SequenceRepro, result: Replayed) -> None:
+def print_replayed_sequence(file: Path, repro: OfSequence, result: Replayed) -> None:
     """Print FAILED / FIXED / SKIPPED on the first line, then the reason."""
     another = "" if result.same or result.answer != "FAILED" else " (another signature)"
     print(printable(f"{result.answer}{another}: {file} on {result.target}\n  {result.summary}"))
 
 
-def _lines(file: Path, repro: SequenceRepro) -> list[str]:
+def _lines(file: Path, repro: OfSequence) -> list[str]:
     config, events = repro.sequence.config, repro.sequence.events
     issue = f" [{repro.issue}]" if repro.issue else ""
     lines = [f"{file}: {repro.signature}, found on {repro.origin.target}{issue}"]
@@ -52,7 +54,7 @@ def _lines(file: Path, repro: SequenceRepro) -> list[str]:
     return lines
 
 
-def _fixes(repro: SequenceRepro) -> str:
+def _fixes(repro: OfSequence) -> str:
     """Known issues that are patched out in its replay, or the others if those are fewer."""
     on = list(dict.fromkeys(map(current_name, repro.fixes)))
     off = [name for name in DEFAULT_FIXES if name not in on]

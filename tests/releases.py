@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.end_to_end.environments import environment, fetch
 from harness.kernels.targets.registry import prepare
 from harness.kernels.targets.vllm.scheduling.sources import require_packages, whole_tree
 from harness.kernels.targets.vllm.sources import cached_tree, release_tree
@@ -74,6 +75,17 @@ def with_scheduler(release: str) -> str:
         require_packages()
         whole_tree(release)
     return release
+
+
+def with_engine(version: str) -> str:
+    """The release, if an environment with its CPU build is here. Where releases are required it is made, in the user's
+    cache: that takes minutes and gigabytes, so a test run that only could use it does not."""
+    if os.environ.get(REQUIRE_VARIABLE) == "1":
+        with _needed():
+            fetch(version, print)
+    elif environment(version) is None:
+        pytest.skip(f"no environment with a CPU build of {version}: `harness engine fetch {version}` makes one")
+    return f"vllm=={version}"
 
 
 @contextmanager

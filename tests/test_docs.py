@@ -18,6 +18,7 @@ from harness.campaign.several import TargetComparison
 from harness.case.sequence import Event, SequenceConfig
 from harness.check.evidence import OBJECTS
 from harness.end_to_end.confirming import Confirmation, WrongToken
+from harness.end_to_end.summary import EngineSummary
 from harness.engines.random import Recipe, case_at
 from harness.generators.sequences.configurations import PINS
 from harness.issues.known_issue import KnownIssue
@@ -72,7 +73,7 @@ def test_the_fields_of_json_are_explained() -> None:
     page = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
     tables = [re.findall(r"^\| `(\w+)` \| \S", table, re.MULTILINE) for table in page.split("| field | meaning |")[1:]]
     objects = (CaseSummary, Finding, Fault, LineCoverage, TargetComparison, SequenceSummary, SequenceFinding)
-    objects += (Confirmation, WrongToken)
+    objects += (EngineSummary, Confirmation, WrongToken)
     assert tables == [list(one.__struct_fields__) for one in objects]
 
 

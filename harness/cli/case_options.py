@@ -102,6 +102,7 @@ class CaseOptions:
     HEADING: ClassVar[str] = "Kernel operations"
     ONLY: ClassVar[str] = "not with step sequences alone, to which it does not apply"
     PLACE: ClassVar[int] = 0
+    SHARES: ClassVar[tuple[type, ...]] = ()
 
     domain: Annotated[
         Any,
@@ -231,7 +232,9 @@ class CaseOptions:
             if why is not None:
                 raise typer.BadParameter(f"--require {name}: no case of this run can reach it: {why}")
 
-    def subjects(self, run: RunOptions, targets: Sequence[str] | None) -> tuple[list[str], Callable[[str], Any]]:
+    def subjects(
+        self, run: RunOptions, targets: Sequence[str] | None, shared: Sequence[Any] = ()
+    ) -> tuple[list[str], Callable[[str], Any]]:
         from harness.engines.random import Recipe
         from harness.kernel_cases.comparison import compared
         from harness.kernel_cases.subject import KernelCases, case_seconds

@@ -103,7 +103,7 @@ def _read(file: Path) -> SequenceRepro:
 
     _, repro = read_any(file)
     if not isinstance(repro, SequenceRepro):
-        raise InvalidCase(f"{file}: holds a kernel case; only step sequences run on a whole engine")
+        raise InvalidCase(f"{file}: only findings of step sequences are carried over to a whole engine")
     return repro
 
 

@@ -28,8 +28,9 @@ def run(context: typer.Context, common: RunOptions, groups: tuple[SubjectOptions
     require_operations(common.ops, [name for group in _BY_PLACE for name in group.operations()])
     groups = tuple(sorted(groups, key=lambda group: GROUPS.index(type(group))))
     wanted = [group for group in groups if group.wanted(common)]
+    shared = {kind for group in wanted for kind in group.SHARES}
     for group in groups:
-        needless = [] if group in wanted else given(context, group)
+        needless = [] if group in wanted or type(group) in shared else given(context, group)
         if needless:
             raise typer.BadParameter(f"{' and '.join(needless)}: {group.ONLY}")
     from harness.files import require_writable
@@ -39,18 +40,26 @@ def run(context: typer.Context, common: RunOptions, groups: tuple[SubjectOptions
     statuses: list[int] = []
     for number, group in enumerate(wanted):
         before = wanted if common.resume else wanted[:number]
-        statuses.append(_run(common, group, started, tuple(one.SUBJECT for one in before)))
+        others = [one for one in groups if type(one) in group.SHARES]
+        together = tuple(one.SUBJECT for one in before)
+        statuses.append(_run(common, group, others, started, together))
     sys.exit(worst(statuses))
 
 
-def _run(common: RunOptions, group: SubjectOptions, or_start: bool, together: tuple[str, ...]) -> int:
-    """Run a campaign of one subject. Returns the exit status. `or_start` and `together`: see
-    harness.campaign.settings.Settings."""
+def _run(
+    common: RunOptions,
+    group: SubjectOptions,
+    shared: Sequence[SubjectOptions],
+    or_start: bool,
+    together: tuple[str, ...],
+) -> int:
+    """Run a campaign of one subject, which has options of the groups `shared` too. Returns the exit status. `or_start`
+    and `together`: see harness.campaign.settings.Settings."""
     from harness.campaign.settings import Settings
     from harness.kernels.targets.selection import select
 
     targets = None if common.targets is None else select(common.targets)
-    names, subject_of = group.subjects(common, targets)
+    names, subject_of = group.subjects(common, targets, shared)
     settings = Settings(
         out=common.out,
         cases=common.cases,

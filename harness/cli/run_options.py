@@ -47,7 +47,7 @@ class RunOptions:
             parser=split,
             metavar="NAMES",
             help="Operations (`harness names`), comma-separated; all: those that the target has; sequences: step "
-            "sequences driven by a release's scheduler. [default: all]",
+            "sequences driven by a release's scheduler; engine: those on a whole engine. [default: all]",
         ),
     ] = None
     budget: Annotated[
@@ -131,6 +131,8 @@ class SubjectOptions(Protocol):
     """Why its options are refused if the subject is not selected."""
     PLACE: ClassVar[int]
     """The position of its options in the help."""
+    SHARES: ClassVar[tuple[type, ...]]
+    """Groups of other subjects whose options are its own as well."""
 
     @classmethod
     def operations(cls) -> Sequence[str]:
@@ -139,6 +141,9 @@ class SubjectOptions(Protocol):
     def wanted(self, run: RunOptions) -> bool:
         """Whether the options select this subject. Raises typer.BadParameter if they make no sense."""
 
-    def subjects(self, run: RunOptions, targets: Sequence[str] | None) -> tuple[list[str], Callable[[str], AnySubject]]:
+    def subjects(
+        self, run: RunOptions, targets: Sequence[str] | None, shared: Sequence[Any] = ()
+    ) -> tuple[list[str], Callable[[str], AnySubject]]:
         """Targets, and a function that sets the subject up for one of them, with downloads. `targets` are those that
-        the user named; None: one, or the default. Raises typer.BadParameter or Refusal."""
+        the user named; None: one, or the default. `shared` are the groups of SHARES. Raises typer.BadParameter or
+        Refusal."""

@@ -70,6 +70,7 @@ class SequenceOptions:
     HEADING: ClassVar[str] = "Step sequences"
     ONLY: ClassVar[str] = "only with --ops sequences"
     PLACE: ClassVar[int] = 1
+    SHARES: ClassVar[tuple[type, ...]] = ()
 
     fixes: Annotated[
         Any,
@@ -119,7 +120,9 @@ class SequenceOptions:
             raise typer.BadParameter("--executor says how kernels run, and sequences run them only with --bytes")
         return wanted
 
-    def subjects(self, run: RunOptions, targets: Sequence[str] | None) -> tuple[list[str], Callable[[str], Any]]:
+    def subjects(
+        self, run: RunOptions, targets: Sequence[str] | None, shared: Sequence[Any] = ()
+    ) -> tuple[list[str], Callable[[str], Any]]:
         from harness.files import require_writable
         from harness.sequences.subject import sequence_target
 
@@ -130,8 +133,8 @@ class SequenceOptions:
             self.cases_out.mkdir(parents=True, exist_ok=True)
         names = [run.target or ""] if targets is None else list(targets)
         options.require_base(run.base, [sequence_target(name) for name in names])
-        shared: list[Any] | None = None if targets is None else []
-        return names, lambda target: self._subject(run, target, shared)
+        defaults: list[Any] | None = None if targets is None else []
+        return names, lambda target: self._subject(run, target, defaults)
 
     def _subject(self, run: RunOptions, target: str, shared: list[Any] | None) -> Any:
         """Set up the subject; `shared` holds the defaults that several targets share.

@@ -18,13 +18,21 @@ from typing import NamedTuple
 from packaging.version import Version
 
 import harness
-from harness.end_to_end.environments import Environment, environments, overlays
+from harness.end_to_end.environments import NEWEST, Environment, environments, overlays
+from harness.exit_status import NOT_REACHED
 from harness.kernels.cache_directory import cache_directory
 from harness.kernels.targets.downloading import Announce
 from harness.kernels.targets.releases import locked
 from harness.kernels.targets.vllm.base_release import base_of
 from harness.kernels.targets.vllm.scheduling.sources import whole_tree
 from harness.refusal import UnknownTarget
+
+
+class NoEngine(UnknownTarget):
+    """No environment with a vLLM for this processor is here."""
+
+    status = NOT_REACHED
+
 
 VERSION_FILE = "_version.py"
 """Made when a package is built; no checkout has it."""
@@ -42,13 +50,13 @@ class Build(NamedTuple):
 
 def build_of(target: str, announce: Announce, python: str | None = None) -> Build:
     """The build for a target (`vllm==X`, `path:DIR`). With `python`, the vLLM of that environment is used as it is.
-    Raises UnknownTarget, with one line that says what to fetch."""
+    Raises UnknownTarget, with one line; NoEngine if an environment has to be fetched first."""
     if python is not None:
         return _named(target, python)
     made = environments()
     if not made:
-        raise UnknownTarget(
-            "no engine is here: `harness engine fetch 0.32.0` makes an environment with a CPU build of vLLM, or name"
+        raise NoEngine(
+            f"no engine is here: `harness engine fetch {NEWEST}` makes an environment with a CPU build of vLLM, or name"
             " one with --python"
         )
     version = target.removeprefix("vllm==") if target.startswith("vllm==") else None

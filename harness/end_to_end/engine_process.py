@@ -5,11 +5,12 @@ It is lost as any worker is: a crash and a hang are results that name what it di
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 import msgspec
 
-from harness.end_to_end.builds import Build
+from harness.end_to_end.builds import Build, NoEngine
 from harness.end_to_end.messages import (
     ANSWER_DECODER,
     ENCODER,
@@ -27,6 +28,9 @@ from harness.kernels.cache_directory import cache_directory
 from harness.refusal import Refusal
 from harness.worker.process import Assignment, WorkerProcess
 
+JUDGE = "harness.end_to_end.inside.judge:make"
+"""What answers in the process."""
+
 LIMIT_SECONDS = 300.0
 """Maximum number of seconds for a sequence; the first one makes the plain run's engine and compiles kernels as well."""
 
@@ -36,6 +40,24 @@ TRIES = 2
 
 class Insensitive(Refusal):
     """The model does not notice damaged states, so that right tokens would say nothing."""
+
+
+def engine_assignment(build: Build, faults: tuple[str, ...] = (), judge: str = JUDGE) -> Assignment:
+    """What a process with engines of a build is started with, with planted faults in its fused kernels. Raises NoEngine
+    if the environment has no interpreter any more: it is a link to the Python that made it."""
+    if not os.access(build.python, os.X_OK):
+        name = build.python.parent.parent.name
+        raise NoEngine(
+            f"the environment {name} has no Python any more: `harness engine clean {name}`, then `harness engine fetch`"
+        )
+    models = str(cache_directory() / "engines" / "models")
+    return Assignment(
+        judge,
+        msgspec.json.encode(EngineAssignment(models, faults=faults)).decode(),
+        (("OMP_NUM_THREADS", "1"), ("PYTHONHASHSEED", "0")),
+        str(build.python),
+        tuple(map(str, build.path)),
+    )
 
 
 class EngineProcess(WorkerProcess):
@@ -48,19 +70,7 @@ class EngineProcess(WorkerProcess):
         on_notice: Callable[[str], None] = lambda text: None,
         faults: tuple[str, ...] = (),
     ) -> None:
-        models = str(cache_directory() / "engines" / "models")
-        text = msgspec.json.encode(EngineAssignment(models, faults=faults)).decode()
-        super().__init__(
-            Assignment(
-                "harness.end_to_end.inside.judge:make",
-                text,
-                (("OMP_NUM_THREADS", "1"), ("PYTHONHASHSEED", "0")),
-                str(build.python),
-                tuple(map(str, build.path)),
-            ),
-            limit,
-            on_notice,
-        )
+        super().__init__(engine_assignment(build, faults), limit, on_notice)
 
     def facts(self, model: ModelKind, num_spec: int) -> EngineFacts:
         """What engines of this build are, with a model. Raises WorkerLost, WorkerRefused or WorkerError."""

@@ -89,20 +89,23 @@ class RunSequence(msgspec.Struct, frozen=True, kw_only=True):
 
 class RequestTokens(msgspec.Struct, kw_only=True):
     """What an engine said of one request, next to the plain run: `margins` are the distances between the logits of the
-    plain run's two best tokens."""
+    plain run's two best tokens, `steps` the numbers of the steps that said each token, from 1. What is due is there as
+    far as the engine got."""
 
     request: int
     prompt: int
     said: list[int]
     due: list[int]
     margins: list[float]
+    steps: list[int] = []
 
 
 class SequenceAnswer(msgspec.Struct, kw_only=True):
     """What a sequence did on an engine. `raised` is the exception that ended it, `refused` why the engine does not
     start. `scheduled` has the tokens that each step gave each request, in the scheduler's order. `noise` is the largest
-    difference of two logits between clean runs of the model. `recorded` are the rows of each step that has
-    any, where the question asked for them."""
+    difference of two logits between clean runs of the model. `fault_step` is the step in which the first access was
+    refused; `raised_type` and `raised_in` are the class of the exception and the function that raised it. `recorded`
+    are the rows of each step that has any, where the question asked for them."""
 
     requests: list[RequestTokens] = []
     scheduled: list[list[tuple[int, int, int]]] = []
@@ -112,6 +115,10 @@ class SequenceAnswer(msgspec.Struct, kw_only=True):
     kernel_faults: list[str] = []
     kernel_launches: int = 0
     raised: str | None = None
+    raised_type: str = ""
+    raised_in: str = ""
+    fault_step: int = 0
+    counters: dict[str, int] = {}
     refused: str | None = None
     noise: float = 0.0
     steps: int = 0

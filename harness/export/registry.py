@@ -37,7 +37,7 @@ def form_for(name: str, kind: str, file: str) -> Form:
     return form
 
 
-WORDS = {"case": "kernel cases", "sequence": "step sequences"}
+WORDS = {"case": "kernel cases", "sequence": "step sequences", "engine": "whole-engine runs"}
 
 
 def _one(kind: str) -> str:

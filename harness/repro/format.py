@@ -125,6 +125,33 @@ class SequenceRepro(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return _file_name(parts, encode_sequence(self.sequence))
 
 
+class EngineRepro(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A finding of a whole engine: the events that drove it, and what it said. `fixes` were on, `faults` were planted
+    in its fused kernels; `issue` is the known issue that it turned out to be. `settings` are those that differ from the
+    defaults of the release in which it was found; None: not known."""
+
+    harness_repro: Literal[1] = REPRO_VERSION
+    kind: Literal["engine"] = "engine"
+    signature: Signature
+    evidence: Evidence
+    origin: Origin
+    fixes: Annotated[tuple[str, ...], Meta(max_length=32)] = ()
+    faults: Annotated[tuple[str, ...], Meta(max_length=8)] = ()
+    issue: Text | None = None
+    settings: Annotated[tuple[Text, ...], Meta(max_length=16)] | None = None
+    shrink: ShrinkRecord | None = None
+    sequence: SequenceCase
+
+    @property
+    def domain(self) -> str:
+        return "reachable"
+
+    @property
+    def file_name(self) -> str:
+        parts = ["engine", self.issue or self.signature.violation, self.signature.object]
+        return _file_name(parts, encode_sequence(self.sequence))
+
+
 def _file_name(parts: list[str], case: bytes) -> str:
     name = "-".join(filter(None, parts)).lower()
     digest = hashlib.sha256(case).hexdigest()[:8]
@@ -134,5 +161,5 @@ def _file_name(parts: list[str], case: bytes) -> str:
 DIGITS = "[0-9a-f]" * 8
 """The end of `file_name`, as in patterns of file names."""
 
-REPRO_TYPES: dict[str, type[AnyRepro]] = {"case": Repro, "sequence": SequenceRepro}
+REPRO_TYPES: dict[str, type[AnyRepro]] = {"case": Repro, "sequence": SequenceRepro, "engine": EngineRepro}
 """Formats by kind. harness.subject.registry.register adds those of other packages' subjects."""

@@ -6,15 +6,16 @@ no fix takes away, no fix may take the smaller one away.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from harness.case.sequence import SequenceCase, encode_sequence
+from harness.check.outcome import Signature
 from harness.issues.registry import SEQUENCE_ISSUES, TOGETHER, issues_of
 from harness.issues.sequence_issue import SequenceIssue
-from harness.oracles.states.violation import HOST_CODE_DIFFERS, LOST
+from harness.oracles.states.violation import HOST_CODE_DIFFERS, LOST, Violation
 from harness.sequences.controls import Controls
 from harness.sequences.result import RunResult
 from harness.sequences.verdicts import signature_of
@@ -83,9 +84,17 @@ class SequencePlan:
     finding away; for a new one, all fixes together must not, or it could shrink into a known issue."""
 
     def __init__(
-        self, worker: WorkerProcess, signature: str, issue: str | None, controls: Controls, base: str | None = None
+        self,
+        worker: WorkerProcess,
+        signature: str,
+        issue: str | None,
+        controls: Controls,
+        base: str | None = None,
+        named: Callable[[Violation], Signature] = signature_of,
     ) -> None:
+        """`named` is what violations are called."""
         self._shrinking = SequenceShrinking(defaults_of(worker).defaults)
+        self._named = named
         self.passes: Sequence[Pass[SequenceCase]] = self._shrinking.passes
         self._worker, self._signature, self._is_known, self._controls = worker, signature, issue is not None, controls
         wanted = [one.name for one in (_candidates(signature, base) if issue is None else issues_of(issue))]
@@ -104,7 +113,7 @@ class SequencePlan:
     def judge(self, case: SequenceCase) -> Judged[RunResult]:
         result = check(self._worker, case, self._controls)
         violation = result.violation
-        if violation is None or str(signature_of(violation)) != self._signature:
+        if violation is None or str(self._named(violation)) != self._signature:
             return Judged(result, same=False, hung=_hung(result))
         if self._fixed is None:
             return Judged(result, same=True, hung=_hung(result))

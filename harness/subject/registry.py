@@ -15,6 +15,7 @@ AnySubject = Subject[Any, Any]
 _SUBJECTS = {
     "case": "harness.kernel_cases.subject:KernelCases",
     "sequence": "harness.sequences.subject:StepSequences",
+    "engine": "harness.end_to_end.subject:WholeEngines",
 }
 
 

@@ -44,6 +44,8 @@ class Violation(NamedTuple):
         start = f"step {self.step}, {self.request}"
         if self.kind.startswith(EXCEPTION):
             return f"{start}: {self.kind.removeprefix(EXCEPTION)} in {self.state}: {self.holds}"
+        if self.kind == WRONG_TOKEN:
+            return f"{start}, {self.term}: the engine says {self.holds}, the same model run plainly {self.should}"
         if self.kind == HOST_CODE_DIFFERS:
             differ = f"the release's host code says {self.holds}, our model of it says {self.should}"
             return f"{start}: {self.place} ({self.state}): {differ}"
@@ -75,6 +77,10 @@ NO_PROGRESS = "no-progress"
 HOST_CODE_DIFFERS = "host-code-differs"
 """The kind that is not about states: a release's host code and our model of it disagree."""
 
+WRONG_TOKEN = "wrong-token"
+"""The kind that a whole engine shows: `holds` is the token that it says, `should` the one that the plain run says, and
+`term` which output of the request."""
+
 KINDS = {
     "wrong-state-read": "the state that the request starts from is not that of its computed tokens",
     "poisoned-cache-entry": "a block registered in the prefix cache does not hold what its hash says",
@@ -92,6 +98,7 @@ KINDS = {
     NO_PROGRESS: "requests wait, and no step gets any of them further",
     HOST_CODE_DIFFERS: "the release's host code says something else than our model of it",
     "token-mismatch": "the scheduler has other tokens than the model said",
+    WRONG_TOKEN: "a whole engine says another token than the same model run plainly",
     "process-hang": "the sequence did not end in time",
 }
 """Kinds of violations, and their texts. Exceptions of production code have separate kinds: `exception-NAME`; and so

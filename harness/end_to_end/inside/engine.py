@@ -152,6 +152,10 @@ class RunningEngine:
         self.core.post_step(executed)
         return [one for client in (outputs or {}).values() for one in client.outputs]
 
+    def kernel_faults(self) -> bool:
+        """Whether an access of a fused kernel was refused so far."""
+        return self._kernels is not None and bool(self._kernels.faults)
+
     def land(self) -> None:
         """Let what the device has counted reach the host now."""
         event = getattr(self.runner, "num_accepted_tokens_event", None)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 import traceback
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -30,9 +32,15 @@ LONGEST = 1024
 
 def make(text: str, channel: Channel) -> Judge:
     """Import the release and replace what the CPU lacks. Raises Refusal if the environment cannot run it."""
+    assignment = msgspec.json.decode(text, type=EngineAssignment)
+    import_release()
+    return EngineJudge(assignment, channel)
+
+
+def import_release() -> None:
+    """Import what an engine needs, on one thread. Raises Refusal."""
     from harness.end_to_end.inside.engine import prepare_environment
 
-    assignment = msgspec.json.decode(text, type=EngineAssignment)
     prepare_environment()
     import torch
 
@@ -42,7 +50,6 @@ def make(text: str, channel: Channel) -> Judge:
         import vllm.v1.worker.cpu_worker  # noqa: F401
     except Exception as error:
         raise Refusal(f"the environment cannot import its vLLM: {type(error).__name__}: {one_line(error)}") from error
-    return EngineJudge(assignment, channel)
 
 
 class EngineJudge(Judge):
@@ -112,7 +119,10 @@ class EngineJudge(Judge):
         install_kernels(self._fused)
         return engine
 
-    def _run(self, request: RunSequence) -> SequenceAnswer:
+    def _run(
+        self, request: RunSequence, around: Callable[[Any], AbstractContextManager[None]] = nullcontext
+    ) -> SequenceAnswer:
+        """Run a sequence on an engine, inside of what `around` makes of the engine."""
         from harness.end_to_end.inside.scripted_run import ScriptedRun
 
         case, config = request.sequence, request.sequence.config
@@ -129,7 +139,8 @@ class EngineJudge(Judge):
         self.channel.at("sequence")
         self._fused.forget()
         engine.recorded = [] if request.record else None
-        answer = ScriptedRun(case, engine, plain).run()
+        with around(engine):
+            answer = ScriptedRun(case, engine, plain).run()
         answer.recorded = engine.recorded or []
         answer.facts = engine.facts()
         answer.replaced = [one.line for one in self._replacer.made]

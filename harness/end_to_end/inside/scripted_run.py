@@ -9,11 +9,12 @@ model would, the plain run says how.
 from __future__ import annotations
 
 import traceback
+from collections import Counter
 from typing import Any
 
 from harness.case.sequence import CONTINUATION, Abort, Add, Finish, Pause, Reset, Resume, SequenceCase, Step
 from harness.end_to_end.inside.engine import RunningEngine
-from harness.end_to_end.inside.plain_run import PlainRun
+from harness.end_to_end.inside.plain_run import DueTokens, PlainRun
 from harness.end_to_end.inside.scripted_core import pause, settle
 from harness.end_to_end.inside.scripted_drafter import ScriptedDrafts
 from harness.end_to_end.inside.tiny_model import STOP
@@ -27,10 +28,12 @@ class ScriptedRun:
 
     def __init__(self, case: SequenceCase, engine: RunningEngine, plain: PlainRun) -> None:
         self._case, self._engine, self._plain = case, engine, plain
-        self._due: dict[str, list[int]] = {}
+        self._due: dict[str, DueTokens] = {}
         self._tokens: dict[str, RequestTokens] = {}
         self._numbers: dict[str, int] = {}
         self._scheduled: list[list[tuple[int, int, int]]] = []
+        self._counters: Counter[str] = Counter()
+        self._fault_step = 0
         self._step = Step()
         engine.drafts = ScriptedDrafts(self._due, self._drafts_now, _another_token)
         self._watch_scheduler()
@@ -45,7 +48,14 @@ class ScriptedRun:
             if not _is_of_release(error):
                 raise
             answer.raised = _told(error)
+            answer.raised_type = type(error).__name__
+            answer.raised_in = traceback.extract_tb(error.__traceback__)[-1].name
+        for name, tokens in self._tokens.items():
+            plain = self._due[name].after_prompt(len(tokens.said))
+            tokens.due, tokens.margins = plain.tokens, plain.margins
         answer.requests = list(self._tokens.values())
+        answer.counters = dict(self._counters)
+        answer.fault_step = self._fault_step
         answer.scheduled = self._scheduled
         answer.steps = len(self._scheduled)
         return answer
@@ -68,7 +78,7 @@ class ScriptedRun:
         elif isinstance(event, Reset):
             core.reset_prefix_cache(event.running)
         elif isinstance(event, Pause):
-            pause(core, event.mode, event.clear_cache)
+            pause(core, event.mode, event.clears)
         elif isinstance(event, Resume):
             core.resume_scheduler()
         settle(core)
@@ -86,26 +96,26 @@ class ScriptedRun:
                     for position in range(start, start + segment.length)
                 ]
         ahead = min(event.outputs + config.num_spec + 1, config.length_limit - len(prompt))
-        plain = self._plain.after(prompt, max(ahead, event.outputs))
-        self._engine.watch_kernels()
-        self._due[name] = prompt + plain.tokens
+        self._due[name] = DueTokens(self._plain, prompt, max(ahead, event.outputs))
         self._numbers[name] = event.request
-        self._tokens[name] = RequestTokens(
-            request=event.request,
-            prompt=len(prompt),
-            said=[],
-            due=plain.tokens[: event.outputs],
-            margins=plain.margins[: event.outputs],
-        )
+        self._tokens[name] = RequestTokens(request=event.request, prompt=len(prompt), said=[], due=[], margins=[])
+        self._counters["requests"] += 1
         self._engine.add(name, prompt, event.outputs, priority=event.priority)
 
     def _one_step(self) -> None:
         if not self._engine.has_work:
             return
+        self._engine.watch_kernels()
         if self._step.early:
             self._engine.land()
         for output in self._engine.step():
-            self._tokens[output.request_id].said += [token for token in output.new_token_ids if token != STOP]
+            tokens = self._tokens[output.request_id]
+            new = [token for token in output.new_token_ids if token != STOP]
+            tokens.said += new
+            tokens.steps += [len(self._scheduled)] * len(new)
+            self._counters["tokens"] += len(new)
+        if not self._fault_step and self._engine.kernel_faults():
+            self._fault_step = len(self._scheduled)
 
     def _drafts_now(self, request: str) -> tuple[int, int]:
         config, number = self._case.config, self._numbers[request]
@@ -122,6 +132,11 @@ class ScriptedRun:
         def watched(*args: Any, **kwargs: Any) -> Any:
             output = schedule(*args, **kwargs)
             drafts = output.scheduled_spec_decode_tokens
+            self._counters["drafts scheduled"] += sum(map(len, drafts.values()))
+            self._counters["rows"] += len(output.num_scheduled_tokens)
+            self._counters["preemptions"] += len(getattr(output, "preempted_req_ids", None) or ())
+            hits = [new for new in output.scheduled_new_reqs if new.num_computed_tokens]
+            self._counters["admissions with a hit"] += len(hits)
             self._scheduled.append(
                 [
                     (self._numbers.get(name, -1), count, len(drafts.get(name, ())))

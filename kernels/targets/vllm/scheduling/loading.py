@@ -12,6 +12,7 @@ import logging
 import os
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 from harness.kernels.targets.vllm.scheduling.release_source import ReleaseSource
@@ -59,6 +60,14 @@ def load(name: str, base: str | None = None) -> WholeTree:
         _base = ReleaseSource(found.directory, found.origin)
     _loaded = tree
     return tree
+
+
+def use_imported(directory: Path, origin: str) -> None:
+    """Take what this process has imported as `vllm` for the loaded release: `directory` contains it, `origin` names it
+    in messages. For processes of an environment in which vLLM is installed."""
+    global _loaded  # noqa: PLW0603 - one process, one release
+    if _loaded is None:
+        _loaded = WholeTree(directory, origin)
 
 
 def own_source() -> ReleaseSource:

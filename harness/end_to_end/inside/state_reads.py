@@ -1,0 +1,210 @@
+"""State reads are the states from which layers continue, compared in each forward pass with those of the plain run.
+
+Before each pass the metadata of every layer say which block and which accepted draft each row continues from. What lies
+there has to be what the same model has after the same tokens, run plainly. The first that differs is named: the tokens
+that an engine says show only later that something was wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+
+from harness.end_to_end.inside.engine import RunningEngine
+
+TOLERANCE = 1e-3
+"""Largest difference of a state from the plain run's, as a share of its largest number, that is arithmetic."""
+
+LOOKS_BACK = 40
+"""Tokens before the right place among which a wrong state is looked for."""
+
+WINDOW, TEMPORAL = "convolution window", "temporal state"
+States = dict[str, tuple[torch.Tensor, torch.Tensor]]
+"""By layer: the window and the temporal state."""
+
+
+class Read(NamedTuple):
+    """A row of a layer that continues from a state: in `block`, behind `offset` drafts."""
+
+    layer: str
+    group: int
+    row: int
+    block: int
+    window_block: int
+    offset: int
+
+
+class WrongRead(NamedTuple):
+    """The first state that differs."""
+
+    step: int
+    request: str
+    read: Read
+    column: int
+    kind: str
+    computed: int
+    share: float
+    instead: str
+
+    @property
+    def line(self) -> str:
+        """For people."""
+        block = self.read.block if self.kind == TEMPORAL else self.read.window_block
+        where = f"group {self.read.group}, column {self.column}, block {block}"
+        return (
+            f"first wrong state: step {self.step}, request {self.request} continues at token {self.computed}: the"
+            f" {self.kind} of {self.read.layer} ({where}) differs from the plain run's by {self.share:.2g} times its"
+            f" largest number; {self.instead}"
+        )
+
+
+class PlainStates:
+    """States of the model after some tokens, run plainly."""
+
+    def __init__(self, engine: RunningEngine) -> None:
+        self._engine = engine
+        self._known: dict[tuple[int, ...], States] = {}
+
+    def after(self, tokens: tuple[int, ...]) -> States:
+        """The states of all layers."""
+        if tokens not in self._known:
+            self._known[tokens] = self._run(tokens)
+        return self._known[tokens]
+
+    def _run(self, tokens: tuple[int, ...]) -> States:
+        engine = self._engine
+        engine.watch_kernels()
+        name = f"states {len(self._known)}"
+        engine.add(name, list(tokens), 2)
+        engine.step()
+        batch, layers = engine.runner.input_batch, engine.layers()
+        row, found = batch.req_id_to_index[name], {}
+        for group, names in mamba_layers(engine):
+            block = int(batch.block_table.block_tables[group].block_table.np[row, 0])
+            for layer in names:
+                window, temporal = (tensor[block].clone() for tensor in layers[layer][:2])
+                found[layer] = (window, temporal)
+        while engine.scheduler.has_requests():
+            engine.step()
+        return found
+
+
+class StateReads:
+    """Watches one engine, until a state differs; `plain` is an engine that runs plainly."""
+
+    def __init__(self, engine: RunningEngine, plain: RunningEngine) -> None:
+        self._engine, self._plain = engine, PlainStates(plain)
+        self._window = engine.facts().window - 1
+        self._step = self._compared = 0
+        self._unknown: str | None = None
+        self.wrong: WrongRead | None = None
+        schedule = engine.scheduler.schedule
+
+        def counted(*arguments: Any, **named: Any) -> Any:
+            self._step += 1
+            return schedule(*arguments, **named)
+
+        engine.scheduler.schedule = counted
+        engine.runner.model.register_forward_pre_hook(self._before_pass)
+
+    def lines(self) -> list[str]:
+        """What was found."""
+        if self._unknown is not None:
+            return [f"which state is wrong is not known: {self._unknown}"]
+        if self.wrong is None:
+            return [
+                f"no wrong state: each of {self._compared} states from which layers continue is the plain run's, so it"
+                " is what attention reads, or what is made of the states"
+            ]
+        return [self.wrong.line]
+
+    def _before_pass(self, *_: Any) -> None:
+        if self.wrong is not None or self._unknown is not None:
+            return
+        try:
+            reads = list(self._reads())
+        except AttributeError as lacks:
+            self._unknown = f"the layers' metadata of this release have no {lacks.name}"
+            return
+        for read in reads:
+            self.wrong = self._compare(read)
+            if self.wrong is not None:
+                return
+        self._engine.watch_kernels()
+
+    def _reads(self) -> Iterator[Read]:
+        from vllm.forward_context import get_forward_context
+
+        metadata = get_forward_context().attn_metadata
+        for group, names in mamba_layers(self._engine):
+            for layer in names:
+                yield from _rows_of(layer, group, metadata[layer])
+
+    def _compare(self, read: Read) -> WrongRead | None:
+        batch = self._engine.runner.input_batch
+        computed = int(batch.num_computed_tokens_cpu[read.row])
+        if computed == 0:
+            return None
+        tokens = tuple(int(token) for token in batch.token_ids_cpu[read.row, :computed])
+        window, temporal = self._engine.layers()[read.layer][:2]
+        held = {
+            TEMPORAL: temporal[read.block],
+            WINDOW: self._shifted(window[read.window_block], read.offset),
+        }
+        self._compared += 1
+        for kind, state in held.items():
+            share = self._share(state, tokens, read.layer, kind)
+            if share > TOLERANCE:
+                block = read.block if kind == TEMPORAL else read.window_block
+                table = batch.block_table.block_tables[read.group].block_table.np[read.row].tolist()
+                column = table.index(block) if block in table else -1
+                instead = self._what_it_is(state, tokens, read.layer, kind)
+                return WrongRead(self._step, batch.req_ids[read.row], read, column, kind, computed, share, instead)
+        return None
+
+    def _share(self, state: torch.Tensor, tokens: tuple[int, ...], layer: str, kind: str) -> float:
+        """How far a state is from the plain run's, as a share of that."""
+        window, temporal = self._plain.after(tokens)[layer]
+        due = temporal if kind == TEMPORAL else self._shifted(window, 0)
+        return float((state - due).abs().max() / due.abs().max().clamp(min=1e-6))
+
+    def _shifted(self, window: torch.Tensor, offset: int) -> torch.Tensor:
+        """The part of a window behind `offset` accepted drafts; the shorter axis is that of its tokens."""
+        axis = 0 if window.shape[0] < window.shape[1] else 1
+        return window.narrow(axis, offset, self._window)
+
+    def _what_it_is(self, state: torch.Tensor, tokens: tuple[int, ...], layer: str, kind: str) -> str:
+        if not state.any():
+            return "it is zeros"
+        for length in range(len(tokens) - 1, max(len(tokens) - LOOKS_BACK, 0), -1):
+            if self._share(state, tokens[:length], layer, kind) <= TOLERANCE:
+                return f"it is that after {length} of these tokens"
+        return f"it is none of the last {LOOKS_BACK} tokens'"
+
+
+def mamba_layers(engine: RunningEngine) -> list[tuple[int, list[str]]]:
+    """The KV-cache groups whose layers have states, and those layers."""
+    return [
+        (number, list(group.layer_names))
+        for number, group in enumerate(engine.scheduler.kv_cache_config.kv_cache_groups)
+        if hasattr(group.kv_cache_spec, "mamba_type")
+    ]
+
+
+def _rows_of(layer: str, group: int, metadata: Any) -> Iterator[Read]:
+    """The rows of a layer that continue from a state; decodes come first in a batch."""
+    decodes, prefills = int(metadata.num_decodes), int(metadata.num_prefills)
+    if decodes:
+        slots = metadata.state_indices_tensor_d
+        slots = slots if slots.dim() == 2 else slots[:, None]
+        counts = metadata.num_accepted_tokens
+        for row in range(decodes):
+            offset = 0 if counts is None else max(int(counts[row]) - 1, 0)
+            yield Read(layer, group, row, int(slots[row, offset]), int(slots[row, 0]), offset)
+    if prefills:
+        for row in range(prefills):
+            if bool(metadata.has_initial_states_p[row]):
+                block = int(metadata.state_indices_tensor_p[row])
+                yield Read(layer, group, decodes + row, block, block, 0)
