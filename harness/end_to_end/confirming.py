@@ -107,8 +107,6 @@ class Confirmer:
         kind = repro.signature.violation
         if kind.startswith(LOST) or kind == NO_PROGRESS:
             return self._cannot(repro, f"{kind} is not about tokens")
-        if self._check(repro.sequence, ()) is None:
-            return self._cannot(repro, "the symbolic run of the file itself finds nothing wrong in this release")
         best: Confirmation | None = None
         number = unread = 0
         try:
@@ -130,6 +128,8 @@ class Confirmer:
             reason = (
                 f"{counted(unread, 'form')} of the sequence fail on the symbolic device, and nothing reads the block"
             )
+        elif best is None and self._check(repro.sequence, ()) is None:
+            reason += ", nor does the file itself in this release"
         return best or self._cannot(repro, reason)
 
     def _failing_forms(self, repro: SequenceRepro) -> Iterator[tuple[Carried, RunResult]]:
