@@ -128,6 +128,8 @@ class Confirmer:
             reason = (
                 f"{counted(unread, 'form')} of the sequence fail on the symbolic device, and nothing reads the block"
             )
+        elif best is None and self._check(repro.sequence, ()) is None:
+            reason += ", nor does the file itself in this release"
         return best or self._cannot(repro, reason)
 
     def _failing_forms(self, repro: SequenceRepro) -> Iterator[tuple[Carried, RunResult]]:

@@ -128,6 +128,12 @@ def test_no_engine_runs_unless_the_symbolic_device_finds_this_issue(symbolic: Sy
     assert answer.reason
 
 
+def test_a_file_that_shows_nothing_in_this_release_says_so() -> None:
+    answer = confirm(Engine(SequenceAnswer()), Symbolic(never=True))
+    assert answer.answer == "CANNOT"
+    assert "the file itself" in (answer.reason or "")
+
+
 def test_what_an_engine_refuses_cannot_be_confirmed() -> None:
     answer = confirm(Engine(SequenceAnswer(refused="a budget below a block")), Symbolic("left-out-row"))
     assert (answer.answer, answer.reason) == ("CANNOT", "a budget below a block")
