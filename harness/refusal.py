@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from harness.exit_status import BAD_INPUT
+
 
 class Refusal(Exception):
-    """Its message is one line that a user can act on; a command that ends with it has exit status 2."""
+    """Its message is one line that a user can act on; a command that ends with it has this exit status."""
+
+    exit_status: ClassVar[int] = BAD_INPUT
 
 
 class UnknownTarget(Refusal):

@@ -123,7 +123,9 @@ def run(interruption: Interruption) -> None:
         sys.exit(interrupted(str(interrupt)))
     except typer.Abort:
         sys.exit(interrupted())
-    except (InvalidCase, Refusal) as error:
+    except Refusal as refusal:
+        sys.exit(_complain(str(refusal), refusal.exit_status))
+    except InvalidCase as error:
         sys.exit(_complain(str(error), BAD_INPUT))
     except BrokenPipeError:
         # Buffered output can no longer be written: Python would complain about it at exit.
