@@ -119,10 +119,15 @@ def _heads(module: ast.Module) -> Mapping[str, _Head]:
         node = statement.node
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             arguments = node.args
-            every = (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg)
-            defaults = (*arguments.defaults, *arguments.kw_defaults)
-            parts = (*node.decorator_list, *defaults)
-            words = [one.arg for one in every if one is not None]
+            several = (
+                arguments.posonlyargs,
+                arguments.args,
+                [arguments.vararg],
+                arguments.kwonlyargs,
+                [arguments.kwarg],
+            )
+            words = [" ".join(one.arg for one in some if one is not None) for some in several]
+            parts = (*node.decorator_list, *arguments.defaults, *arguments.kw_defaults)
             words += ["" if one is None else ast.unparse(one) for one in parts]
             line = min([node.lineno, *(one.lineno for one in node.decorator_list)])
             found[statement.inner] = _Head(tuple(words), line, node.body, statement.kernel or is_kernel(node))
