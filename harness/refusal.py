@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+from harness.exit_status import BAD_INPUT
+
 
 class Refusal(Exception):
-    """Its message is one line that a user can act on; a command that ends with it has exit status `status`: 2, or 3
-    where something has to be fetched or installed first."""
+    """Its message is one line that a user can act on; a command that ends with it has this exit status: 2, or 3 where
+    something is lost, or has to be fetched first."""
 
-    status: ClassVar[int] = 2
+    exit_status: ClassVar[int] = BAD_INPUT
 
 
 class UnknownTarget(Refusal):

@@ -123,10 +123,10 @@ def run(interruption: Interruption) -> None:
         sys.exit(interrupted(str(interrupt)))
     except typer.Abort:
         sys.exit(interrupted())
+    except Refusal as refusal:
+        sys.exit(_complain(str(refusal), refusal.exit_status))
     except InvalidCase as error:
         sys.exit(_complain(str(error), BAD_INPUT))
-    except Refusal as error:
-        sys.exit(_complain(str(error), error.status))
     except BrokenPipeError:
         # Buffered output can no longer be written: Python would complain about it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)

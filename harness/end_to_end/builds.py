@@ -31,7 +31,7 @@ from harness.refusal import UnknownTarget
 class NoEngine(UnknownTarget):
     """No environment with a vLLM for this processor is here."""
 
-    status = NOT_REACHED
+    exit_status = NOT_REACHED
 
 
 VERSION_FILE = "_version.py"

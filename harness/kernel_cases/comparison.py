@@ -8,17 +8,18 @@ import msgspec
 
 from harness.kernels.targets.registry import parse
 from harness.kernels.targets.vllm.base_release import BaseRelease, base_of, is_compared
-from harness.kernels.targets.vllm.lost import Lost, lost_operations
+from harness.kernels.targets.vllm.lost import Lost, left_operations, lost_operations, require_context
 from harness.kernels.targets.vllm.sources import source_tree
 
 
 class Comparison(msgspec.Struct, frozen=True):
     """`base` is None for a release and for a target that is not vLLM, and where no release is here to compare with. The
-    last is `unknown`: an operation that the target lacks may be lost."""
+    last is `unknown`: an operation that the target lacks may be lost, unless it has `left`, as newer releases show."""
 
     base: BaseRelease | None = None
     lost: tuple[Lost, ...] = ()
     unknown: bool = False
+    left: frozenset[str] = frozenset()
 
     @property
     def title(self) -> str:
@@ -33,9 +34,13 @@ class Comparison(msgspec.Struct, frozen=True):
 
 def compared(target: str, wanted: str | None = None, announce: Callable[[str], None] | None = None) -> Comparison:
     """The comparison of a target, whose sources are here. `wanted` is what the user says that its base release is.
-    Raises UnknownTarget."""
+    Raises UnknownTarget, or LostTarget if nothing of it can be tested."""
     name = parse(target).name
     base = base_of(name, wanted, announce)
     if not is_compared(name):
         return Comparison()
-    return Comparison(base, lost_operations(source_tree(name), base), unknown=base is None)
+    tree = source_tree(name)
+    if base is None:
+        return Comparison(unknown=True, left=left_operations(tree))
+    require_context(tree, base)
+    return Comparison(base, lost_operations(tree, base))

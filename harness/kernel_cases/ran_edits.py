@@ -8,6 +8,7 @@ from harness.kernels.executors.base import Executor
 from harness.kernels.targets.registry import parse
 from harness.kernels.targets.vllm.base_release import BaseRelease
 from harness.kernels.targets.vllm.edits import Edit, edits_of
+from harness.kernels.targets.vllm.features import moved_files
 from harness.kernels.targets.vllm.importing import module_name
 from harness.kernels.targets.vllm.probes import Probes
 from harness.kernels.targets.vllm.sources import HYBRID, LAYERS, MATH, WORKER, source_tree
@@ -17,7 +18,7 @@ KernelLine = tuple[str, str, int]
 """File, function and line number."""
 
 UNDER_TEST = (MATH, LAYERS, WORKER, HYBRID)
-"""The files that kernel cases run code of."""
+"""The files that kernel cases run code of, in addition to those that it has moved to."""
 
 
 class RanEdits:
@@ -27,7 +28,8 @@ class RanEdits:
     def __init__(self, target: str, base: BaseRelease, executor: Executor) -> None:
         tree = source_tree(parse(target).name)
         self._executor = executor
-        self._edits = [edit for edit in edits_of(tree, base) if edit.file in UNDER_TEST]
+        files = {*UNDER_TEST, *moved_files(tree, WORKER), *moved_files(tree, HYBRID)}
+        self._edits = [edit for edit in edits_of(tree, base) if edit.file in files]
         self._probes = Probes(tree, self._edits)
         self._probes.plant()
 

@@ -251,10 +251,10 @@ class KernelCases(Subject[Case, JudgedCase]):
         return kernel_regression(base.version, repro.signature, repro.case)
 
     def about(self, key: Key, repro: Any) -> tuple[str, ...]:
-        issue = self._regression(repro)
-        if issue is None:
+        base, issue = self.comparison.base, self._regression(repro)
+        if base is None or issue is None:
             return super().about(key, repro)
-        return (f"it looks like {issue.line}; {self.comparison.base} does not have that",)
+        return (f"it looks like {issue.line}; {base.name} does not have that",)
 
     def plan(self, worker: WorkerProcess, key: Key, result: JudgedCase) -> CasePlan:
         """If a relation saw the failure, that relation is checked for candidates."""
@@ -302,8 +302,9 @@ class KernelCases(Subject[Case, JudgedCase]):
         lacking: dict[str, str] = {
             name: words for name in never if not counters[f"declined {name}"] and (words := _lacks(tally, name))
         }
-        # A checkout that nothing is known of may have lost what it lacks.
-        excused = {} if self.named or self.comparison.unknown or not any(judged.values()) else lacking
+        excused = {} if self.named or not any(judged.values()) else lacking
+        if self.comparison.unknown:  # the target may have lost what it lacks
+            excused = {name: words for name, words in excused.items() if name in self.comparison.left}
         regimes = {name: tally.reached[name] for name in sorted(within_reach(recipe.domains, recipe.operations))}
         unjudged = {
             name: words.most_common(1)[0][0] for name, words in sorted(tally.missed.items()) if not tally.reached[name]
@@ -338,6 +339,7 @@ class KernelCases(Subject[Case, JudgedCase]):
             missing=missing,
             lost=list(self.comparison.lost),
             base=self.comparison.base,
+            uncompared=self.comparison.unknown,
             edited=self._edited(),
             harness_failures=ended.harness_failures,
             ended_early=ended.early,

@@ -10,7 +10,7 @@ import msgspec
 from harness import __version__
 from harness.check.outcome import CodePlace, Diagnosis
 from harness.exit_status import NOT_REACHED, NOTHING_FOUND
-from harness.kernels.targets.vllm.base_release import BaseRelease
+from harness.kernels.targets.vllm.base_release import NOT_COMPARED, BaseRelease, how_to_have_one
 from harness.kernels.targets.vllm.lost import Lost
 from harness.subject.edits import EditCoverage
 from harness.subject.faults import SEVERAL, Fault, fault_lines, next_lines
@@ -102,6 +102,8 @@ class CaseSummary(msgspec.Struct, frozen=True):
     """Why no more cases were judged, if that was not requested."""
     base: BaseRelease | None = None
     """The base release of a target that is not a known release."""
+    uncompared: bool = False
+    """Whether no release was here to compare the target with, although it is not a known release."""
     lost: list[Lost] = []
     """Operations that the base release has and the target lacks."""
     edited: EditCoverage | None = None
@@ -221,6 +223,10 @@ class CaseSummary(msgspec.Struct, frozen=True):
         names = ", ".join(dict.fromkeys(one.operation for one in self.lost))
         return f"LOST {names}, which {self.base.name if self.base else 'its base release'} has"
 
+    @property
+    def _uncompared(self) -> str:
+        return f"{NOT_COMPARED}. What helps: {how_to_have_one(self.target.partition('+')[0])}"
+
     def answer(self) -> Line | None:
         """None for a campaign that found nothing before something could not be written or run."""
         if self.findings:
@@ -238,8 +244,12 @@ class CaseSummary(msgspec.Struct, frozen=True):
                 text += f"; {SEVERAL}"
             if self.lost:
                 text += f"; {self._lost}"
+            if self.uncompared:
+                text += f"; {NOT_COMPARED}"
             return Line("", text, "bad")
         if self.exit_status == NOTHING_FOUND:
+            if self.uncompared:
+                return Line("", f"nothing found in {self._size}; {self._uncompared}", "warning")
             return Line("", f"nothing found in {self._size}", "good")
         if self.harness_failures:
             return Line(
@@ -250,6 +260,9 @@ class CaseSummary(msgspec.Struct, frozen=True):
         if self.missing and self.exit_status == NOT_REACHED:
             lacking = {f"operation {name}" for name in self.lacking} | {f"regime {name}" for name in self.unjudged}
             why = "the target does not take it" if lacking.issuperset(self.missing) else "a longer run may reach it"
+            if self.uncompared:
+                why = "it may be lost" if why.startswith("the target") else f"{why}, or it is lost"
+                why = f"{why}: {self._uncompared}"
             text = f"nothing found in {self._size}, but what is missing was not judged (status 3): {why}"
             return Line("", text, "bad")
         return None

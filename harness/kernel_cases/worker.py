@@ -22,7 +22,7 @@ def assignment(
     target: str, executor: str, checks: tuple[str, ...] = CHECKS, base: BaseRelease | None = None
 ) -> Assignment:
     """What a worker for a target on an executor is started with. `base` is the base release of a checkout."""
-    watched = None if base is None else BaseRelease(base.version, files_to_watch(base))
+    watched = None if base is None else msgspec.structs.replace(base, changed=files_to_watch(base))
     text = msgspec.json.encode(CaseAssignment(target, executor, checks, watched)).decode()
     return Assignment("harness.kernel_cases.judge:make", text)
 

@@ -89,7 +89,7 @@ class SequenceJudge(Judge):
         self._kernels = None if kernel_side.kernels is None else Kernels(kernel_side.kernels)
         self._folder = None if kernel_side.cases is None else Path(kernel_side.cases)
         base = assignment.base
-        loaded = load(assignment.target, None if base is None else base.version)
+        loaded = load(assignment.target, base)
         prefix = str(loaded.directory)
         self._edits: list[Edit] = []
         if base is not None:

@@ -1,4 +1,5 @@
-"""What step sequences have lost in a checkout: those of a runner, and those that need a fix which cannot act.
+"""What step sequences have lost in a checkout: those of a runner, those that need a fix which cannot act, and places of
+rules.
 
 Each is because of a name that the base release has. It is known once the checkout is loaded.
 """
@@ -15,7 +16,12 @@ from harness.issues.registry import SEQUENCE_ISSUES
 from harness.issues.sequence_issue import SequenceIssue
 from harness.kernels.targets.vllm.scheduling.loading import base_source, has_base
 from harness.kernels.targets.vllm.scheduling.needed import OF_ALL, OF_RUNNER, LostName, Name, lost_names
+from harness.kernels.targets.vllm.scheduling.recognised import RecognisedRule
 from harness.kernels.targets.vllm.scheduling.release_source import file_of
+from harness.kernels.targets.vllm.scheduling.rules_v1 import RULES as RULES_V1
+from harness.kernels.targets.vllm.scheduling.rules_v2 import RULES as RULES_V2
+
+_RULES: Mapping[Runner, Sequence[RecognisedRule]] = {"V1": RULES_V1, "V2": RULES_V2}
 
 LOST = "LOST"
 """Before a reason why a sequence could not run: in a checkout that is not a gap of an old release, but a loss."""
@@ -24,7 +30,8 @@ LOST = "LOST"
 @functools.cache
 def _lost() -> Mapping[Name, LostName]:
     patched = (name for issue in SEQUENCE_ISSUES for name in issue.patches)
-    every = dict.fromkeys([*OF_ALL, *OF_RUNNER["V1"], *OF_RUNNER["V2"], *patched])
+    read = (Name(*rule.place) for rules in _RULES.values() for rule in rules)
+    every = dict.fromkeys([*OF_ALL, *OF_RUNNER["V1"], *OF_RUNNER["V2"], *patched, *read])
     return {lost.name: lost for lost in lost_names(every)}
 
 
@@ -52,6 +59,17 @@ def _lost_fix(issue: SequenceIssue) -> str | None:
     return f"sequences that need the fix of {issue.name}: {'; '.join(found)}" if found else None
 
 
+def _lost_rules(runner: Runner) -> Iterator[str]:
+    """A line for each place where a rule was read and is not any more: the model plays that of the base release. Where
+    no sequence can run without it, that has been said."""
+    by_place: dict[Name, list[str]] = {}
+    for rule in _RULES[runner]:
+        by_place.setdefault(Name(*rule.place), []).append(rule.field)
+    for name, fields in by_place.items():
+        if name in _lost() and name not in (*OF_ALL, *OF_RUNNER[runner]):
+            yield f"rules of {runner} ({', '.join(fields)}): {_lost()[name].why}"
+
+
 def lost_attribute(error: AttributeError) -> str | None:
     """Why a sequence could not run in which our code looked up a name that a checkout does not have; None if the object
     is not vLLM's, or if a release is loaded: then the mistake is ours."""
@@ -69,6 +87,7 @@ def lost_lines(fixes: Sequence[str]) -> Iterator[str]:
     for runner in OF_RUNNER:
         if (line := lost_of(runner)) is not None:
             yield line.removeprefix(f"{LOST} ")
+        yield from _lost_rules(runner)
     for issue in SEQUENCE_ISSUES:
         if issue.name in fixes and (line := _lost_fix(issue)) is not None:
             yield line

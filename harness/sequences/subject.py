@@ -19,7 +19,13 @@ from harness.kernels.executors.registry import executor_class, recorded_executor
 from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.download_size import announce_downloads
 from harness.kernels.targets.registry import prepare
-from harness.kernels.targets.vllm.base_release import BaseRelease, base_of, is_compared
+from harness.kernels.targets.vllm.base_release import (
+    NOT_COMPARED,
+    BaseRelease,
+    base_of,
+    how_to_have_one,
+    is_compared,
+)
 from harness.kernels.targets.vllm.edits import why_not_watched
 from harness.kernels.targets.vllm.family import RELEASES
 from harness.kernels.targets.vllm.scheduling.sources import check as check_target
@@ -303,7 +309,10 @@ class StepSequences(Subject[SequenceCase, RunResult]):
         if not tally.steps:
             missing.append("no step was run")
         if self.base is None and is_compared(self.target.partition("+")[0]):
-            missing.append("a release to compare with: whether anything is lost, or an old issue is back, is not known")
+            advice = how_to_have_one(self.target.partition("+")[0])
+            missing.append(
+                f"{NOT_COMPARED}, so what is lost, and old issues that are back, are not seen. What helps: {advice}"
+            )
         lost = [*self._edits.lost]
         lost += [reason.removeprefix(f"{LOST_NAME} ") for reason in tally.skipped if reason.startswith(LOST_NAME)]
         lost = list(dict.fromkeys(lost))
@@ -493,7 +502,7 @@ def _target_of(repro: SequenceRepro, setting: Setting) -> tuple[str, str]:
 def base_release(target: str, wanted: str | None, announce: Callable[[str], None]) -> BaseRelease | None:
     """The base release of a target whose files are here. Raises UnknownTarget."""
     directory = whole_tree(target).directory if is_compared(target) else None
-    return base_of(target, wanted, announce, directory)
+    return base_of(target, wanted, announce, directory, whole=True)
 
 
 def require_driven(target: str, announce: Callable[[str], None]) -> str:

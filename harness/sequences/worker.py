@@ -33,7 +33,7 @@ def assignment(target: str, kernel_side: KernelSide | None = None, base: BaseRel
     environment: tuple[tuple[str, str | None], ...] = (("PYTHONHASHSEED", HASH_SEED),)
     if not on_device:
         environment += (("CUDA_VISIBLE_DEVICES", ""),)
-    watched = None if base is None else BaseRelease(base.version, files_to_watch(base))
+    watched = None if base is None else msgspec.structs.replace(base, changed=files_to_watch(base))
     text = msgspec.json.encode(SequenceAssignment(target, kernel_side, watched)).decode()
     return Assignment("harness.sequences.judge:make", text, environment)
 

@@ -9,6 +9,7 @@ from typing import Any
 from harness.issues.change import Change
 from harness.issues.engine_changes import managers_of
 from harness.issues.sequence_issue import SequenceIssue, has_partial_hits
+from harness.kernels.targets.vllm.scheduling.needed import Name
 
 
 def _defer_fresh_sources(engine: Any) -> None:
@@ -60,6 +61,11 @@ def _argument(arguments: tuple[Any, ...], named: dict[str, Any], position: int, 
     return arguments[position] if position < len(arguments) else named[name]
 
 
+_PATCHES = tuple(
+    Name("vllm.v1.core.single_type_kv_cache_manager", f"SingleTypeKVCacheManager.{name}")
+    for name in ("get_num_blocks_to_allocate", "cache_blocks", "new_step_starts")
+)
+
 ISSUE = SequenceIssue(
     name="copy-of-fresh-block",
     summary="a partial hit is copied from an attention block that another request fills in the same step",
@@ -69,5 +75,6 @@ ISSUE = SequenceIssue(
     reaches=has_partial_hits,
     fix="a request waits whose partial hit would be copied from a block that this step fills",
     change=Change(engine=_defer_fresh_sources),
+    patches=_PATCHES,
     old_name="defer-fresh-sources",
 )

@@ -38,6 +38,10 @@ ISSUE = SequenceIssue(
     reaches=lambda config: config.policy == "priority",
     fix="a request preempted in the step that scheduled it takes the blocks cached for it out again",
     change=Change(engine=_forget_unscheduled),
-    patches=(Name("vllm.v1.core.sched.scheduler", "Scheduler._preempt_request"),),
+    patches=(
+        Name("vllm.v1.core.sched.scheduler", "Scheduler._preempt_request"),
+        Name("vllm.v1.core.kv_cache_manager", "KVCacheManager.get_blocks"),
+        Name("vllm.v1.core.kv_cache_manager", "KVCacheManager.evict_blocks"),
+    ),
     old_name="forget-unscheduled",
 )

@@ -8,6 +8,7 @@ from harness.issues.change import Change
 from harness.issues.sequence_issue import SequenceIssue, speculates_asynchronously
 from harness.kernels.targets.vllm.bare import source_of
 from harness.kernels.targets.vllm.scheduling.loading import module
+from harness.kernels.targets.vllm.scheduling.needed import Name
 
 
 def _discard_frames(engine: Any) -> None:
@@ -35,5 +36,6 @@ ISSUE = SequenceIssue(
     reaches=speculates_asynchronously,
     fix="a forced reset discards as many outputs as are in flight, not as many tokens",
     change=Change(engine=_discard_frames),
+    patches=(Name("vllm.v1.request", "Request"),),
     old_name="discard-frames",
 )

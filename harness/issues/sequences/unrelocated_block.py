@@ -8,6 +8,7 @@ from typing import Any
 from harness.issues.change import Change
 from harness.issues.engine_changes import managers_of
 from harness.issues.sequence_issue import SequenceIssue, has_checkpoints, speculates
+from harness.kernels.targets.vllm.scheduling.needed import Name
 from harness.kernels.targets.vllm.scheduling.rewriting import rewritten
 
 _RELOCATION = (
@@ -36,5 +37,9 @@ ISSUE = SequenceIssue(
     reaches=lambda config: speculates(config) and has_checkpoints(config),
     fix="a step with a checkpoint inside moves speculative blocks on like any other, as in 0.32",
     change=Change(engine=_relocate_at_checkpoints),
+    patches=(
+        Name("vllm.v1.core.single_type_kv_cache_manager", "MambaManager.allocate_new_blocks"),
+        Name("vllm.v1.core.single_type_kv_cache_manager", "MambaManager.get_num_blocks_to_allocate"),
+    ),
     old_name="relocate-at-checkpoints",
 )

@@ -8,6 +8,7 @@ from harness.issues.change import Change
 from harness.issues.engine_changes import managers_of
 from harness.issues.sequence_issue import SequenceIssue
 from harness.kernels.targets.vllm.bare import source_of
+from harness.kernels.targets.vllm.scheduling.needed import Name
 
 _FIRST_GROUP_ALONE = "first_group = self.attention_groups[0]"
 """In a release that truncates the blocks of one group."""
@@ -42,5 +43,6 @@ ISSUE = SequenceIssue(
     reaches=lambda config: config.drafter_block_size is not None,
     fix="the blocks of every attention group end where the prefix hit ends, as since 0.29",
     change=Change(engine=_truncate_every_hit),
+    patches=(Name("vllm.v1.core.kv_cache_coordinator", "HybridKVCacheCoordinator.find_longest_cache_hit"),),
     old_name="truncated-hits",
 )

@@ -1,21 +1,23 @@
 """An edit is a statement that a checkout has in other lines than its base release: what its author wants to see run.
 
 Comments, docstrings, imports, and the first lines of functions and classes are none. Where lines were only taken out,
-the statement in front of them counts. Statements of kernels are distinguished from those of Python: they run compiled.
+the statement in front of them counts, or the one behind them if the first of a function are gone. Other decorators,
+parameters or defaults of a function are an edit of the function, which ran if the function did. Statements of kernels
+are distinguished from those of Python: they run compiled.
 """
 
 from __future__ import annotations
 
 import ast
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from harness.kernels.targets.vllm.base_release import BaseRelease
-from harness.kernels.targets.vllm.features import parsed
 from harness.kernels.targets.vllm.sources import SourceTree
+from harness.kernels.targets.vllm.syntax import parsed
 
 MOST_FILES = 50
 """Of a target with more changed files than this, such as a much newer release, edits are not looked at."""
@@ -38,12 +40,14 @@ class Edit(msgspec.Struct, frozen=True):
 
 
 class Statement(NamedTuple):
-    """A statement of a file, without the statements that it contains."""
+    """A statement of a file, without the statements that it contains. `inner` is the name of a function that it
+    defines, with the names of those that contain it."""
 
     node: ast.stmt
     function: str
     kernel: bool
     block: tuple[int, int]
+    inner: str = ""
 
 
 def edits_of(tree: SourceTree, base: BaseRelease) -> tuple[Edit, ...]:
@@ -64,28 +68,113 @@ def why_not_watched(base: BaseRelease) -> str | None:
 
 def _edits_in(file: str, tree: SourceTree, old: SourceTree) -> Iterator[Edit]:
     before = old.text(file).splitlines() if old.has(file) else []
-    changed = set(_changed_lines(before, tree.text(file).splitlines()))
+    before_module = parsed(old, file) if old.has(file) else ast.Module([], [])
+    module = parsed(tree, file)
+    statements, before_statements = list(statements_of(module)), list(statements_of(before_module))
+    known, heads = _heads(before_module), _heads(module)
+    other_heads = {name for name, head in heads.items() if name in known and known[name].words != head.words}
+
+    def ran(line: int) -> bool:
+        found = _statement_at(before_statements, line)
+        return found is not None and _runs(found)
+
     by_statement: dict[tuple[int, int], tuple[Statement, list[int]]] = {}
-    statements = list(statements_of(parsed(tree, file)))
-    for line in sorted(changed):
-        around = [one for one in statements if one.node.lineno <= line <= (one.node.end_lineno or 0)]
-        if around:
-            found = max(around, key=lambda one: (one.node.lineno, -(one.node.end_lineno or 0)))
+    for line, gone in _changed_lines(before, tree.text(file).splitlines(), ran):
+        found = _statement_at(statements, line)
+        if gone and found is not None and found.inner in other_heads:
+            continue
+        if gone and (found is None or not _runs(found)):
+            found = _behind(statements, found, line)
+        if found is not None and (gone or _runs(found)):
             place = (found.node.lineno, found.node.col_offset)
-            by_statement.setdefault(place, (found, []))[1].append(line)
-    for statement, lines in by_statement.values():
-        if _runs(statement):
-            yield Edit(file, statement.function, statement.node.lineno, tuple(lines), statement.kernel, statement.block)
+            lines = by_statement.setdefault(place, (found, []))[1]
+            number = max(line, found.node.lineno)
+            if number not in lines:
+                lines.append(number)
+    edits = [
+        Edit(file, statement.function, statement.node.lineno, tuple(lines), statement.kernel, statement.block)
+        for statement, lines in by_statement.values()
+    ]
+    yield from edits
+    for name in sorted(other_heads, key=lambda name: heads[name].line):
+        head = heads[name]
+        first = head.body[0].lineno
+        yield Edit(file, name, first, (head.line,), head.kernel, (first, head.body[-1].end_lineno or 0))
 
 
-def _changed_lines(before: Sequence[str], after: Sequence[str]) -> Iterator[int]:
-    """Numbers of the lines of `after` that are new or other ones, and of those in front of lines that are gone."""
+class _Head(NamedTuple):
+    """What a function is called with and wrapped in: its decorators, its parameters and their defaults, in `words`.
+    `line` is the first of it."""
+
+    words: tuple[str, ...]
+    line: int
+    body: Sequence[ast.stmt]
+    kernel: bool
+
+
+def _heads(module: ast.Module) -> Mapping[str, _Head]:
+    """Those of all functions, by their names with those that contain them."""
+    found: dict[str, _Head] = {}
+    for statement in statements_of(module):
+        node = statement.node
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            arguments = node.args
+            several = (
+                arguments.posonlyargs,
+                arguments.args,
+                [arguments.vararg],
+                arguments.kwonlyargs,
+                [arguments.kwarg],
+            )
+            words = [" ".join(one.arg for one in some if one is not None) for some in several]
+            parts = (*node.decorator_list, *arguments.defaults, *arguments.kw_defaults)
+            words += ["" if one is None else ast.unparse(one) for one in parts]
+            line = min([node.lineno, *(one.lineno for one in node.decorator_list)])
+            found[statement.inner] = _Head(tuple(words), line, node.body, statement.kernel or is_kernel(node))
+    return found
+
+
+def _statement_at(statements: Sequence[Statement], line: int) -> Statement | None:
+    """The innermost statement that a line belongs to."""
+    around = [one for one in statements if one.node.lineno <= line <= (one.node.end_lineno or 0)]
+    return max(around, key=lambda one: (one.node.lineno, -(one.node.end_lineno or 0)), default=None)
+
+
+def _behind(statements: Sequence[Statement], front: Statement | None, line: int) -> Statement | None:
+    """The statement that runs behind a place where lines are gone, in the same function; where there is none any more,
+    the docstring in `front` of it. None if that is no place in a function."""
+    if front is None:
+        return None
+    head = isinstance(front.node, ast.FunctionDef | ast.AsyncFunctionDef)
+    if not head and front.function == TOP:
+        return None
+    function = front.inner if head else front.function
+    inside = [one for one in statements if one.function == function and one.node.lineno > line]
+    running = [one for one in inside if _runs(one)]
+    if running:
+        return min(running, key=lambda one: one.node.lineno)
+    return front if not head else next(iter(inside), None)
+
+
+def _changed_lines(
+    before: Sequence[str], after: Sequence[str], ran: Callable[[int], bool]
+) -> Iterator[tuple[int, bool]]:
+    """Numbers of the lines of `after` that are new or other ones, and of those in front of lines that are gone, which
+    are marked. Comments and empty lines do not count, and of lines that are gone only those that `ran`."""
     matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
-    for what, _, _, start, stop in matcher.get_opcodes():
-        if what == "delete":
-            yield max(start, 1)
-        elif what != "equal":
-            yield from range(start + 1, stop + 1)
+    for what, old_start, old_stop, start, stop in matcher.get_opcodes():
+        if what == "equal":
+            continue
+        new = [number for number in range(start + 1, stop + 1) if _is_code(after[number - 1])]
+        if new:
+            yield from ((number, False) for number in new)
+        elif any(_is_code(before[number - 1]) and ran(number) for number in range(old_start + 1, old_stop + 1)):
+            yield max(start, 1), True
+
+
+def _is_code(line: str) -> bool:
+    text = line.strip()
+    return bool(text) and not text.startswith("#")
 
 
 def statements_of(module: ast.Module) -> Iterator[Statement]:
@@ -96,16 +185,20 @@ def statements_of(module: ast.Module) -> Iterator[Statement]:
 def _statements(body: Sequence[ast.stmt], function: str, scope: str, kernel: bool) -> Iterator[Statement]:
     block = (body[0].lineno, body[-1].end_lineno or 0) if body else (0, 0)
     for node in body:
-        yield Statement(node, function, kernel, block)
+        inner = scope + node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else ""
+        yield Statement(node, function, kernel, block, inner)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            inner = scope + node.name
-            is_kernel = kernel or any("triton.jit" in ast.unparse(decorator) for decorator in node.decorator_list)
-            yield from _statements(node.body, inner, f"{inner}.<locals>.", is_kernel)
+            yield from _statements(node.body, inner, f"{inner}.<locals>.", kernel or is_kernel(node))
         elif isinstance(node, ast.ClassDef):
             yield from _statements(node.body, function, f"{scope}{node.name}.", kernel)
         else:
             for inner_body in bodies_of(node):
                 yield from _statements(inner_body, function, scope, kernel)
+
+
+def is_kernel(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether a function runs compiled."""
+    return any("triton.jit" in ast.unparse(decorator) for decorator in node.decorator_list)
 
 
 def bodies_of(node: ast.stmt) -> Iterator[list[ast.stmt]]:

@@ -13,13 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from harness.kernels.targets.vllm.moved import moved_to, with_moved
 from harness.kernels.targets.vllm.sources import CACHE_OPTIONS, HYBRID, INPUT_BATCH, OPTIONS, WORKER, SourceTree
+from harness.kernels.targets.vllm.syntax import parsed
 from harness.refusal import UnknownTarget
 
 CONTEXT = "MambaSpecDecodeGPUContext"
 BUFFERS = "MambaBuffers"
 HYBRID_STATE = "MambaHybridModelState"
-PRECOPY_KERNEL = "precopy_mamba_align_fused_kernel"
 FILL_KERNEL = "_fill_num_accepted_kernel"
 
 RowsBy = Literal["slot", "batch"]
@@ -70,19 +71,29 @@ class Features:
     """Until 0.31: the host's bookkeeping for states kept in every block."""
 
 
+class NoContext(UnknownTarget):
+    """A target without the context of the fused kernels, or with one that the harness cannot create. `name` is what was
+    looked for in WORKER, `found` says what is there."""
+
+    def __init__(self, message: str, name: str, found: str = "it is not there") -> None:
+        super().__init__(message)
+        self.name, self.found = name, found
+
+
 def features(tree: SourceTree) -> Features:
-    """Inspect `tree`. Raises UnknownTarget if it lacks the context of the fused kernels, or if that is created in an
-    unknown way. Calls in an unknown form count as absent: the target lacks the operations that need them."""
-    module = parsed(tree, WORKER)
+    """Inspect `tree`. Raises NoContext, or UnknownTarget if a file cannot be examined. Calls in an unknown form count
+    as absent: the target lacks the operations that need them."""
+    module = definitions(tree, WORKER)
     functions = {node.name: node for node in module.body if isinstance(node, ast.FunctionDef)}
     context = next((n for n in module.body if isinstance(n, ast.ClassDef) and n.name == CONTEXT), None)
     if context is None:
-        raise UnknownTarget(f"{tree.origin} has no fused postprocess ({CONTEXT}): it came with vllm 0.22.0")
+        message = f"{tree.origin} has no {CONTEXT} in {WORKER} (it came with the fused kernels of vllm 0.22.0)"
+        raise NoContext(message, CONTEXT)
     methods = dict(methods_of(module, context))
     for name, forms in CONTEXT_FORMS.items():
         if name in _REQUIRED:
             if name not in methods:
-                raise UnknownTarget(f"{tree.origin} has no {CONTEXT}.{name}")
+                raise NoContext(f"{tree.origin} has no {CONTEXT}.{name} in {WORKER}", f"{CONTEXT}.{name}")
             _check_form(tree, name, parameters_of(methods[name]), forms)
         elif name in methods and parameters_of(methods[name]) not in forms:
             del methods[name]
@@ -104,8 +115,9 @@ def features(tree: SourceTree) -> Features:
         mapping_bits=_mapping_bits(tree) if v2 else 32,
         advance=v2 and _model_state_methods(tree).get("preprocess_state") == ADVANCE_FORM,
         scatter=list(_model_state_methods(tree).get("postprocess_state", ()))[:2] == SCATTER_FORM,
-        fill=tree.has(HYBRID)
-        and any(isinstance(node, ast.FunctionDef) and node.name == FILL_KERNEL for node in parsed(tree, HYBRID).body),
+        fill=any(
+            isinstance(node, ast.FunctionDef) and node.name == FILL_KERNEL for node in definitions(tree, HYBRID).body
+        ),
         aligned_indices="compute_aligned_state_indices" in methods
         and parameters_of(methods["compute_aligned_state_indices"]) == INDICES_FORM,
         host_path=_buffers_form(module) == BUFFERS_FORM,
@@ -192,6 +204,25 @@ SCATTER_FORM = ["idx_mapping", "num_sampled"]
 ADVANCE_FORM = ["input_batch", "block_tables", "kv_cache_config", "num_computed_tokens"]
 
 
+_LOOKED_FOR: Mapping[str, frozenset[str]] = {
+    WORKER: frozenset({CONTEXT, BUFFERS, *HOST_FORMS, *ALL_MODE_FORMS, *_VALIDATION_FORMS}),
+    HYBRID: frozenset({HYBRID_STATE, FILL_KERNEL}),
+}
+"""What is looked for in a file: it may import it from where it has moved to."""
+
+
+def moved_files(tree: SourceTree, file: str) -> tuple[str, ...]:
+    """The files that code of `file` has moved to, later ones import from earlier ones; none for known releases. Raises
+    UnknownTarget."""
+    return moved_to(tree, file, _LOOKED_FOR[file]) if tree.has(file) else ()
+
+
+def definitions(tree: SourceTree, file: str) -> ast.Module:
+    """The syntax tree of a file, with what has moved to other files; an empty one if there is no such file. Raises
+    UnknownTarget."""
+    return with_moved(tree, file, _LOOKED_FOR[file]) if tree.has(file) else ast.Module([], [])
+
+
 def _has_forms(functions: Mapping[str, ast.FunctionDef], forms: Mapping[str, list[str]]) -> bool:
     """Whether these functions exist and their parameters begin like this."""
     return all(
@@ -211,9 +242,7 @@ def _buffers_form(module: ast.Module) -> Sequence[str]:
 
 def _model_state_methods(tree: SourceTree) -> Mapping[str, Sequence[str]]:
     """Parameters of the methods of the V2 runner's model state; empty if there is no such class."""
-    if not tree.has(HYBRID):
-        return {}
-    module = parsed(tree, HYBRID)
+    module = definitions(tree, HYBRID)
     return {
         name: parameters_of(method)
         for node in module.body
@@ -263,14 +292,6 @@ _REPLAY = "use_replayssm"
 _REFUSES_DRAFTS = "--use-replayssm does not support speculative decoding"
 
 
-def parsed(tree: SourceTree, file: str) -> ast.Module:
-    """The syntax tree of a file. Raises UnknownTarget if it cannot be read or is not valid Python."""
-    try:
-        return ast.parse(tree.text(file), filename=file)
-    except (SyntaxError, ValueError) as error:
-        raise UnknownTarget(f"{tree.origin}: {file} is not valid Python: {error}") from error
-
-
 # The parameters of each method in all known forms, without `self` and `cls`. The fields of Features decide what the
 # adapter passes. A form that is not listed is not called, so that nothing is guessed.
 CONTEXT_FORMS: Mapping[str, Sequence[list[str]]] = {
@@ -309,7 +330,8 @@ _REQUIRED = ("create", "initialize_from_forward_context")
 def _check_form(tree: SourceTree, name: str, parameters: list[str], forms: Sequence[list[str]]) -> None:
     if parameters not in forms:
         got = ", ".join(parameters)
-        raise UnknownTarget(f"{tree.origin}: {CONTEXT}.{name} has parameters unknown to the harness: {got}")
+        unknown = f"has parameters unknown to the harness: {got}"
+        raise NoContext(f"{tree.origin}: {CONTEXT}.{name} {unknown}", f"{CONTEXT}.{name}", f"it {unknown}")
 
 
 def parameters_of(function: ast.FunctionDef) -> list[str]:

@@ -25,8 +25,8 @@ from harness.text import one_line
 
 
 def module_name(file: str) -> str:
-    """`vllm/v1/utils.py` -> `vllm.v1.utils`."""
-    return file.removesuffix(".py").replace("/", ".")
+    """`vllm/v1/utils.py` -> `vllm.v1.utils`, `vllm/v1/__init__.py` -> `vllm.v1`."""
+    return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 class _SourceLoader(Loader):

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from harness.case import Runner
+from harness.exit_status import NOT_REACHED
 from harness.kernels.targets.vllm.base_release import BaseRelease
 from harness.kernels.targets.vllm.features import (
     ADVANCE_FORM,
@@ -26,14 +27,17 @@ from harness.kernels.targets.vllm.features import (
     HOST_FORMS,
     HYBRID_STATE,
     INDICES_FORM,
-    PRECOPY_KERNEL,
     SCATTER_FORM,
+    Features,
+    NoContext,
+    definitions,
     features,
     methods_of,
     parameters_of,
-    parsed,
 )
 from harness.kernels.targets.vllm.sources import HYBRID, WORKER, SourceTree
+from harness.kernels.targets.vllm.syntax import parsed
+from harness.refusal import Refusal
 
 RUNNERS = "vllm/v1/worker/"
 """The code of both runners."""
@@ -93,7 +97,7 @@ _POSTPROCESS_STATE = _Need(
 
 NEEDS: Mapping[str, Sequence[_Need]] = {
     "postprocess": (_context("run_fused_postprocess", "V1"), _context("run_fused_postprocess_align", "V2")),
-    "precopy": (_PRECOPY, _Need(WORKER, PRECOPY_KERNEL)),
+    "precopy": (_PRECOPY,),
     "advance": (_Need(HYBRID, f"{HYBRID_STATE}.preprocess_state", _forms(ADVANCE_FORM), runners=("V2",)),),
     "aligned-indices": (
         _Need(WORKER, f"{CONTEXT}.compute_aligned_state_indices", _forms(INDICES_FORM), runners=("V1", "V2")),
@@ -113,6 +117,35 @@ NEEDS: Mapping[str, Sequence[_Need]] = {
     "all-mode": (_all_mode("preprocess_mamba_all_specdec"), _all_mode("postprocess_mamba_all")),
 }
 """What operations call, by their names (harness/case/operations)."""
+
+
+_LEFT_WITH: Mapping[str, Callable[[Features], bool]] = {"all-mode": lambda found: found.rows_by == "slot"}
+"""Operations that no release has any more, and how it shows that a target was made from a release without them: by
+something else that changed in the same release (0.32.0)."""
+
+
+class LostTarget(Refusal):
+    """Nothing of a target can be tested although its base release can."""
+
+    exit_status = NOT_REACHED
+
+
+def require_context(tree: SourceTree, base: BaseRelease) -> None:
+    """Raise LostTarget, with one line, if a target has lost the context that all operations need."""
+    try:
+        features(tree)
+    except NoContext as refusal:
+        pattern = re.compile(rf"^class {CONTEXT}\b", re.MULTILINE)
+        elsewhere = [file for file in _python_files(tree) if file != WORKER and pattern.search(tree.text(file))]
+        place = f"; there is a {CONTEXT} in {' and '.join(elsewhere)}" if elsewhere else ""
+        looked = f"looked for {refusal.name} in {WORKER}, as in {base.name}"
+        raise LostTarget(f"{tree.origin}: LOST all operations: {looked}: {refusal.found}{place}") from refusal
+
+
+def left_operations(tree: SourceTree) -> frozenset[str]:
+    """Operations that a target lacks as all newer releases do, whatever its base release is. Raises UnknownTarget."""
+    found = features(tree)
+    return frozenset(operation for operation, left in _LEFT_WITH.items() if left(found))
 
 
 def lost_operations(tree: SourceTree, base: BaseRelease | None) -> tuple[Lost, ...]:
@@ -155,9 +188,10 @@ class _Definitions:
         return self.in_file(need.file).get(need.name)
 
     def in_file(self, file: str) -> Mapping[str, ast.FunctionDef]:
-        """All that are in `file`, by `name` or `Class.name`; nothing if there is no such file."""
+        """All that are in `file`, or have moved from there and are imported again, by `name` or `Class.name`; nothing
+        if there is no such file."""
         if file not in self._files:
-            body = parsed(self._tree, file).body if self._tree.has(file) else []
+            body = definitions(self._tree, file).body
             functions = {node.name: node for node in body if isinstance(node, ast.FunctionDef)}
             for kind in (node for node in body if isinstance(node, ast.ClassDef)):
                 methods = methods_of(ast.Module(body, []), kind)

@@ -10,10 +10,12 @@ import ast
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import Any
 
 from harness.kernels.targets.vllm.edits import TOP, Edit, bodies_of
 from harness.kernels.targets.vllm.importing import module_name
+from harness.kernels.targets.vllm.python_text import python_text
 from harness.kernels.targets.vllm.sources import SourceTree
 
 _NAME = "_harness_edit_ran"
@@ -48,8 +50,7 @@ class Probes:
         name = module.__file__
         if name is None:
             return
-        with open(name, encoding="utf-8") as stream:
-            text = stream.read()
+        text = python_text(Path(name))
         if text != self._tree.text(file):  # planted faults: lines are other ones
             return
         self._imported.add(file)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from harness.kernels.targets.downloading import Announce
 from harness.kernels.targets.releases import Package, cached, release
+from harness.kernels.targets.vllm.python_text import NotPythonText, python_text
 from harness.refusal import UnknownTarget
 
 RELEASE_PREFIX = "vllm=="
@@ -69,9 +70,9 @@ class SourceTree:
     def text(self, file: str) -> str:
         """The contents of `file`. Raises UnknownTarget if it is missing or is not text."""
         try:
-            return self.path(file).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            reason = getattr(error, "strerror", None) or "not UTF-8 text"
+            return python_text(self.path(file))
+        except (OSError, NotPythonText) as error:
+            reason = getattr(error, "strerror", None) or str(error)
             raise UnknownTarget(f"{self.origin}: cannot read {file}: {reason}") from error
 
 
@@ -83,6 +84,12 @@ def release_tree(version: str, announce: Announce | None = None) -> SourceTree:
 def cached_tree(version: str) -> SourceTree | None:
     """The sources of a release, or all of its files, whichever is in the cache, complete and unchanged; else None."""
     found = cached(VLLM, version) or cached(VLLM_WHOLE, version)
+    return None if found is None else SourceTree(found.directory, f"vllm {version}", stable=True)
+
+
+def cached_whole_tree(version: str) -> SourceTree | None:
+    """All Python files of a release, if they are in the cache, complete and unchanged; else None."""
+    found = cached(VLLM_WHOLE, version)
     return None if found is None else SourceTree(found.directory, f"vllm {version}", stable=True)
 
 

@@ -16,14 +16,14 @@ from harness.kernels.executors.base import Executor
 from harness.kernels.mutations.mutation import Mutation, mutate
 from harness.kernels.targets.base import Allocate
 from harness.kernels.targets.vllm.allocation import Allocations, attribute_names, on_device
-from harness.kernels.targets.vllm.features import BUFFERS, CONTEXT, Features, features
+from harness.kernels.targets.vllm.features import BUFFERS, CONTEXT, Features, features, moved_files
 from harness.kernels.targets.vllm.replacements import CONV_LAYOUT_VARIABLE
 from harness.kernels.targets.vllm.runner import Kinds, Runner
 from harness.kernels.targets.vllm.sources import HYBRID, LAYERS, MATH, WORKER, SourceTree
 from harness.kernels.targets.vllm.surroundings import surround
 
 UNDER_TEST = (MATH, LAYERS, WORKER)
-"""The files that run unmodified. Everything else may be replaced."""
+"""The files that run unmodified, with those that code of theirs has moved to. Everything else may be replaced."""
 
 
 class Version:
@@ -40,7 +40,9 @@ class Version:
         self.device = executor.device
         self._start = executor.transfers.start
 
-        files = (*UNDER_TEST, HYBRID) if self.features.scatter else UNDER_TEST
+        files = (*UNDER_TEST[:-1], *moved_files(tree, WORKER), WORKER)
+        if self.features.scatter:
+            files = tuple(dict.fromkeys((*files, *moved_files(tree, HYBRID), HYBRID)))
         original = {file: tree.text(file) for file in files}
         sources = mutate("vllm", original, mutations)
         loaded = surround(tree, files, sources, executor)
@@ -53,8 +55,8 @@ class Version:
         self._environment = loaded.environment
         self._conv_layout: ConvLayout | None = None
         self._copy_functions = {
-            "conv": self.worker.get_conv_copy_spec,
-            "temporal": self.worker.get_temporal_copy_spec,
+            "conv": self._layers.get_conv_copy_spec,
+            "temporal": self._layers.get_temporal_copy_spec,
         }
         self._names: Sequence[str] | None = None
         self._buffer_names: Sequence[str] | None = None

@@ -71,7 +71,7 @@ def test_fetch_list_clean(harness: Command, settings: dict[str, str], tmp_path: 
     ("target", "message"),
     [
         ("vllm==0.51.0", "vllm 0.51.0 was never released, or has no wheel; there are 0.50.0"),
-        ("vllm==0.50.0", "vllm 0.50.0 has no fused postprocess (MambaSpecDecodeGPUContext): it came with vllm 0.22.0"),
+        ("vllm==0.50.0", "vllm 0.50.0 has no MambaSpecDecodeGPUContext in vllm/v1/worker/mamba_utils.py"),
         ("vllm==newest", "'newest' is not a version of vllm"),
         ("path:nowhere", "path:nowhere: there is no such directory"),
         ("path:wheels", "path:wheels is not a checkout of vLLM: it has no vllm/v1/worker/mamba_utils.py"),

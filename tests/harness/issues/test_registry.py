@@ -27,15 +27,23 @@ from harness.issues.registry import (
 )
 from harness.issues.sequence_issue import SPLIT, SequenceIssue
 from harness.kernels.targets.vllm.family import RELEASES
+from harness.kernels.targets.vllm.scheduling.release_source import ReleaseSource
 from harness.kernels.targets.vllm.scheduling.rules import ColumnUnit, RunnerRules
 from harness.repro import Repro, read_repro
 from harness.sequences.controls import Controls
 from harness.sequences.faults import FAULTS
+from tests.releases import sources
 
 ROOT = Path(__file__).resolve().parents[3]
 FILES = ROOT / "harness" / "issues"
 RULES = RunnerRules(zero_drafts=False, padded_tails=False, recomputed_as_decodes=True, column_unit=ColumnUnit.SMALLEST)
 """The rules of a release that has every issue of rules."""
+
+
+@pytest.fixture
+def issue_texts() -> dict[str, str]:
+    """The text of each file of a known issue of step sequences."""
+    return {path.stem: path.read_text() for path in (FILES / "sequences").glob("*.py") if path.stem != "__init__"}
 
 
 def file_names(folder: str) -> set[str]:
@@ -54,6 +62,24 @@ def test_a_fix_that_wraps_the_split_says_that_it_cannot_do_without_it(issue: Seq
     """Else a checkout that renamed the function ends in an error of ours."""
     text = (FILES / "sequences" / f"{issue.name.replace('-', '_')}.py").read_text()
     assert (SPLIT in issue.patches) == ("wrap_split(" in text or SPLIT.name.split(".")[-1] in text)
+
+
+@pytest.mark.release
+@pytest.mark.parametrize(
+    "issue", [issue for issue in SEQUENCE_ISSUES if issue.patches], ids=lambda issue: str(issue.name)
+)
+def test_the_release_that_brought_an_issue_has_what_its_fix_patches(issue: SequenceIssue) -> None:
+    """A name that no release has would never be lost."""
+    assert issue.since is not None
+    source = ReleaseSource(sources(issue.since), issue.since)
+    assert [name for name in issue.patches if not source.has(*name)] == []
+
+
+def test_a_fix_of_functions_says_which(issue_texts: dict[str, str]) -> None:
+    """So that a checkout without them has lost them, whatever sequences are drawn. Only a fix that rewrites the main
+    function of a scheduler need not: all sequences need that."""
+    silent = {name for name, text in issue_texts.items() if "Change(engine=" in text and "patches=" not in text}
+    assert silent == {name for name, text in issue_texts.items() if "rewrite_schedule(" in text}
 
 
 @pytest.mark.parametrize("issue", KNOWN_ISSUES, ids=lambda issue: str(issue.name))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from harness.kernel_cases.summary import CaseSummary, Finding
+from harness.kernels.targets.vllm.base_release import how_to_have_one
 
 
 def summary(*issues: str | None, **values: Any) -> CaseSummary:
@@ -99,3 +100,33 @@ def test_the_last_line_says_how_much_it_rests_on(values: dict[str, Any], text: s
     answer = summary(**values).answer()
     assert answer is not None
     assert answer.text == text
+
+
+COMPARE = f"no release was at hand to compare with. What helps: {how_to_have_one('path:../vllm')}"
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({}, f"nothing found in 9 cases; {COMPARE}"),
+        (
+            {"exit_status": 3, "missing": ["operation stage"]},
+            "nothing found in 9 cases, but what is missing was not judged (status 3): "
+            f"a longer run may reach it, or it is lost: {COMPARE}",
+        ),
+        (
+            {"exit_status": 3, "missing": ["operation stage"], "lacking": {"stage": "no such function"}},
+            f"nothing found in 9 cases, but what is missing was not judged (status 3): it may be lost: {COMPARE}",
+        ),
+    ],
+)
+def test_without_a_base_release_the_answer_says_so(values: dict[str, Any], text: str) -> None:
+    answer = summary(**values, target="path:../vllm", uncompared=True).answer()
+    assert answer is not None
+    assert (answer.text, answer.tone) == (text, "bad" if values else "warning")
+
+
+def test_findings_without_a_base_release() -> None:
+    answer = summary(None, uncompared=True).answer()
+    assert answer is not None
+    assert answer.text.endswith("; no release was at hand to compare with")

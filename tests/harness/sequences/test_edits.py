@@ -19,7 +19,7 @@ from harness.sequences.recipe import SequenceRecipe
 from harness.sequences.subject import StepSequences
 from harness.subject.entry import Tally
 from harness.subject.subject import Ended
-from tests.releases import edit, editable_whole, rename
+from tests.releases import edit, editable_whole, rename, sources
 
 NEWEST = RELEASES[-1]
 Command = Callable[..., subprocess.CompletedProcess[str]]
@@ -78,7 +78,7 @@ def test_a_known_issue_that_is_put_back_is_a_finding(harness: Command, checkout:
     findings = found["findings"]
     assert isinstance(findings, list)
     assert [(one["issue"], one["regression"]) for one in findings] == [("zero-draft-row", True)]
-    assert found["base"] == {"version": NEWEST, "changed": [HYBRID]}
+    assert found["base"] == {"version": NEWEST, "changed": [HYBRID], "compared": ["vllm/"]}
     assert found["edited"] == {"lines": 1, "ran": 1, "missed": [], "reason": None}
     rules = found["changed_rules"]
     assert isinstance(rules, list)
@@ -124,6 +124,63 @@ def test_a_renamed_function_is_told_by_name(harness: Command, checkout: Path, na
     assert f"{name} in {place}, as in vllm {NEWEST}" in lines[0]
     assert isinstance(found["steps"], int)
     assert found["steps"] > 100, "the others went on"
+
+
+@pytest.mark.release
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("name", "place", "lost"),
+    [
+        (
+            "new_step_starts",
+            "SingleTypeKVCacheManager.new_step_starts in vllm/v1/core/single_type_kv_cache_manager.py",
+            ["sequences that need the fix of copy-of-fresh-block"],
+        ),
+        (
+            "_compute_common_metadata",
+            "BaseMambaAttentionMetadataBuilder._compute_common_metadata in vllm/v1/attention/backends/mamba_attn.py",
+            ["rules of V1 (padded_tails)", "rules of V2 (padded_tails)"],
+        ),
+    ],
+)
+def test_what_a_fix_or_a_rule_rests_on_is_lost_whatever_is_drawn(
+    harness: Command, checkout: Path, name: str, place: str, lost: list[str]
+) -> None:
+    rename(checkout, name, f"renamed_{name}")
+    done = harness(*RUN, "-t", f"path:{checkout}", "--cases", 1)
+    found = json.loads(done.stdout)
+    assert done.returncode == 3, done.stderr
+    assert found["lost"] == [f"{one}: looked for {place}, as in vllm {NEWEST}" for one in lost]
+
+
+SAMPLING = "vllm/sampling_params.py"
+CHECKS = "    def _verify_args(self) -> None:\n"
+
+
+@pytest.mark.release
+@pytest.mark.long
+def test_an_edit_anywhere_in_the_package_is_seen(harness: Command, checkout: Path) -> None:
+    edit(checkout, SAMPLING, CHECKS, f"{CHECKS}        number = 1\n")
+    done = harness(*RUN, "-t", f"path:{checkout}", "--cases", 4)
+    found = json.loads(done.stdout)
+    assert done.returncode == 0, done.stderr
+    assert found["base"] == {"version": NEWEST, "changed": [SAMPLING], "compared": ["vllm/"]}
+    assert found["edited"] == {"lines": 1, "ran": 1, "missed": [], "reason": None}
+
+
+@pytest.mark.release
+@pytest.mark.long
+def test_a_far_release_plays_no_rules(harness: Command, checkout: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    (cache / "releases").mkdir(parents=True)
+    (cache / "releases" / "vllm-0.28.0").symlink_to(sources("0.28.0"))
+    offline = {"HARNESS_CACHE_DIR": str(cache), "HARNESS_OFFLINE": "1"}
+    done = harness(*RUN, "-t", f"path:{checkout}", **offline)
+    found = json.loads(done.stdout)
+    assert (found["base"], found["findings"]) == (None, [])
+    assert done.returncode == 3, done.stderr
+    assert any("no release was at hand to compare with" in line for line in found["missing"])
+    assert "vllm 0.28.0, the nearest that is here, is far" in done.stderr
 
 
 @pytest.mark.release

@@ -15,7 +15,15 @@ import pytest
 
 from harness.kernel_cases.ran_edits import _in_kernel
 from harness.kernels.targets.vllm.base_release import BaseRelease, base_of
-from harness.kernels.targets.vllm.edits import MOST_FILES, TOP, Edit, edits_of, files_to_watch, why_not_watched
+from harness.kernels.targets.vllm.edits import (
+    MOST_FILES,
+    TOP,
+    Edit,
+    _edits_in,
+    edits_of,
+    files_to_watch,
+    why_not_watched,
+)
 from harness.kernels.targets.vllm.family import RELEASES
 from harness.kernels.targets.vllm.importing import module_name
 from harness.kernels.targets.vllm.probes import Probes
@@ -23,6 +31,7 @@ from harness.kernels.targets.vllm.sources import WORKER, SourceTree, checkout_tr
 from tests.releases import edit, editable
 
 NEWEST = RELEASES[-1]
+FILE = "vllm/v1/probed.py"
 
 
 def edited(checkout: Path) -> list[tuple[str, bool]]:
@@ -60,6 +69,83 @@ def test_conditions_of_kernels_count(tmp_path: Path) -> None:
     checkout = editable(NEWEST, tmp_path / "checkout")
     edit(checkout, WORKER, "if src_block_id != dest_block_id or token_bias == 0:", "if token_bias >= 0:")
     assert edited(checkout) == [("_copy_mamba_state_block", True)]
+
+
+BEFORE = '''
+import functools
+
+
+def outer(value, limit=3):
+    """Words."""
+    value = abs(value)
+    if value > limit:
+        # a comment
+        return limit
+    return value
+
+
+def plain():
+    first()
+    return 1
+
+
+class Counter:
+    @property
+    def width(self):
+        return 7
+
+    @functools.cached_property
+    def height(self):
+        return 8
+
+
+@triton.jit(do_not_specialize=["rows"])
+def copy(rows, SIZE: tl.constexpr):
+    row = tl.program_id(0)
+    return row
+'''
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("    value = abs(value)\n", "", [("outer", 7, (7,))]),
+        ("    first()\n", "", [("plain", 15, (15,))]),
+        ("        # a comment\n", "", []),
+        ("        # a comment\n", "        # another one\n        # and one more\n", []),
+        ('    """Words."""\n', "", []),
+        ('    """Words."""\n', '    """Other words."""\n', []),
+        ("import functools\n", "", []),
+        ("limit=3", "limit=4", [("outer", 6, (5,))]),
+        ("(value, limit=3)", "(value, *, limit=3)", [("outer", 6, (5,))]),
+        ("(value, limit=3)", "(value, limit: int = 3)", []),
+        ("    @property\n", "", [("Counter.width", 21, (20,))]),
+        ("    @property\n", "    @functools.cached_property\n", [("Counter.width", 22, (20,))]),
+        ('["rows"]', '["rows", "columns"]', [("copy", 31, (29,))]),
+        ("    return limit\n", "    return limit - 1\n", [("outer", 10, (10,))]),
+    ],
+)
+def test_what_is_an_edit(tmp_path: Path, old: str, new: str, found: list[tuple[str, int, tuple[int, ...]]]) -> None:
+    """Function, first line of the statement that a probe is put in front of, and edited lines."""
+    trees = []
+    for name, text in (("old", BEFORE), ("new", BEFORE.replace(old, new))):
+        path = tmp_path / name / FILE
+        path.parent.mkdir(parents=True)
+        path.write_text(text, encoding="utf-8")
+        trees.append(SourceTree(tmp_path / name, name, stable=False))
+    edits = list(_edits_in(FILE, trees[1], trees[0]))
+    assert [(one.function, one.start, one.lines) for one in edits] == found
+    assert [one.kernel for one in edits] == [one.function == "copy" for one in edits]
+
+
+def test_other_options_of_a_kernel_ran_if_the_kernel_did(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType(module_name(WORKER))
+    module.__file__ = "/src/worker.py"
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    head = Edit(WORKER, "copy", 4, (2,), True, (4, 6))
+    known = {("/src/worker.py", "copy", line) for line in (4, 6)}
+    assert _in_kernel(head, {("/src/worker.py", "copy", 6)}, known)
+    assert not _in_kernel(head, set(), known)
 
 
 def test_a_statement_without_a_line_ran_if_those_around_it_did(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +213,6 @@ class Counter(Base):
 def cached(value):
     return value + 1
 """
-FILE = "vllm/v1/probed.py"
 
 
 @pytest.fixture

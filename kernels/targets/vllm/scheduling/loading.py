@@ -15,9 +15,10 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from harness.kernels.targets.vllm.base_release import BaseRelease
 from harness.kernels.targets.vllm.scheduling.release_source import ReleaseSource
 from harness.kernels.targets.vllm.scheduling.sources import WholeTree, require_packages, whole_tree
-from harness.kernels.targets.vllm.sources import RELEASE_PREFIX, cached_tree, release_tree
+from harness.kernels.targets.vllm.sources import RELEASE_PREFIX
 from harness.refusal import UnknownTarget
 from harness.text import one_line
 
@@ -30,9 +31,9 @@ _base: ReleaseSource | None = None
 """The source of the base release of what is loaded, if that is another one."""
 
 
-def load(name: str, base: str | None = None) -> WholeTree:
-    """Make `vllm` the target `name`. `base` is the version of its base release; None: it is a release, or that is not
-    known. Raises UnknownTarget if packages are missing, or if it cannot be imported here."""
+def load(name: str, base: BaseRelease | None = None) -> WholeTree:
+    """Make `vllm` the target `name`. `base` is its base release; None: it is a release, or that is not known.
+    Raises UnknownTarget if packages are missing, or if it cannot be imported here."""
     global _loaded, _base  # noqa: PLW0603 - one process, one release
     require_packages()
     tree = whole_tree(name)
@@ -55,9 +56,8 @@ def load(name: str, base: str | None = None) -> WholeTree:
     except UnknownTarget:
         sys.path.remove(str(tree.directory))
         raise
-    if base is not None and name != f"{RELEASE_PREFIX}{base}":
-        found = cached_tree(base) or release_tree(base)
-        _base = ReleaseSource(found.directory, found.origin)
+    if base is not None and name != f"{RELEASE_PREFIX}{base.version}":
+        _base = ReleaseSource(base.tree.directory, base.name)
     _loaded = tree
     return tree
 

@@ -22,6 +22,7 @@ from harness.case.operations import Runner
 from harness.case.production_defaults import GRID, Alignment, DeclaredLayers, ProductionDefaults
 from harness.case.sequence import Layers, SpecMethod
 from harness.kernels.targets.vllm.bare import bare, source_of
+from harness.kernels.targets.vllm.python_text import NotPythonText, python_text
 from harness.kernels.targets.vllm.scheduling.engine import V2_VARIABLE, hybrid_model, speculative_of
 from harness.kernels.targets.vllm.scheduling.loading import module, own_source
 from harness.refusal import UnknownTarget
@@ -44,7 +45,15 @@ def production_defaults() -> ProductionDefaults:
     """The defaults of what is loaded. Raises DefaultsUnknown."""
     try:
         return _defaults()
-    except (AttributeError, NameError, TypeError, AssertionError, UnknownTarget) as error:
+    except (
+        AttributeError,
+        NameError,
+        TypeError,
+        AssertionError,
+        SyntaxError,
+        NotPythonText,
+        UnknownTarget,
+    ) as error:
         raise DefaultsUnknown(one_line(error)) from error
 
 
@@ -204,7 +213,7 @@ def _layers_of(path: Path) -> Layers | None:
 
 def _alignments(path: Path) -> Iterator[Alignment]:
     """What the file's `get_kv_cache_spec` gives for `prefill_checkpoint_alignment`, where it gives something."""
-    text = path.read_text()
+    text = python_text(path)
     if "prefill_checkpoint_alignment=" not in text:
         return
     for node in ast.walk(ast.parse(text)):
@@ -237,7 +246,7 @@ def _assigned(name: str, function: ast.FunctionDef) -> Iterator[Alignment]:
     """What a name is: a variable of the function, or a constant of a file of layers."""
     places: list[ast.AST] = [function]
     if name.isupper():
-        files = (path.read_text() for path in _files_of_layers(own_source().directory / "vllm"))
+        files = (python_text(path) for path in _files_of_layers(own_source().directory / "vllm"))
         places = [ast.parse(text) for text in files if f"{name} = " in text]
     for place in places:
         for node in ast.walk(place):
@@ -248,7 +257,7 @@ def _assigned(name: str, function: ast.FunctionDef) -> Iterator[Alignment]:
 def _numbers_in(function: str) -> Iterator[Alignment]:
     """The numbers that a function of the release's layers returns, by its source."""
     for path in _files_of_layers(own_source().directory / "vllm"):
-        text = path.read_text()
+        text = python_text(path)
         if f"def {function}(" not in text:
             continue
         for node in ast.walk(ast.parse(text)):

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.kernels.targets.vllm.python_text import NotPythonText, python_text
 from harness.refusal import UnknownTarget
 
 
@@ -56,9 +57,9 @@ def _definitions(directory: Path, module: str) -> Mapping[str, tuple[str, frozen
     """What a module defines, by name: source text and parameters, which a class has none of. Nothing if its file cannot
     be read."""
     try:
-        text = (directory / file_of(module)).read_text(encoding="utf-8")
+        text = python_text(directory / file_of(module))
         body = ast.parse(text).body
-    except (OSError, ValueError, SyntaxError):
+    except (OSError, NotPythonText, ValueError, SyntaxError):
         return {}
     lines = text.splitlines(keepends=True)
     found: dict[str, tuple[str, frozenset[str]]] = {}
