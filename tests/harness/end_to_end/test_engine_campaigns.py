@@ -225,7 +225,7 @@ def test_a_file_without_an_engine_for_it() -> None:
     repro = subject().repro(a_case(), wrong(), None, None, None)
     with pytest.raises(NoEngine, match="harness engine fetch") as refused:
         WholeEngines.of_file(repro, Setting())
-    assert refused.value.status == NOT_REACHED
+    assert refused.value.exit_status == NOT_REACHED
     with pytest.raises(NotApplicable, match="no engine"):
         WholeEngines.of_file(repro, Setting(target="vllm==0.32.0", sweeping=True))
     with pytest.raises(InvalidCase, match="name the target yourself"):

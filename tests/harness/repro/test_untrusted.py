@@ -133,9 +133,9 @@ def spoilt(document: Document) -> Iterator[tuple[str, Document]]:
 @pytest.mark.parametrize(
     ("kind", "message"),
     [
-        ("sequenz", "unknown kind 'sequenz'; did you mean 'sequence'?; known: case, sequence"),
-        ("x" * 10_000, f"unknown kind '{'x' * 40}'; known: case, sequence"),
-        ("", "unknown kind ''; known: case, sequence"),
+        ("sequenz", "unknown kind 'sequenz'; did you mean 'sequence'?; known: case, sequence, engine"),
+        ("x" * 10_000, f"unknown kind '{'x' * 40}'; known: case, sequence, engine"),
+        ("", "unknown kind ''; known: case, sequence, engine"),
         (None, "not a repro file: Expected `str`, got `null` - at `$.kind`"),
         (3, "not a repro file: Expected `str`, got `int` - at `$.kind`"),
     ],

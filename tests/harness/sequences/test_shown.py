@@ -19,6 +19,7 @@ from harness.reports.registry import reporter
 from harness.repro import Origin, SequenceRepro
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.summary import SequenceFinding, SequenceSummary
+from harness.subject.faults import SEVERAL
 from harness.subject.subject import Key
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -177,6 +178,6 @@ def test_a_whole_run(tmp_path: Path) -> None:
     assert lines[shrinking[0]].startswith("note shrinking 1 of 2: sequence/meaning/")
     (summed_up,) = places("vllm==0.33.0: 40 sequences, ")
     assert max(shrunk) < summed_up < min(places("finding sequence/meaning/"))
-    assert lines[-1] == "2 findings: 2 new"
+    assert lines[-1] == f"2 findings: 2 new; {SEVERAL}"
     drawn = {line.partition("saved as drawn: ")[2] for line in lines if "saved as drawn: " in line}
     assert drawn == {str(path) for path in (out / "as-drawn").iterdir()}
