@@ -339,8 +339,10 @@ def with_readers(form: Carried, step: int) -> Iterator[Carried]:
     an entry that is in the prefix cache for a short time is read."""
     events: list[Event] = []
     for event in form.case.events:
-        single = isinstance(event, Step)
-        events += [msgspec.structs.replace(event, repeat=1)] * event.repeat if single else [event]
+        if isinstance(event, Step):
+            events += [msgspec.structs.replace(event, repeat=1)] * event.repeat
+        else:
+            events.append(event)
     steps = [place for place, event in enumerate(events) if isinstance(event, Step)]
     for later, end in enumerate(steps[step - 1 : step - 1 + READERS_LATER]):
         before, after = events[: end + 1], events[end + 1 : end + 1 + LAST_STEPS]
