@@ -60,6 +60,12 @@ PROBE = 2**19
 MOST_PROBES = 16
 """Maximum number of probes of a sequence."""
 
+READER = PROBE + MOST_PROBES
+"""Number of a request that is added in the middle, to read what the cache holds then."""
+
+READERS_LATER, READER_OUTPUTS = 4, 12
+"""In how many steps such a request may arrive, and how many tokens it says."""
+
 ASTRAY, ASTRAY_LENGTH = 2**19, 3
 """The text with which a probe leaves that of the request it follows, and for how many tokens."""
 
@@ -326,6 +332,30 @@ def _cut(text: tuple[Segment, ...], length: int) -> tuple[Segment, ...]:
         kept.append(msgspec.structs.replace(segment, length=min(segment.length, length)))
         length -= segment.length
     return tuple(kept)
+
+
+def with_readers(form: Carried, step: int) -> Iterator[Carried]:
+    """A form with one more request that arrives in or soon after a step, and asks for the text of one that is there: so
+    an entry that is in the prefix cache for a short time is read."""
+    events: list[Event] = []
+    for event in form.case.events:
+        if isinstance(event, Step):
+            events += [msgspec.structs.replace(event, repeat=1)] * event.repeat
+        else:
+            events.append(event)
+    steps = [place for place, event in enumerate(events) if isinstance(event, Step)]
+    for later, end in enumerate(steps[step - 1 : step - 1 + READERS_LATER]):
+        before, after = events[: end + 1], events[end + 1 : end + 1 + LAST_STEPS]
+        for add in [event for event in before if isinstance(event, Add) and not is_probe(event.request)]:
+            for said in dict.fromkeys((add.outputs - 1, 0)):
+                text = (*add.prompt, *([Segment(family=CONTINUATION, length=said)] if said else []))
+                astray = Segment(family=ASTRAY, length=ASTRAY_LENGTH)
+                reader = Add(request=READER, prompt=(*text, astray)[-16:], outputs=READER_OUTPUTS, priority=0)
+                try:
+                    case = SequenceCase(config=form.case.config, events=(*before, reader, *after))
+                except InvalidCase:
+                    continue  # too long
+                yield Carried(case, f"{form.how}, request {add.request} read {later} steps later")
 
 
 def is_probe(request: int) -> bool:

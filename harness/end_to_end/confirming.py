@@ -15,7 +15,7 @@ import msgspec
 
 from harness.case.sequence import SequenceCase
 from harness.end_to_end.builds import Build
-from harness.end_to_end.carrying import CannotCarry, Carried, carried, is_probe
+from harness.end_to_end.carrying import CannotCarry, Carried, carried, is_probe, with_readers
 from harness.end_to_end.engine_process import EngineProcess
 from harness.end_to_end.messages import EngineFacts, ModelKind, RequestTokens, RunSequence, SequenceAnswer, model_of
 from harness.issues.registry import DEFAULT_FIXES, issues_of
@@ -38,6 +38,10 @@ NOISES = 100
 
 MOST_FORMS = 6
 """Maximum number of carried forms of one file that are run on an engine."""
+
+
+MOST_READ = 6
+"""In so many forms in which nothing reads a wrong entry, a request that does is tried."""
 
 
 class WrongToken(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,7 +117,10 @@ class Confirmer:
             for form, result in self._failing_forms(repro):
                 if not self._shows(form):
                     unread += 1
-                    continue
+                    read = self._read_soon(repro, form, result) if unread <= MOST_READ else None
+                    if read is None:
+                        continue
+                    form, result = read  # noqa: PLW2901 - the same form, with a request that reads the entry
                 number += 1
                 answer = self._run(repro, form, result, number)
                 if answer.answer == "CONFIRMED":
@@ -157,6 +164,21 @@ class Confirmer:
         """Whether anything goes wrong besides what the prefix cache holds: an entry that is never read changes no
         token."""
         return self._check(form.case, (), entries=False) is not None
+
+    def _read_soon(self, repro: SequenceRepro, form: Carried, result: RunResult) -> tuple[Carried, RunResult] | None:
+        """The form with a request that reads the wrong entry soon after it is made, if that shows the file's issue."""
+        assert result.violation is not None
+        names = {issue.name for issue in issues_of(repro.issue)}
+        for reader in with_readers(form, result.violation.step):
+            bare = self._check(reader.case, (), entries=False)
+            if bare is None:
+                continue
+            if not names or (
+                self._check(reader.case, tuple(fix for fix in DEFAULT_FIXES if fix not in names), entries=False)
+                and self._check(reader.case, tuple(DEFAULT_FIXES)) is None
+            ):
+                return reader, bare
+        return None
 
     def _check(self, case: SequenceCase, fixes: tuple[str, ...], *, entries: bool = True) -> RunResult | None:
         """The symbolic run of a form, if it finds something wrong."""

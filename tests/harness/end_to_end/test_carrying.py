@@ -8,7 +8,17 @@ import msgspec
 import pytest
 
 from harness.case.sequence import CONTINUATION, Add, Segment, SequenceCase, SequenceConfig, Step
-from harness.end_to_end.carrying import BLOCK, MOST_PROBES, RULES, CannotCarry, carried, is_probe
+from harness.end_to_end.carrying import (
+    BLOCK,
+    MOST_PROBES,
+    READER,
+    READERS_LATER,
+    RULES,
+    CannotCarry,
+    carried,
+    is_probe,
+    with_readers,
+)
 from harness.end_to_end.messages import EngineFacts
 from harness.repro import SequenceRepro, read_any
 
@@ -114,6 +124,22 @@ def test_probes_ask_for_the_text_and_for_every_block_of_it() -> None:
     for number, probe in enumerate(probes[1:], 1):
         assert sum(part.length for part in probe.prompt[:-1]) == number * BLOCK
         assert probe.prompt[-1].family not in (0, 1, CONTINUATION)
+
+
+def test_readers_arrive_when_the_entry_is_there() -> None:
+    form = next(carried(sequence(), FACTS))
+    readers = list(with_readers(form, 3))
+    assert len(readers) > 4
+    for reader in readers:
+        events = reader.case.events
+        place = next(i for i, event in enumerate(events) if isinstance(event, Add) and event.request == READER)
+        steps = sum(event.repeat for event in events[:place] if isinstance(event, Step))
+        assert 3 <= steps < 3 + READERS_LATER
+        assert is_probe(READER)
+        added = next(event for event in events if isinstance(event, Add))
+        read = events[place]
+        assert isinstance(read, Add)
+        assert read.prompt[: len(added.prompt)] == added.prompt
 
 
 @pytest.mark.parametrize(
