@@ -170,7 +170,7 @@ def test_a_folder_and_a_table(harness: Command, repro: Path, executor_name: str)
     assert [line.split()[0] for line in done.stdout.splitlines()] == [
         "precopy/exception/RuntimeError/call/-",
         "builtin",
-        "Affects",
+        "Does",
     ]
 
 
