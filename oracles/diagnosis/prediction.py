@@ -24,7 +24,7 @@ class Prediction:
     if it may vary.
     `outside` are the bytes that refused accesses touch, `raced` those that two programs touch in no order, and
     `raced_by_warps` those that two warps of one program do, each as (first, one past the last). `settled` are images of
-    which it must be one if nothing raced: one program may do all of these copies."""
+    which it must be one if nothing raced: one program, or one warp, may do all of these copies."""
 
     image: Image
     results: Results

@@ -250,6 +250,7 @@ def _unordered(situation: Situation) -> Iterator[Prediction]:
         results_after(situation),
         unsettled.data.astype(bool),
         raced_by_warps=tuple(spans),
+        settled=(situation.expected.image,),  # one warp may do all of it, in order
     )
 
 
