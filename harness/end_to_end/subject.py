@@ -10,7 +10,8 @@ import msgspec
 
 from harness import __version__
 from harness.case import InvalidCase
-from harness.case.sequence import SequenceCase, decode_sequence, encode_sequence
+from harness.case.sequence import SequenceCase
+from harness.check.outcome import Evidence, Signature
 from harness.end_to_end.builds import Build, build_of
 from harness.end_to_end.campaign_messages import STATES, AboutEngines, DrawnOnEngines, WhichSequence
 from harness.end_to_end.engine_process import LIMIT_SECONDS, engine_assignment
@@ -19,25 +20,21 @@ from harness.end_to_end.recipe import EngineRecipe, engine_sequence_at
 from harness.end_to_end.summary import EngineSummary
 from harness.end_to_end.verdict import evidence_of, signature_of
 from harness.generators.sequences.events import SEQUENCE_GENERATOR_VERSION
-from harness.issues.known_issue import KnownIssue
-from harness.issues.registry import SEQUENCE_ISSUES, TOGETHER, current_name, issues_of
 from harness.kernels.mutations.registry import mutation
-from harness.kernels.targets.vllm.base_release import BaseRelease
-from harness.oracles.states.violation import LOST, WRONG_TOKEN
+from harness.oracles.states.violation import WRONG_TOKEN, Violation
 from harness.refusal import UnknownTarget
 from harness.repro import EngineRepro, Origin, ShrinkRecord
 from harness.repro.format import DIGITS
-from harness.sequences.classifying import SequencePlan, classify, classify_again
+from harness.sequences.classifying import SequencePlan, classify
 from harness.sequences.controls import Controls
 from harness.sequences.judge import ENCODER
-from harness.sequences.result import RESULTS, ROWS, RunResult
-from harness.sequences.summary import SequenceFinding
-from harness.sequences.worker import check, defaults_of, lost_result, reason_in
+from harness.sequences.result import ROWS, RunResult
+from harness.sequences.sequence_subject import SequenceSubject, finding_of, settings_of
+from harness.sequences.worker import defaults_of
 from harness.shrink.driver import Shrunk
 from harness.shrink.sequences import without_events
-from harness.subject.entry import Entry, Tally
-from harness.subject.faults import facts_of, grouped
-from harness.subject.subject import Answer, Ended, Kept, Key, NotApplicable, Replayed, Setting, Subject
+from harness.subject.entry import Tally
+from harness.subject.subject import Answer, Ended, Kept, Key, NotApplicable, Replayed, Setting
 from harness.subject.trust import may_choose, unnamed_target
 from harness.text import counted, one_line
 from harness.worker.losses import WorkerLost
@@ -49,42 +46,40 @@ EXECUTOR = "engine"
 
 
 @dataclass(kw_only=True)
-class WholeEngines(Subject[SequenceCase, RunResult]):
+class WholeEngines(SequenceSubject):
     """`build` is whose engine runs; `controls` are those that were asked for, `faults` are planted in the fused
     kernels. `base` is the target's base release (None: `target` is a release, or none is here to compare with)."""
 
     name: ClassVar[str] = "engine"
-    noun: ClassVar[str] = "sequence"
     journal: ClassVar[str] = "engine.journal"
     file_patterns: ClassVar[tuple[str, ...]] = (f"engine-*-{DIGITS}.json",)
-    unloadable = "NOT APPLICABLE"
 
-    target: str
     build: Build
     recipe: EngineRecipe | None = None
-    controls: Controls = field(default_factory=Controls)
     faults: tuple[str, ...] = ()
     limit: float = LIMIT_SECONDS
-    base: BaseRelease | None = None
     _unfixable: tuple[str, ...] = field(default=(), init=False)
 
     block = 4
-    losses_limit = 50  # each costs importing the release
-    first_losses = 5
     shrink_budget = 400
-    classifies = True
 
     def __post_init__(self) -> None:
-        self._base = None if self.base is None else self.base.version
-        self._on = self.controls
-        """The controls with the fixes that act: an issue that is fixed in the base release must not be muted."""
-        if self._base is not None:
-            fixed = {issue.name for issue in SEQUENCE_ISSUES if issue.is_fixed_in(self._base)}
-            fixes = tuple(fix for fix in self.controls.fixes if fix not in fixed)
-            self._on = msgspec.structs.replace(self.controls, fixes=fixes)
+        self._act()
         self.executor = EXECUTOR
         self.seed = 0 if self.recipe is None else self.recipe.seed
         self.loads = self.build.description
+
+    @property
+    def planted(self) -> tuple[str, ...]:
+        return self.faults
+
+    @classmethod
+    def signature_of(cls, violation: Violation) -> Signature:
+        return signature_of(violation)
+
+    @classmethod
+    def evidence_of(cls, violation: Violation, trace: str = "") -> Evidence:
+        return evidence_of(violation, trace)
 
     @property
     def _recipe(self) -> EngineRecipe:
@@ -111,12 +106,6 @@ class WholeEngines(Subject[SequenceCase, RunResult]):
             **({} if self._base is None else {"base": self._base}),
         }
 
-    def current_identity(self, identity: dict[str, object]) -> dict[str, object]:
-        controls = identity.get("controls")
-        if not isinstance(controls, dict) or not isinstance(controls.get("fixes"), list):
-            return identity
-        return {**identity, "controls": {**controls, "fixes": [current_name(str(fix)) for fix in controls["fixes"]]}}
-
     def assignment(self) -> Assignment:
         return engine_assignment(self.build, self.faults, JUDGE)
 
@@ -142,54 +131,11 @@ class WholeEngines(Subject[SequenceCase, RunResult]):
     def draw(self, index: int) -> SequenceCase:
         return engine_sequence_at(self._recipe, index)
 
-    def encode(self, case: SequenceCase) -> bytes:
-        return encode_sequence(case)
-
-    def decode(self, text: bytes) -> SequenceCase:
-        return decode_sequence(text)
-
     # Results.
-
-    def read(self, result: bytes) -> RunResult:
-        return RESULTS.decode(result)
-
-    def lost(self, loss: WorkerLost) -> RunResult:
-        return lost_result(loss.violation, "\n".join(loss.last_words))
-
-    def lost_before(self, signature: str) -> RunResult | None:
-        """The loss itself: running it again would cost another worker, and for a hang the time limit."""
-        reason = reason_in(signature)
-        return None if reason is None else lost_result(reason)
-
-    def judge(self, worker: WorkerProcess, case: SequenceCase, *, index: int = -1, again: bool = True) -> RunResult:
-        return check(worker, case, self._on, index=index, again=again)
 
     def judge_file(self, worker: WorkerProcess, repro: EngineRepro) -> RunResult:
         """Judge the sequence of a file, and name the state that is wrong first."""
         return self._with_states(worker, repro.sequence, self.judge(worker, repro.sequence))
-
-    def key(self, case: SequenceCase, result: RunResult) -> Key | None:
-        """The issues of the key are those whose fix was not asked for and that the case can reach; they are
-        distinguished when findings are sorted out."""
-        if result.violation is None:
-            return None
-        signature = str(signature_of(result.violation))
-        if self.faults or self.is_loss(result):
-            return Key(signature)
-        off = [
-            issue.name for issue in SEQUENCE_ISSUES if issue.name not in self.controls.fixes and issue.reached_by(case)
-        ]
-        return Key(signature, TOGETHER.join(off) or None)
-
-    def is_loss(self, result: RunResult) -> bool:
-        return result.violation is not None and result.violation.kind.startswith(LOST)
-
-    def ending_in(self, signature: str) -> str | None:
-        return reason_in(signature)
-
-    def entry(self, index: int, case: SequenceCase | None, result: RunResult, key: Key | None) -> Entry:
-        signature, issue = (None, None) if key is None else (key.signature, key.issue)
-        return Entry(index, result.steps, result.seconds, result.counters, result.skipped, signature, issue)
 
     # Findings.
 
@@ -211,7 +157,7 @@ class WholeEngines(Subject[SequenceCase, RunResult]):
             fixes=self._on.fixes,
             faults=self.faults,
             issue=issue,
-            settings=_settings(result),
+            settings=settings_of(result),
             shrink=record,
             sequence=case,
         )
@@ -220,35 +166,18 @@ class WholeEngines(Subject[SequenceCase, RunResult]):
         """The known issue behind a finding. A planted fault is none."""
         return None if self.faults else classify(worker, case, self._on, signature, self._base)
 
-    def key_of(self, signature: str, issue: str | None) -> Key:
-        """An issue that the base release does not have is a regression, also together with one that it has."""
-        base = self._base
-        back = base is not None and any(one.is_fixed_in(base) for one in issues_of(issue))
-        return Key(signature, issue, back)
-
-    def about(self, key: Key, repro: Any) -> tuple[str, ...]:
-        if not key.regression or self._base is None:
-            return super().about(key, repro)
-        return tuple(
-            issue.regression_line(f"vllm {self._base}") if issue.is_fixed_in(self._base) else issue.line
-            for issue in issues_of(key.issue)
-        )
-
-    def known_issues(self, key: Key, repro: EngineRepro) -> list[KnownIssue]:
-        return list(issues_of(key.issue))
-
     def plan(self, worker: WorkerProcess, key: Key, result: RunResult) -> SequencePlan:
         return _EnginePlan(worker, key.signature, key.issue, self._on, self._base, signature_of)
 
     def conclude(
         self, worker: WorkerProcess, key: Key, shrunk: Shrunk[SequenceCase, RunResult]
     ) -> tuple[RunResult, Key] | None:
-        """Run the minimal case once more, and name the state that is wrong first."""
-        result = check(worker, shrunk.case, self._on)
-        if result.violation is None or str(signature_of(result.violation)) != key.signature:
+        """The state that is wrong first is named as well."""
+        concluded = super().conclude(worker, key, shrunk)
+        if concluded is None:
             return None
-        issue = classify_again(worker, shrunk.case, self._on, key.signature, key.issue, self._base)
-        return self._with_states(worker, shrunk.case, result), self.key_of(key.signature, issue)
+        result, final = concluded
+        return self._with_states(worker, shrunk.case, result), final
 
     def _with_states(self, worker: WorkerProcess, case: SequenceCase, result: RunResult) -> RunResult:
         if result.violation is None or result.violation.kind != WRONG_TOKEN:
@@ -260,9 +189,6 @@ class WholeEngines(Subject[SequenceCase, RunResult]):
         else:
             lines = msgspec.msgpack.decode(answer, type=list[str])
         return msgspec.structs.replace(result, trace="\n".join([*lines, *result.trace.splitlines()]))
-
-    def stays_as_drawn(self, result: RunResult) -> bool:
-        return self.is_loss(result)
 
     # Answers.
 
@@ -282,18 +208,12 @@ class WholeEngines(Subject[SequenceCase, RunResult]):
             counters=dict(sorted(tally.counters.items())),
             fixes=list(self._on.fixes),
             fixes_without_form=list(self._unfixable),
-            findings=[_finding(key, kept) for key, kept in findings],
+            findings=[finding_of(key, kept) for key, kept in findings],
             missing=missing,
             harness_failures=ended.harness_failures,
             exit_status=ended.exit_status(bool(findings), bool(missing)),
             ended_early=ended.early,
-            faults=grouped(
-                facts_of(
-                    findings,
-                    lambda key, kept: (key.issue, "; ".join(self.about(key, kept.repro))),
-                    lambda kept: len(kept.case.events),
-                )
-            ),
+            faults=self.faults_behind(findings),
             base=self.base,
         )
 
@@ -304,7 +224,7 @@ class WholeEngines(Subject[SequenceCase, RunResult]):
             lines = [result.violation.summary]
             lines += [line for line in result.trace.splitlines() if line.startswith(("first wrong", "no wrong"))]
             words = "; ".join(lines)
-            settings = _settings(result)
+            settings = settings_of(result)
             return Replayed("FAILED", self.target, EXECUTOR, same, str(signature), words, result, settings=settings)
         reason = result.skipped or (None if result.counters.get(ROWS) else "no row ran")
         summary = reason or f"{counted(result.steps, 'step')} with the plain run's tokens"
@@ -334,25 +254,6 @@ class WholeEngines(Subject[SequenceCase, RunResult]):
         base = base_release(name, setting.base, setting.announce)
         return cls(target=name, build=build, controls=controls, faults=repro.faults, limit=limit, base=base), repro
 
-    @classmethod
-    def case_of(cls, repro: EngineRepro) -> SequenceCase:
-        return repro.sequence
-
-    @classmethod
-    def smaller(
-        cls, repro: EngineRepro, case: SequenceCase, result: RunResult, issue: str | None, record: ShrinkRecord
-    ) -> EngineRepro:
-        assert result.violation is not None
-        return msgspec.structs.replace(
-            repro,
-            sequence=case,
-            signature=signature_of(result.violation),
-            evidence=evidence_of(result.violation, result.trace),
-            settings=_settings(result),
-            issue=issue,
-            shrink=record,
-        )
-
 
 class _EnginePlan(SequencePlan):
     """Sequences that an engine can run. Events are taken away first: each run costs as many steps as it has."""
@@ -365,23 +266,3 @@ class _EnginePlan(SequencePlan):
         impossible = why_not(case.config)
         if impossible is not None:
             raise InvalidCase(impossible)
-
-
-def _settings(result: RunResult) -> tuple[str, ...] | None:
-    return None if result.settings is None else tuple(result.settings)
-
-
-def _finding(key: Key, kept: Kept) -> SequenceFinding:
-    record = kept.repro.shrink
-    return SequenceFinding(
-        key.signature,
-        key.issue,
-        kept.repro.evidence.summary,
-        kept.index,
-        kept.count,
-        len(kept.case.events),
-        None if kept.path is None else str(kept.path),
-        record is not None and record.complete,
-        key.regression,
-        kept.repro.settings if isinstance(kept.repro, EngineRepro) else None,
-    )

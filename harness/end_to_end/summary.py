@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from harness import __version__
 from harness.end_to_end.verdict import TIES
-from harness.issues.known_issue import REGRESSION
 from harness.kernels.targets.vllm.base_release import BaseRelease
-from harness.sequences.summary import SequenceFinding
+from harness.sequences.summary import SequenceFinding, findings_in_words, fix_lines, part_in_words
 from harness.subject.faults import Fault, fault_lines, next_lines
 from harness.subject.summary import ComparedFinding, Line, sorting_took
 from harness.text import counted
@@ -69,11 +67,12 @@ class EngineSummary(msgspec.Struct):
     def _lines(self) -> Iterator[Line]:
         skipped = sum(self.skipped.values())
         more = f" ({skipped} more skipped)" if skipped else ""
+        part = part_in_words(self.in_this_part, self.sequences, self.seconds)
         time = "" if self.in_this_part < self.sequences else f" in {self.seconds:.0f} s"
         ran = f"{counted(self.sequences - skipped, 'sequence')}{more}, {counted(self.steps, 'engine step')}"
         yield Line(
             "",
-            f"{self.target}: {ran}{time} ({self.steps_per_second:.0f} steps a second of processor time){self._part}",
+            f"{self.target}: {ran}{time} ({self.steps_per_second:.0f} steps a second of processor time){part}",
         )
         yield Line("", f"  {self.build}")
         yield from sorting_took(self.seconds, self.whole_seconds)
@@ -89,32 +88,14 @@ class EngineSummary(msgspec.Struct):
             yield Line("", f"ended early: {self.ended_early}", "warning")
         for line in self.missing:
             yield Line("MISSING", line, "bad")
-        fixes = [fix for fix in self.fixes if fix not in self.fixes_without_form]
-        if fixes:
-            yield Line("", "known issues avoided by fixes (docs/findings.md; --include-known leaves the issues in):")
-            for line in textwrap.wrap(", ".join(fixes), 98, break_on_hyphens=False):
-                yield Line("", f"  {line}")
+        yield from fix_lines([fix for fix in self.fixes if fix not in self.fixes_without_form])
         if self.faults:
             repro = self.findings[self.faults[0].findings[0]].repro
             yield from next_lines(repro, self.target, f"harness run --ops engine -t {self.target} --fail-fast")
 
-    @property
-    def _part(self) -> str:
-        """What this part of a campaign did, if it did not do all of it."""
-        if self.in_this_part == self.sequences:
-            return ""
-        how = f"{self.in_this_part} of {self.sequences} in {self.seconds:.0f} s" if self.in_this_part else "nothing"
-        return f"; this part ran {how}"
-
     def answer(self) -> Line:
         if self.findings:
-            known = sum(finding.issue is not None and not finding.regression for finding in self.findings)
-            back = dict.fromkeys(finding.issue for finding in self.findings if finding.regression)
-            new = sum(finding.issue is None for finding in self.findings)
-            parts = [counted(known, "known issue")] if known else []
-            parts += [f"{new} new"] if new or not back else []
-            parts += [f"{REGRESSION} {', '.join(map(str, back))}"] if back else []
-            return Line("", f"{counted(len(self.findings), 'finding')}: {', '.join(parts)}", "bad")
+            return Line("", findings_in_words(self.findings, self.faults), "bad")
         ran = self.sequences - sum(self.skipped.values())
         ties = self.counters.get(TIES, 0)
         size = f"{counted(ran, 'sequence')}, {counted(self.steps, 'engine step')}, {counted(ties, 'tie')}"

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import msgspec
 
 from harness import __version__
 from harness.case import InvalidCase
 from harness.case.production_defaults import deviations
-from harness.case.sequence import SequenceCase, decode_sequence, encode_sequence
+from harness.case.sequence import SequenceCase
+from harness.check.outcome import Evidence, Signature
 from harness.generators.sequences.events import SEQUENCE_GENERATOR_VERSION
-from harness.issues.known_issue import KnownIssue
-from harness.issues.registry import SEQUENCE_ISSUES, TOGETHER, current_name, issues_of
+from harness.issues.registry import SEQUENCE_ISSUES, TOGETHER, current_name
 from harness.kernels.executors.registry import executor_class, recorded_executor_name
 from harness.kernels.targets.base import UnknownTarget
 from harness.kernels.targets.download_size import announce_downloads
@@ -31,27 +31,26 @@ from harness.kernels.targets.vllm.family import RELEASES
 from harness.kernels.targets.vllm.scheduling.sources import check as check_target
 from harness.kernels.targets.vllm.scheduling.sources import require_packages, whole_tree
 from harness.kernels.targets.vllm.sources import VLLM_WHOLE
-from harness.oracles.states.violation import LOST
+from harness.oracles.states.violation import Violation
 from harness.refusal import Refusal
 from harness.repro import Origin, SequenceRepro, ShrinkRecord
 from harness.repro.format import DIGITS
-from harness.sequences.classifying import SequencePlan, classify, classify_again
+from harness.sequences.classifying import SequencePlan, classify
 from harness.sequences.controls import Controls
 from harness.sequences.counters import below_threshold
 from harness.sequences.judge import AboutDefaults, AboutEdits
 from harness.sequences.kernels import KernelChoice, KernelSide
 from harness.sequences.lost import LOST as LOST_NAME
 from harness.sequences.recipe import SequenceRecipe, sequence_at
-from harness.sequences.result import RESULTS, RunResult
-from harness.sequences.summary import SequenceFinding, SequenceSummary, never_run
+from harness.sequences.result import RunResult
+from harness.sequences.sequence_subject import SequenceSubject, finding_of, settings_of
+from harness.sequences.summary import SequenceSummary, never_run
 from harness.sequences.variations import variations
 from harness.sequences.verdicts import bytes_not_judged, evidence_of, not_judged, signature_of
-from harness.sequences.worker import LIMIT_SECONDS, assignment, check, defaults_of, lost_result, reason_in, recipe_text
-from harness.shrink.driver import Shrunk
+from harness.sequences.worker import LIMIT_SECONDS, assignment, check, defaults_of, recipe_text
 from harness.subject.edits import EditTally
-from harness.subject.entry import Entry, Tally
-from harness.subject.faults import facts_of, grouped
-from harness.subject.subject import Answer, Ended, Kept, Key, NotApplicable, Replayed, Setting, Subject, Variation
+from harness.subject.entry import Tally
+from harness.subject.subject import Answer, Ended, Kept, Key, NotApplicable, Replayed, Setting, Variation
 from harness.subject.trust import may_choose, unnamed_target
 from harness.text import counted, one_line
 from harness.worker.losses import WorkerLost
@@ -61,50 +60,46 @@ PACKAGES_MISSING = "step sequences cannot run here: packages are missing"
 
 
 @dataclass(kw_only=True)
-class StepSequences(Subject[SequenceCase, RunResult]):
+class StepSequences(SequenceSubject):
     """`controls` are those that were asked for, `kernel_side` says where the kernel arguments go. `named_fixes` are
     fixes that the user asked for by name; a line says if they change nothing. `base` is the target's base release
     (None: `target` is a release, or no release is here to compare with). `shared_defaults` are
     those of all targets of a campaign so far: they judge the same sequences, those of the first."""
 
     name: ClassVar[str] = "sequence"
-    noun: ClassVar[str] = "sequence"
     journal: ClassVar[str] = "sequences.journal"
     file_patterns: ClassVar[tuple[str, ...]] = (f"sequence-*-{DIGITS}.json",)
-    unloadable = "NOT APPLICABLE"
 
-    target: str
     recipe: SequenceRecipe | None = None
-    controls: Controls = field(default_factory=Controls)
     kernel_side: KernelSide = field(default_factory=KernelSide)
     limit: float = LIMIT_SECONDS
     named_fixes: tuple[str, ...] = ()
     loads: str | None = None
-    base: BaseRelease | None = None
     shared_defaults: list[AboutDefaults] | None = None
     _edits: AboutEdits = field(default_factory=lambda: AboutEdits([], []), init=False)
     _ran: EditTally = field(default_factory=EditTally, init=False)
     _idle_fixes: list[str] = field(default_factory=list, init=False)
 
     block = 8
-    losses_limit = 50  # each costs loading the release
-    # More cases would cost ten seconds each. A release that loses one sequence in ten ends like that with a chance of
-    # one in 100,000, a release that loses every second one with a chance of 3 in 100.
-    first_losses = 5
     shrink_budget = 600
-    classifies = True
 
     def __post_init__(self) -> None:
         kernels = self.kernel_side.kernels
-        self._base = None if self.base is None else self.base.version
-        self._on = self.controls
-        """The controls with the fixes that act: an issue that is fixed in the base release must not be muted."""
-        if self._base is not None:
-            fixed = {issue.name for issue in SEQUENCE_ISSUES if issue.is_fixed_in(self._base)}
-            fixes = tuple(fix for fix in self.controls.fixes if fix not in fixed)
-            self._on = msgspec.structs.replace(self.controls, fixes=fixes)
+        self._act()
         self.executor = "symbolic" if kernels is None else kernels.executor
         self.seed = 0 if self.recipe is None else self.recipe.seed
+
+    @property
+    def planted(self) -> tuple[str, ...]:
+        return self.controls.faults
+
+    @classmethod
+    def signature_of(cls, violation: Violation) -> Signature:
+        return signature_of(violation)
+
+    @classmethod
+    def evidence_of(cls, violation: Violation, trace: str = "") -> Evidence:
+        return evidence_of(violation, trace)
 
     @property
     def _recipe(self) -> SequenceRecipe:
@@ -129,12 +124,6 @@ class StepSequences(Subject[SequenceCase, RunResult]):
             "generator": SEQUENCE_GENERATOR_VERSION,
             **({} if self._base is None else {"base": self._base}),
         }
-
-    def current_identity(self, identity: dict[str, object]) -> dict[str, object]:
-        controls = identity.get("controls")
-        if not isinstance(controls, dict) or not isinstance(controls.get("fixes"), list):
-            return identity
-        return {**identity, "controls": {**controls, "fixes": [current_name(str(fix)) for fix in controls["fixes"]]}}
 
     def assignment(self) -> Assignment:
         return assignment(self.target, self.kernel_side, self.base)
@@ -188,51 +177,6 @@ class StepSequences(Subject[SequenceCase, RunResult]):
     def draw(self, index: int) -> SequenceCase:
         return sequence_at(self._recipe, index)
 
-    def encode(self, case: SequenceCase) -> bytes:
-        return encode_sequence(case)
-
-    def decode(self, text: bytes) -> SequenceCase:
-        return decode_sequence(text)
-
-    # Results.
-
-    def read(self, result: bytes) -> RunResult:
-        return RESULTS.decode(result)
-
-    def lost(self, loss: WorkerLost) -> RunResult:
-        return lost_result(loss.violation, "\n".join(loss.last_words))
-
-    def lost_before(self, signature: str) -> RunResult | None:
-        """The loss itself: running it again would cost another worker, and for a hang the time limit."""
-        reason = reason_in(signature)
-        return None if reason is None else lost_result(reason)
-
-    def judge(self, worker: WorkerProcess, case: SequenceCase, *, index: int = -1, again: bool = True) -> RunResult:
-        return check(worker, case, self._on, index=index, again=again)
-
-    def key(self, case: SequenceCase, result: RunResult) -> Key | None:
-        """The issues of the key are those whose fix was not asked for and that the case can reach; they are
-        distinguished when findings are sorted out."""
-        if result.violation is None:
-            return None
-        signature = str(signature_of(result.violation))
-        if self.controls.faults or self.is_loss(result):
-            return Key(signature)
-        off = [
-            issue.name for issue in SEQUENCE_ISSUES if issue.name not in self.controls.fixes and issue.reached_by(case)
-        ]
-        return Key(signature, TOGETHER.join(off) or None)
-
-    def is_loss(self, result: RunResult) -> bool:
-        return result.violation is not None and result.violation.kind.startswith(LOST)
-
-    def ending_in(self, signature: str) -> str | None:
-        return reason_in(signature)
-
-    def entry(self, index: int, case: SequenceCase | None, result: RunResult, key: Key | None) -> Entry:
-        signature, issue = (None, None) if key is None else (key.signature, key.issue)
-        return Entry(index, result.steps, result.seconds, result.counters, result.skipped, signature, issue)
-
     # Findings.
 
     def repro(
@@ -255,7 +199,7 @@ class StepSequences(Subject[SequenceCase, RunResult]):
             faults=self.controls.faults,
             issue=issue,
             kernels=None if kernels is None else kernels.target,
-            settings=_settings(result),
+            settings=settings_of(result),
             shrink=record,
             sequence=case,
         )
@@ -266,38 +210,8 @@ class StepSequences(Subject[SequenceCase, RunResult]):
     def classify(self, worker: WorkerProcess, case: SequenceCase, signature: str) -> str | None:
         return classify(worker, case, self._on, signature, self._base)
 
-    def key_of(self, signature: str, issue: str | None) -> Key:
-        """An issue that the base release does not have is a regression, also together with one that it has."""
-        base = self._base
-        back = base is not None and any(one.is_fixed_in(base) for one in issues_of(issue))
-        return Key(signature, issue, back)
-
-    def about(self, key: Key, repro: Any) -> tuple[str, ...]:
-        if not key.regression or self._base is None:
-            return super().about(key, repro)
-        return tuple(
-            issue.regression_line(f"vllm {self._base}") if issue.is_fixed_in(self._base) else issue.line
-            for issue in issues_of(key.issue)
-        )
-
-    def known_issues(self, key: Key, repro: SequenceRepro) -> list[KnownIssue]:
-        return list(issues_of(key.issue))
-
     def plan(self, worker: WorkerProcess, key: Key, result: RunResult) -> SequencePlan:
         return SequencePlan(worker, key.signature, key.issue, self._on, self._base)
-
-    def conclude(
-        self, worker: WorkerProcess, key: Key, shrunk: Shrunk[SequenceCase, RunResult]
-    ) -> tuple[RunResult, Key] | None:
-        """Run the minimal case once more, alone: in a campaign the host code does not run with every sequence."""
-        result = check(worker, shrunk.case, self._on)
-        if result.violation is None or str(signature_of(result.violation)) != key.signature:
-            return None
-        issue = classify_again(worker, shrunk.case, self._on, key.signature, key.issue, self._base)
-        return result, self.key_of(key.signature, issue)
-
-    def stays_as_drawn(self, result: RunResult) -> bool:
-        return self.is_loss(result)
 
     # Answers.
 
@@ -331,14 +245,8 @@ class StepSequences(Subject[SequenceCase, RunResult]):
             counters=dict(sorted(counters.items())),
             fixes=list(self._on.fixes),
             fixes_without_effect=self._idle_fixes,
-            findings=[_finding(key, kept) for key, kept in findings],
-            faults=grouped(
-                facts_of(
-                    findings,
-                    lambda key, kept: (key.issue, "; ".join(self.about(key, kept.repro))),
-                    lambda kept: len(kept.case.events),
-                )
-            ),
+            findings=[finding_of(key, kept) for key, kept in findings],
+            faults=self.faults_behind(findings),
             missing=missing,
             harness_failures=ended.harness_failures,
             ended_early=ended.early,
@@ -361,7 +269,7 @@ class StepSequences(Subject[SequenceCase, RunResult]):
                 str(signature),
                 summary,
                 result,
-                settings=_settings(result),
+                settings=settings_of(result),
             )
         kernels = self.kernel_side.kernels
         reason = not_judged(repro.signature, result)
@@ -429,25 +337,6 @@ class StepSequences(Subject[SequenceCase, RunResult]):
         return subject, repro
 
     @classmethod
-    def case_of(cls, repro: SequenceRepro) -> SequenceCase:
-        return repro.sequence
-
-    @classmethod
-    def smaller(
-        cls, repro: SequenceRepro, case: SequenceCase, result: RunResult, issue: str | None, record: ShrinkRecord
-    ) -> SequenceRepro:
-        assert result.violation is not None
-        return msgspec.structs.replace(
-            repro,
-            sequence=case,
-            signature=signature_of(result.violation),
-            evidence=evidence_of(result.violation, result.trace),
-            settings=_settings(result),
-            issue=issue,
-            shrink=record,
-        )
-
-    @classmethod
     def require_installed(cls, targets: Sequence[str]) -> None:
         if any(cannot_be_driven(target) is None for target in targets):
             require_packages()
@@ -511,25 +400,5 @@ def require_driven(target: str, announce: Callable[[str], None]) -> str:
     return whole_tree(target, announce).origin
 
 
-def _settings(result: RunResult) -> tuple[str, ...] | None:
-    return None if result.settings is None else tuple(result.settings)
-
-
 def _pin(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _finding(key: Key, kept: Kept) -> SequenceFinding:
-    record = kept.repro.shrink
-    return SequenceFinding(
-        key.signature,
-        key.issue,
-        kept.repro.evidence.summary,
-        kept.index,
-        kept.count,
-        len(kept.case.events),
-        None if kept.path is None else str(kept.path),
-        record is not None and record.complete,
-        key.regression,
-        kept.repro.settings if isinstance(kept.repro, SequenceRepro) else None,
-    )

@@ -55,6 +55,34 @@ class SequenceFinding(msgspec.Struct):
         return f"{self.name} in {counted(self.sequences, 'sequence')}: {file} ({size})"
 
 
+def findings_in_words(findings: Sequence[SequenceFinding], faults: Sequence[Fault]) -> str:
+    """`3 findings: 1 known issue, 2 new`, and what follows from that."""
+    known = sum(finding.issue is not None and not finding.regression for finding in findings)
+    back = dict.fromkeys(finding.issue for finding in findings if finding.regression)
+    new = sum(finding.issue is None for finding in findings)
+    parts = [counted(known, "known issue")] if known else []
+    parts += [f"{new} new"] if new or not back else []
+    parts += [f"{REGRESSION} {', '.join(map(str, back))}"] if back else []
+    several = f"; {SEVERAL}" if new > 1 and len(faults) != 1 else ""
+    return f"{counted(len(findings), 'finding')}: {', '.join(parts)}{several}"
+
+
+def part_in_words(ran: int, sequences: int, seconds: float) -> str:
+    """What this part of a campaign did, if it did not do all of it."""
+    if ran == sequences:
+        return ""
+    how = f"{ran} of {sequences} in {seconds:.0f} s" if ran else "nothing"
+    return f"; this part ran {how}"
+
+
+def fix_lines(fixes: Sequence[str]) -> Iterator[Line]:
+    """The issues that fixes kept out; nothing if none did."""
+    if fixes:
+        yield Line("", "known issues avoided by fixes (docs/findings.md; --include-known leaves the issues in):")
+        for line in textwrap.wrap(", ".join(fixes), 98, break_on_hyphens=False):
+            yield Line("", f"  {line}")
+
+
 class SequenceSummary(msgspec.Struct):
     """The result of a campaign; the object that `harness run --ops sequences --json` prints (docs/json.md).
 
@@ -117,11 +145,12 @@ class SequenceSummary(msgspec.Struct):
     def _lines(self, verbose: bool) -> Iterator[Line]:
         skipped = sum(self.skipped.values())
         more = f" ({skipped} more skipped)" if skipped else ""
+        part = part_in_words(self.in_this_part, self.sequences, self.seconds)
         time = "" if self.in_this_part < self.sequences else f" in {self.seconds:.0f} s"
         yield Line(
             "",
             f"{self.target}: {counted(self.sequences - skipped, 'sequence')}{more}, {counted(self.steps, 'step')}"
-            f"{time} ({self.steps_per_second:.0f} steps a second of processor time){self._part}",
+            f"{time} ({self.steps_per_second:.0f} steps a second of processor time){part}",
         )
         yield from sorting_took(self.seconds, self.whole_seconds)
         for name, count in self.counters.items():
@@ -146,22 +175,10 @@ class SequenceSummary(msgspec.Struct):
             yield Line("changed", line, "warning")
         for line in self.not_run:
             yield Line("NOT RUN", f"{line} ({counted(self.counters[line], 'sequence')})", "bad")
-        fixes = [fix for fix in self.fixes if fix not in self.fixes_without_effect]
-        if fixes:
-            yield Line("", "known issues avoided by fixes (docs/findings.md; --include-known leaves the issues in):")
-            for line in textwrap.wrap(", ".join(fixes), 98, break_on_hyphens=False):
-                yield Line("", f"  {line}")
+        yield from fix_lines([fix for fix in self.fixes if fix not in self.fixes_without_effect])
         if self.faults:
             repro = self.findings[self.faults[0].findings[0]].repro
             yield from next_lines(repro, self.target, f"harness run --ops sequences -t {self.target} --fail-fast")
-
-    @property
-    def _part(self) -> str:
-        """What this part of a campaign did, if it did not do all of it."""
-        if self.in_this_part == self.sequences:
-            return ""
-        how = f"{self.in_this_part} of {self.sequences} in {self.seconds:.0f} s" if self.in_this_part else "nothing"
-        return f"; this part ran {how}"
 
     @property
     def _size(self) -> str:
@@ -178,14 +195,7 @@ class SequenceSummary(msgspec.Struct):
 
     def answer(self) -> Line:
         if self.findings:
-            known = sum(finding.issue is not None and not finding.regression for finding in self.findings)
-            back = dict.fromkeys(finding.issue for finding in self.findings if finding.regression)
-            new = sum(finding.issue is None for finding in self.findings)
-            parts = [counted(known, "known issue")] if known else []
-            parts += [f"{new} new"] if new or not back else []
-            parts += [f"{REGRESSION} {', '.join(map(str, back))}"] if back else []
-            several = f"; {SEVERAL}" if new > 1 and len(self.faults) != 1 else ""
-            return Line("", f"{counted(len(self.findings), 'finding')}: {', '.join(parts)}{several}{self._lost}", "bad")
+            return Line("", f"{findings_in_words(self.findings, self.faults)}{self._lost}", "bad")
         if self.lost:
             return Line("", f"nothing found in {self._size}{self._lost} (status 3)", "bad")
         if self.missing:

@@ -105,19 +105,24 @@ DAMAGES: dict[str, Damage] = {
 }
 
 
-def measure(
-    make: Callable[[EngineOptions], RunningEngine], plain: PlainRun, model: ModelKind, tries: int
-) -> Sensitivity:
-    """How often each kind of damage is noticed. Undamaged requests have to say what the plain run says."""
-    options = EngineOptions(
+def _options(model: ModelKind, *, budget: int) -> EngineOptions:
+    """Those of an engine for two short requests; `budget` in tokens."""
+    return EngineOptions(
         mamba_layers=model.count,
         layers=model.layers,
         attention_first=model.attention_first,
         requests=2,
-        budget=256,
+        budget=budget,
         num_blocks=96,
         length_limit=256,
     )
+
+
+def measure(
+    make: Callable[[EngineOptions], RunningEngine], plain: PlainRun, model: ModelKind, tries: int
+) -> Sensitivity:
+    """How often each kind of damage is noticed. Undamaged requests have to say what the plain run says."""
+    options = _options(model, budget=256)
     engine = make(options)
     engine.watch_kernels()
     if _is_noticed(engine, plain, lambda patient, past: None, "no damage"):
@@ -158,15 +163,7 @@ def _is_noticed(engine: RunningEngine, plain: PlainRun, damage: Damage, seed: st
 
 def noise(make: Callable[[EngineOptions], RunningEngine], plain: PlainRun, model: ModelKind) -> float:
     """The largest difference between the margins of clean runs that cut the same prompts in other ways."""
-    options = EngineOptions(
-        mamba_layers=model.count,
-        layers=model.layers,
-        attention_first=model.attention_first,
-        requests=2,
-        budget=40,
-        num_blocks=96,
-        length_limit=256,
-    )
+    options = _options(model, budget=40)
     largest = 0.0
     again = PlainRun(make(options))
     draw = random.Random(0)
