@@ -15,5 +15,5 @@ def unnamed_target(name: str) -> InvalidCase:
     """The refusal of a file that was found on a target `name` which no file may choose."""
     return InvalidCase(
         f"the file was found on {name!r}, and a file may not choose what code of this machine runs: "
-        f"name the target yourself: --target {name}"
+        f"name the target yourself: --target {name!r}"
     )

@@ -13,8 +13,9 @@ from tests.kernels.mutations.diagnosing import RIGHT, diagnoses_of, judged
 from tests.kernels.mutations.foreign_faults import FOREIGN, Foreign
 
 SEEDS = range(1, 9)
-SELDOM = ("missing-barrier", "temporal-size", "unordered-shift")
-"""Mutations of which many findings stay unexplained: 8, 16 and 3 of 20 seeds are named, none wrongly."""
+LEAST = {"temporal-size": 6}
+"""Of these seeds, how many are named; all but one where nothing is said. Copies that are too long reach others' bytes,
+and what several of them leave there is not predicted."""
 
 needs_native = pytest.mark.skipif(
     executor_class("native").unavailable() is not None, reason="no executor here records accesses"
@@ -26,15 +27,24 @@ def test_every_mutation_has_its_deviation() -> None:
 
 
 @needs_native
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("name", mutation_names())
 def test_the_diagnosis_of_a_planted_fault_names_it(name: str) -> None:
+    signature, diagnosis = next(diagnoses_of(mutation(name), seed=1))
+    assert diagnosis is not None
+    assert judged(diagnosis, RIGHT[name]) == "right", f"{signature}: {diagnosis.sentence}"
+
+
+@needs_native
+@pytest.mark.slow
+@pytest.mark.parametrize("name", mutation_names())
+def test_diagnoses_over_seeds_are_right_and_never_wrong(name: str) -> None:
     words: Counter[str] = Counter()
     for seed in SEEDS:
         signature, diagnosis = next(diagnoses_of(mutation(name), seed))
         words[judged(diagnosis, RIGHT[name])] += 1
         assert not words["wrong"], f"seed {seed}, {signature}: {diagnosis}"
-    assert words["right"] >= (0 if name in SELDOM else len(SEEDS) - 1), words
+    assert words["right"] >= LEAST.get(name, len(SEEDS) - 1), words
 
 
 @needs_native
