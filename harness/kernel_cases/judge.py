@@ -39,13 +39,14 @@ class CaseJudge(Judge):
 
     def __init__(self, assignment: CaseAssignment, channel: Channel) -> None:
         super().__init__(channel)
-        import torch
-
-        torch.set_num_threads(1)  # a worker has one core; several of them would wait for each other's threads
         from harness.kernels.executors.registry import create_executor
         from harness.kernels.targets.registry import load_target
 
+        # First: it refuses in one line if torch cannot be imported.
         executor = create_executor(assignment.executor, assignment.checks)
+        import torch
+
+        torch.set_num_threads(1)  # a worker has one core; several of them would wait for each other's threads
         from harness.check.session import Session
         from harness.kernel_cases.ran_edits import RanEdits
 
