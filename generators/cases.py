@@ -16,7 +16,7 @@ from harness.generators.layouts import LayoutChoice, draw_layout
 from harness.generators.reachable import draw_reachable
 from harness.generators.total import draw_total
 
-GENERATOR_VERSION = 7
+GENERATOR_VERSION = 8
 
 __all__ = ["GENERATOR_VERSION", "KindName", "LayoutChoice", "Scale", "draw_case", "draw_layout"]
 

@@ -31,7 +31,7 @@ _PROPERTIES: tuple[tuple[Property, int], ...] = (
 class Extent:
     """Maximum sizes. `states` is the number of states of all groups, `budget` bytes of state memory, `cells` those of
     one group's table; `roomy` allows the large ones of the ordinary states. `groups` and `layers` (of a group) are
-    drawn by the layout where they are None."""
+    drawn by the layout where they are None. `spare` is how many blocks there are beyond those that requests need."""
 
     states: int
     requests: int
@@ -41,6 +41,7 @@ class Extent:
     property: Property = "ordinary"
     groups: int | None = None
     layers: int | None = None
+    spare: int = 6
     most_drafts: int = 31
 
 
@@ -59,7 +60,8 @@ def draw_extent(draw: Draw, scale: Scale) -> Extent:
     if chosen == "tiled":
         return Extent(
             states=draw.weighted(((2, 3), (1, 2), (4, 1))),
-            requests=draw.weighted(((1, 3), (2, 2))),
+            requests=draw.weighted(((1, 5), (2, 1))),
+            spare=2,
             budget=1280 * 1024,
             roomy=False,
             cells=3_000,

@@ -34,12 +34,27 @@ PADDINGS = (0.0, 0.0025, 0.087, 0.43, 3.0)
 """Padding of real pages, as a share of their natural bytes."""
 
 
+USUAL_BATCH = 64
+"""Maximum number of requests in most cases of a layout that has room for more."""
+
+FULL_BATCHES = 0.25
+"""The share of cases whose batch may be as large as such a layout allows: a case of hundreds of requests costs as much
+as ten others."""
+
+
 @dataclass(frozen=True)
 class LayoutChoice:
     """A layout, and what else its cases need to know. `requests`: how many fit its blocks."""
 
     layout: Layout
     requests: int
+
+    def draw_most_requests(self, draw: Draw) -> int:
+        """The maximum number of requests of one case."""
+        most = min(self.requests, self.layout.table_rows)
+        if most > USUAL_BATCH and not draw.boolean(FULL_BATCHES):
+            return USUAL_BATCH
+        return most
 
 
 def draw_layout(draw: Draw, domain: Domain, scale: Scale) -> LayoutChoice:
@@ -57,7 +72,7 @@ def draw_layout(draw: Draw, domain: Domain, scale: Scale) -> LayoutChoice:
     placement = _Placement(draw, domain, conv_layout, groups, spacious)
     affordable = limits.budget // placement.bytes_per_block - 2
     requests = max(1, min(limits.requests, affordable // per_request))
-    spare = draw.boundary(0, 6) + (per_request if domain == "reachable" else 0)
+    spare = draw.boundary(0, limits.spare) + (per_request if domain == "reachable" else 0)
     num_blocks = 1 + requests * per_request + min(spare, max(0, affordable - requests * per_request))
     table_rows, table_columns = _draw_table(draw, domain, scale, num_spec, requests, limits)
     layout = Layout(

@@ -55,7 +55,7 @@ def _draw_kinds(draw: Draw, operations: Sequence[KindName], num_spec: int) -> Pr
 def _draw_traffic(draw: Draw, plan: LayoutChoice, runner: Runner) -> Traffic:
     layout = plan.layout
     size, rows = layout.block_size, layout.table_rows
-    count = min(plan.requests, rows)
+    count = plan.draw_most_requests(draw)
     slots: tuple[int, ...] = tuple(range(count))
     if runner == "V2":
         reach = rows if draw.boolean(0.1) else min(rows, count + draw.integer(0, 4))

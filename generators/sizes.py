@@ -93,7 +93,7 @@ def draw_tiled_layer(draw: Draw, domain: Domain, conv_layout: str, num_spec: int
     """
     step = TILES * LOOP_BYTES
     item: ItemSize = draw.choice((4, 2))
-    size = draw.weighted(((step, 6), (2 * step, 3), (step - LOOP_BYTES + 256, 2), (step + 3 * LOOP_BYTES, 1)))
+    size = draw.weighted(((step, 8), (2 * step, 1), (step - LOOP_BYTES + 256, 2), (step + 3 * LOOP_BYTES, 1)))
     if domain == "total":
         size += draw.choice((0, 0, -1, 1, 12)) * item
     temporal = TemporalTemplate(item, (size // (item * 128), 128) if size % (item * 128) == 0 else (size // item,))

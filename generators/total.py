@@ -35,7 +35,7 @@ def draw_total(draw: Draw, plan: LayoutChoice, operations: Sequence[KindName]) -
 
 def _draw_slots(draw: Draw, plan: LayoutChoice, runner: Runner) -> list[int]:
     rows = plan.layout.table_rows
-    most = min(plan.requests, rows)
+    most = plan.draw_most_requests(draw)
     count = 0 if draw.boolean(0.03) else draw.boundary(1, most)
     if runner == "V1":
         return list(range(count))

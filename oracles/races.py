@@ -111,12 +111,21 @@ def _of_one_warp(launch: RecordedLaunch, first: Integers, second: Integers) -> N
     sources = launch.sources
     one, other = launch.source[first], launch.source[second]
     zero = [launch.offset[side] - launch.lane[side] * sources.width[launch.source[side]] for side in (first, second)]
-    alike: NDArray[np.bool_] = (sources.arrangement[one] == sources.arrangement[other]) & (zero[0] == zero[1])
+    found: NDArray[np.bool_] = (sources.arrangement[one] == sources.arrangement[other]) & (zero[0] == zero[1])
+    (left,) = np.nonzero(~found)
+    if not len(left):
+        return found
+    first, second, one, other = first[left], second[left], one[left], other[left]
     begins = sources.first_lane[one] + launch.lane[first], sources.first_lane[other] + launch.lane[second]
     same: NDArray[np.bool_] = sources.owner[begins[0]] == sources.owner[begins[1]]
     for begin, side in zip(begins, (first, second), strict=True):
         same &= sources.changes[begin] == sources.changes[begin + launch.count[side] - 1]
-    return alike | same
+    found[left] = same
+    return found
+
+
+_NOWHERE: Integers = np.array([np.iinfo(np.int64).min, np.iinfo(np.int64).max])
+"""An end before, and a start after, all others."""
 
 
 def _overlaps(launch: RecordedLaunch) -> tuple[Integers, Integers]:
@@ -127,20 +136,24 @@ def _overlaps(launch: RecordedLaunch) -> tuple[Integers, Integers]:
     if not len(written):
         return written, written
     written = written[np.argsort(start[written], kind="stable")]
+    begins = start[written]
     # Where a load begins, an earlier store must extend past it, or the next store must begin before its end.
     (loaded,) = np.nonzero(~stores)
     reach = np.maximum.accumulate(end[written])
-    following = np.searchsorted(start[written], start[loaded], side="right")
-    covered = np.where(following > 0, reach[np.maximum(following, 1) - 1], 0) > start[loaded]
-    ahead = np.append(start[written], np.iinfo(np.int64).max)[following] < end[loaded]
+    following = np.searchsorted(begins, start[loaded], side="right")
+    covered = np.concatenate((_NOWHERE[:1], reach))[following] > start[loaded]
+    ahead = np.concatenate((begins, _NOWHERE[1:]))[following] < end[loaded]
     loaded = loaded[covered | ahead]
-    loaded = loaded[np.argsort(start[loaded], kind="stable")]
-    pairs = [
-        # stores by the load that begins inside them, loads by the store that begins inside them, stores by stores
-        _starting_inside(written, loaded, start, end, after_start=False),
-        _starting_inside(loaded, written, start, end, after_start=True),
-        _starting_inside(written, written, start, end, after_start=False),
-    ]
+    pairs = []
+    if len(loaded):  # most launches stop here: they load nothing that they store, and store nothing twice
+        loaded = loaded[np.argsort(start[loaded], kind="stable")]
+        # stores by the load that begins inside them, loads by the store that begins inside them
+        pairs.append(_starting_inside(written, loaded, start, end, after_start=False))
+        pairs.append(_starting_inside(loaded, written, start, end, after_start=True))
+    if (reach[:-1] > begins[1:]).any():
+        pairs.append(_starting_inside(written, written, start, end, after_start=False))
+    if not pairs:
+        return written[:0], written[:0]
     one = np.concatenate([a for a, _ in pairs])
     other = np.concatenate([b for _, b in pairs])
     return np.minimum(one, other), np.maximum(one, other)

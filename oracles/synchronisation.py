@@ -44,17 +44,17 @@ def _published(
         own = np.flatnonzero(later == program)
         # An atomic access itself acquires before it stores.
         latest[own] = np.searchsorted([record for record, _ in views], at[own], side="right") - 1
-    # Most pairs ask the same.
-    key = (earlier * (int(later.max()) + 1) + later) * (int(latest.max()) + 2) + latest + 1
-    _, examples, asked = np.unique(key, return_index=True, return_inverse=True)
+    # Most pairs ask the same: each question is answered once.
+    programs, views = int(later.max()) + 1, int(latest.max()) + 2
+    questions = (earlier * programs + later) * views + latest + 1
+    different = np.unique(questions)
     nothing: tuple[int, int] = (0, -1)
-    answers = [
-        seen[program][view][1].get(of, nothing) if view >= 0 else nothing
-        for of, program, view in zip(
-            earlier[examples].tolist(), later[examples].tolist(), latest[examples].tolist(), strict=True
-        )
-    ]
-    columns = np.array(answers, dtype=np.int64)[asked]
+    answers = []
+    for question in different.tolist():
+        pair, view = divmod(question, views)
+        of, program = divmod(pair, programs)
+        answers.append(seen[program][view - 1][1].get(of, nothing) if view else nothing)
+    columns = np.array(answers, dtype=np.int64)[np.searchsorted(different, questions)]
     return columns[:, 0], columns[:, 1]
 
 
@@ -68,16 +68,19 @@ def _seen(launch: RecordedLaunch, atomics: Integers) -> dict[int, list[tuple[int
     """For each program, its view of the others after each of its atomic accesses, with the record of that access."""
     views: dict[int, list[tuple[int, _View]]] = {}
     released: dict[int, _View] = {}
-    for record in map(int, atomics):
-        program, place = int(launch.program[record]), int(launch.offset[record])
-        order = launch.sources[launch.source[record]].order
+    orders = [source.order for source in launch.sources]
+    columns = (launch.program, launch.offset, launch.epoch, launch.source)
+    for record, program, place, barriers, source in zip(
+        atomics.tolist(), *(column[atomics].tolist() for column in columns), strict=True
+    ):
+        order = orders[source]
         own = views.setdefault(program, [])
         view = dict(own[-1][1]) if own else {}
         if order in _ACQUIRES:
             _join(view, released.get(place, {}))
         own.append((record, view))
         if order in _RELEASES:
-            view[program] = (int(launch.epoch[record]), record)
+            view[program] = (barriers, record)
             _join(released.setdefault(place, {}), view)
     return views
 

@@ -50,9 +50,9 @@ class Workbench:
         self.instrumented = True
         """Whether to watch what only instrumented executors see in addition to accesses out of bounds."""
         self.recording = False
+        """Whether to record what each launch loads and stores in any case, and which host code launches it."""
         self.assigned: AssignedLines | None = None
         """Traces the host code of operations, if it is there."""
-        """Whether to record what each launch loads and stores in any case, and which host code launches it."""
         self._shadowing: Shadowing | None = None
         self._arena: Arena | None = None
         self._layout: LayoutPlan | None = None

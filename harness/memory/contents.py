@@ -58,13 +58,18 @@ def state_masks(base: LayoutPlan) -> tuple[NDArray[np.uint8] | None, ...]:
     """For each covered span of the layout, 255 for bytes that belong to a block of a state, else 0; None for none."""
     masks: list[NDArray[np.uint8]] = [np.zeros(size, dtype=np.uint8) for _, size in base.covered]
     starts = np.array([start for start, _ in base.covered])
+    count = base.layout.num_blocks
     for place in base.states:
-        block = block_mask(place.state, place.extent)
-        for b in range(base.layout.num_blocks):
-            first = place.block(b)
-            i = int(np.searchsorted(starts, first, side="right")) - 1
-            at = first - int(starts[i])
-            masks[i][at : at + place.extent] |= block
+        block, stride = block_mask(place.state, place.extent), place.state.block_stride
+        spans = np.searchsorted(starts, place.start + stride * np.arange(count), side="right") - 1
+        # All blocks at once where one span covers them, as one of most buffers does.
+        together = spans[0] == spans[-1]
+        for b in (0,) if together else range(count):
+            i = int(spans[b])
+            at = place.block(b) - int(starts[i])
+            shape = (count if together else 1, place.extent)
+            blocks = np.ndarray(shape, np.uint8, masks[i], at, (stride, 1))
+            np.bitwise_or(blocks, block, out=blocks)
     return tuple(mask if mask.any() else None for mask in masks)
 
 

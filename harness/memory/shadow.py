@@ -7,7 +7,10 @@ them; copying them along is not a fault.
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.case import Case
 from harness.case.case import FREE
@@ -20,10 +23,9 @@ UNDEFINED = 255
 
 def initial_shadow(case: Case, plan: MemoryPlan) -> Image:
     """The shadow of a case's image before its first operation."""
-    segments = []
-    for (start, size), mask in zip(plan.covered, (*state_masks(plan.base), None), strict=True):
-        segments.append((start, np.full(size, UNDEFINED, dtype=np.uint8) if mask is None else UNDEFINED - mask))
-    image = Image(segments)
+    of_layout = _layout_shadow(plan.base)
+    rest = np.full(plan.covered[-1][1], UNDEFINED, dtype=np.uint8)
+    image = Image.of(plan.covered, np.concatenate([of_layout, rest]))
     _forget_blocks(case, plan.base, image)
     for group, table in enumerate(case.contents.tables):
         for row, given in enumerate(table):
@@ -31,6 +33,17 @@ def initial_shadow(case: Case, plan: MemoryPlan) -> Image:
     for index in range(len(case.program)):
         define_arrays(plan, index, image)
     return image
+
+
+@functools.lru_cache(maxsize=4)
+def _layout_shadow(base: LayoutPlan) -> NDArray[np.uint8]:
+    """The shadow of all covered spans of a layout, one after the other, as if all blocks had been written."""
+    return np.concatenate(
+        [
+            np.full(size, UNDEFINED, dtype=np.uint8) if mask is None else UNDEFINED - mask
+            for (_, size), mask in zip(base.covered, state_masks(base), strict=True)
+        ]
+    )
 
 
 def _forget_blocks(case: Case, base: LayoutPlan, image: Image) -> None:

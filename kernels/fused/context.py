@@ -370,10 +370,11 @@ def check_vector(
         raise ValueError(f"{name} is {array.dtype}, not {' or '.join(map(str, dtypes))}")
     if array.device != device:
         raise ValueError(f"{name} is on {array.device}, the block tables are on {device}")
-    if array.dim() != 1 or not array.is_contiguous():
-        raise ValueError(f"{name} has shape {tuple(array.shape)}, strides {array.stride()}: not a vector")
-    if array.numel() < needed:
-        raise ValueError(f"{name} has {array.numel()} entries, {needed} are needed")
+    shape = array.shape
+    if len(shape) != 1 or not array.is_contiguous():
+        raise ValueError(f"{name} has shape {tuple(shape)}, strides {array.stride()}: not a vector")
+    if shape[0] < needed:
+        raise ValueError(f"{name} has {shape[0]} entries, {needed} are needed")
 
 
 def common_row_stride(tables: Sequence[torch.Tensor], device: torch.device) -> int:

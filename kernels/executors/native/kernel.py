@@ -83,7 +83,9 @@ class NativeKernel(JITFunction[Any]):  # type: ignore[misc]
         if options and not launch_options().issuperset(options):
             unknown = next(name for name in options if name not in launch_options())
             raise KeyError(f"{self.__name__} was launched with the unknown keyword argument {unknown}")
-        kinds, words = self._arguments(passed)
+        # What the executor itself asks of tensors is no use of them: watchers of calls, which cost more, are left out.
+        with torch._C.DisableTorchFunction():
+            kinds, words = self._arguments(passed)
         num_warps = int(options.get("num_warps", DEFAULT_WARPS))
         key = (kinds, constants, tuple(map(type, constants)), num_warps, self._launcher.compiled_in(num_warps))
         variant = self.variants.get(key)
