@@ -45,13 +45,13 @@ def _published(
         # An atomic access itself acquires before it stores.
         latest[own] = np.searchsorted([record for record, _ in views], at[own], side="right") - 1
     # Most pairs ask the same: each question is answered once.
-    programs, views = int(later.max()) + 1, int(latest.max()) + 2
-    questions = (earlier * programs + later) * views + latest + 1
+    programs, views_each = int(later.max()) + 1, int(latest.max()) + 2
+    questions = (earlier * programs + later) * views_each + latest + 1
     different = np.unique(questions)
     nothing: tuple[int, int] = (0, -1)
     answers = []
     for question in different.tolist():
-        pair, view = divmod(question, views)
+        pair, view = divmod(question, views_each)
         of, program = divmod(pair, programs)
         answers.append(seen[program][view - 1][1].get(of, nothing) if view else nothing)
     columns = np.array(answers, dtype=np.int64)[np.searchsorted(different, questions)]
