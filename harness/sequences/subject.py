@@ -286,9 +286,10 @@ class StepSequences(SequenceSubject):
     has_variations: ClassVar[bool] = True
 
     def variations(self, worker: WorkerProcess, repro: SequenceRepro, result: RunResult) -> Iterator[Variation]:
-        """Of a file that fails, only those that come closer to the defaults."""
+        """Of a file that fails, only those that come closer to the defaults. None of a file of an issue that this
+        version does not know: whether another form shows that issue could not be said."""
         defaults = defaults_of(worker).defaults
-        if defaults is None:
+        if defaults is None or not _known(repro.issue):
             return
         failed = result.violation is not None and str(signature_of(result.violation)) == str(repro.signature)
         for words, case in variations(repro.sequence, defaults):
@@ -304,7 +305,7 @@ class StepSequences(SequenceSubject):
         fix = None if repro.issue is None else current_name(repro.issue)
         if fix is None:
             return True
-        if any(name not in {issue.name for issue in SEQUENCE_ISSUES} for name in fix.split(TOGETHER)):
+        if not _known(repro.issue):
             return False
         for others in dict.fromkeys((self._on.fixes, ())):
             without = msgspec.structs.replace(self._on, fixes=others)
@@ -402,3 +403,9 @@ def require_driven(target: str, announce: Callable[[str], None]) -> str:
 
 def _pin(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _known(issue: str | None) -> bool:
+    """Whether this version has the fix of an issue, or of each that are only there together; so has no issue."""
+    fix = None if issue is None else current_name(issue)
+    return fix is None or {*fix.split(TOGETHER)} <= {one.name for one in SEQUENCE_ISSUES}

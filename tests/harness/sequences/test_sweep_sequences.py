@@ -19,6 +19,7 @@ from harness.kernels.targets.vllm.scheduling import sources
 from harness.repro import Origin, SequenceRepro, read_any, write_repro
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.subject.registry import read_file
+from harness.sweep.affected import in_words
 from harness.sweep.sweep import sweep
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -216,3 +217,23 @@ def test_cases_and_sequences_on_releases(
     }
     assert all(answer["same"] == (answer["answer"] == "FAILED") for row in rows.values() for answer in row["answers"])
     assert rows["padded-to-limit"]["affected"].startswith("Affects vllm 0.27.1, fixed in 0.33.0; not applicable to ")
+
+
+@pytest.mark.release
+@pytest.mark.long
+def test_variations_of_an_unknown_issue_say_nothing_of_a_release(tmp_path: Path) -> None:
+    """Whether another form shows an issue cannot be said without its fix, so none is counted as tried."""
+    _, repro = read_any(CORPUS / "sequences" / "zero-draft-row.json")
+    assert isinstance(repro, SequenceRepro)
+    found = []
+    for issue in ("zero-draft-row", "from-a-later-version"):
+        write_repro(tmp_path / "one.json", msgspec.structs.replace(repro, issue=issue))
+        (one,) = sweep(
+            [(tmp_path / "one.json", *read_file(tmp_path / "one.json"))],
+            ["vllm==0.33.0"],
+            "native",
+            limit=60,
+            vary=True,
+        )
+        found.append(in_words(one.answers[0], one.answers))
+    assert found == ["NOT AFFECTED", "PASSES"]
