@@ -1,0 +1,1 @@
+"""Campaigns as items of another project's suite of tests."""

@@ -1,0 +1,204 @@
+"""The pytest plugin: a kernel project runs campaigns inside its own suite, one item for each operation.
+
+    pytest --harness-target path:. --harness-budget 60s
+
+Without `--harness-target` it does nothing and imports nothing of the harness. With it, each item is a `harness run` in
+a process of its own, so that a fault of a kernel costs that item alone and pytest-xdist can spread the items. An
+operation that the target lacks is skipped with the reason; findings fail the item, with the command that shows each of
+them again.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+GROUP = "harness"
+DEFAULT_BUDGET = "60s"
+DEFAULT_OUT = "harness-findings"
+
+_COMMAND = "from harness.cli.main import main; main()"
+
+_PATIENCE = 20.0
+"""Seconds in which a campaign that was interrupted ends by itself: it keeps what it has found."""
+
+_FINDINGS, _MISSING = 1, 3
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup(GROUP, "differential fuzzing of kernels that move Mamba state")
+    group.addoption("--harness-target", metavar="TARGET", help="what to test: path:., vllm, vllm==X, builtin")
+    group.addoption(
+        "--harness-budget",
+        metavar="TIME",
+        default=DEFAULT_BUDGET,
+        help=f"how long all operations are tested, shrinking not included: 60s, 5m, 2h; each gets its share "
+        f"(default: {DEFAULT_BUDGET})",
+    )
+    group.addoption(
+        "--harness-ops",
+        metavar="NAMES",
+        default="all",
+        help="operations, comma-separated, sequences and engine among them (default: all kernel operations)",
+    )
+    group.addoption("--harness-seed", metavar="N", type=int, default=0, help="the seed of the cases (default: 0)")
+    group.addoption("--harness-executor", metavar="NAME", help="cuda, native or interpreter (default: the fastest)")
+    group.addoption(
+        "--harness-out",
+        metavar="DIR",
+        default=DEFAULT_OUT,
+        help=f"folder for repro files, one inside it for each operation (default: {DEFAULT_OUT})",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Raises pytest.UsageError for options that make no sense, before anything is collected."""
+    config.addinivalue_line("markers", f"{GROUP}: a campaign of the harness, with --harness-target")
+    if config.getoption("--harness-target"):
+        _plan(config)
+
+
+@pytest.hookimpl(tryfirst=True)  # before others deselect
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+    target = config.getoption("--harness-target")
+    if target:
+        items.extend(Campaigns.from_parent(session, name=GROUP, nodeid=GROUP).collect())
+
+
+def _plan(config: pytest.Config) -> tuple[list[str], float]:
+    """The operations, and the seconds that each gets."""
+    import typer
+
+    from harness.cli.options import ALL, parse_seconds, split
+    from harness.cli.run_options import require_operations
+    from harness.cli.subjects import GROUPS
+    from harness.generators.kinds.registry import KINDS
+
+    try:
+        names = split(config.getoption("--harness-ops"))
+        require_operations(names, [name for group in GROUPS for name in group.operations()])
+        seconds = parse_seconds(config.getoption("--harness-budget"))
+    except typer.BadParameter as refused:
+        raise pytest.UsageError(f"harness: {refused}") from refused
+    if config.getoption("--harness-seed") < 0:
+        raise pytest.UsageError("harness: --harness-seed must not be negative")
+    operations = list(KINDS) if names == [ALL] else names
+    return operations, seconds / len(operations)
+
+
+class Campaigns(pytest.Collector):
+    """All items of the harness."""
+
+    def collect(self) -> Iterator[Campaign]:
+        operations, seconds = _plan(self.config)
+        for name in operations:
+            yield Campaign.from_parent(self, name=name, seconds=seconds)
+
+
+class FindingsError(Exception):
+    """A campaign found something. `summary` is what `harness run --json` prints."""
+
+    def __init__(self, summary: Mapping[str, Any]) -> None:
+        super().__init__(_counted(len(summary["findings"]), "finding"))
+        self.summary = summary
+
+
+class CampaignError(Exception):
+    """A campaign could not be run. The message is what the command printed."""
+
+
+class Campaign(pytest.Item):
+    """A campaign of one operation. `seconds` is its share of the budget."""
+
+    def __init__(self, *, seconds: float, **common: Any) -> None:
+        super().__init__(**common)
+        self.seconds = seconds
+        out = Path(self.config.invocation_params.dir, self.config.getoption("--harness-out"))
+        self.out = out / self.name
+        self.add_marker(GROUP)
+
+    def runtest(self) -> None:
+        status, output, errors = self._run()
+        summary = _summary(output)
+        if summary is None:
+            raise CampaignError(errors.strip() or f"harness ended with status {status}")
+        for finding in summary["findings"]:
+            self.user_properties.append(("harness-finding", f"{finding['signature']}: {finding['repro']}"))
+        if status == _FINDINGS:
+            raise FindingsError(summary)
+        if status == _MISSING:
+            pytest.skip("; ".join(summary["missing"]) or "not judged")
+        if status:
+            raise CampaignError(errors.strip() or f"harness ended with status {status}")
+
+    def _run(self) -> tuple[int, str, str]:
+        """Exit status, standard output and standard error of the command."""
+        asked = self.config.getoption
+        words = ["run", "--target", asked("--harness-target"), "--ops", self.name, "--budget", f"{self.seconds:g}s"]
+        words += ["--seed", str(asked("--harness-seed")), "--out", str(self.out), "--json"]
+        if asked("--harness-executor"):
+            words += ["--executor", asked("--harness-executor")]
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _COMMAND, *words],
+            cwd=self.config.invocation_params.dir,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            output, errors = process.communicate()
+        except KeyboardInterrupt:
+            process.terminate()
+            try:
+                process.wait(_PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+            raise
+        return process.returncode, output, errors
+
+    def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str:
+        error = excinfo.value
+        if isinstance(error, FindingsError):
+            return "\n".join(_failure(error.summary))
+        if isinstance(error, CampaignError):
+            return str(error)
+        return str(super().repr_failure(excinfo, style))
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        return self.out, None, f"harness: {self.name} of {self.config.getoption('--harness-target')}"
+
+
+def _summary(output: str) -> Mapping[str, Any] | None:
+    """The object that the command printed; None if it printed none."""
+    lines = output.splitlines()
+    return dict(json.loads(lines[-1])) if lines else None
+
+
+def _failure(summary: Mapping[str, Any]) -> Iterator[str]:
+    """What was found, for people: fault by fault, the simplest finding of each."""
+    findings = summary["findings"]
+    cases = summary.get("cases", summary.get("sequences", 0))
+    yield f"{_counted(len(findings), 'finding')} in {cases} cases of {summary['target']}, seed {summary['seed']}"
+    for fault in summary["faults"]:
+        first, *others = (findings[number] for number in fault["findings"])
+        known = f" [{first['issue']}]" if first["issue"] else ""
+        yield f"{first['signature']}{known}"
+        yield f"  {first['summary']}"
+        if first.get("diagnosis"):
+            yield f"  {first['diagnosis']['sentence']}"
+        if first["repro"]:
+            yield f"  harness replay {shlex.quote(first['repro'])}"
+        if others:
+            yield f"  and {_counted(len(others), 'finding')} that very likely have the same cause: {fault['shared']}"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,104 @@
+"""The pytest plugin: inert without its options; with them one item for each operation, whose findings are failures."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import entry_points
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from harness.repro import read_repro
+
+Suite = Callable[..., "subprocess.CompletedProcess[str]"]
+
+INERT = """
+import sys
+
+def test_imports():
+    assert not {"torch", "typer", "harness.cli", "harness.generators"} & {*sys.modules}
+"""
+
+
+@pytest.fixture
+def suite(tmp_path: Path) -> Suite:
+    """Run pytest in an empty folder, as another project would."""
+    if not entry_points(group="pytest11", name="harness"):
+        pytest.skip("the installed harness has no pytest plugin: install it again")
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", *arguments]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+
+    return run
+
+
+def test_it_is_inert_without_its_options(suite: Suite, tmp_path: Path) -> None:
+    (tmp_path / "test_imports.py").write_text(INERT)
+    done = suite("--strict-markers")
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--harness-ops", "postprocces"), "harness: unknown operation 'postprocces'; did you mean 'postprocess'?"),
+        (("--harness-budget", "soon"), "harness: 'soon' is not a duration: write 60s, 5m or 2h"),
+        (("--harness-seed", "-1"), "harness: --harness-seed must not be negative"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused_in_one_line(
+    suite: Suite, options: tuple[str, ...], message: str
+) -> None:
+    done = suite("--harness-target", "builtin", *options)
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    (line,) = filter(None, done.stderr.splitlines())
+    assert line.startswith(f"ERROR: {message}")
+
+
+def test_an_unknown_target_fails_with_the_line_of_the_command(suite: Suite) -> None:
+    done = suite("--harness-target", "nonsense", "--harness-ops", "precopy")
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED
+    assert "harness: unknown target 'nonsense'" in done.stdout
+    assert "Traceback" not in done.stdout
+
+
+@pytest.mark.long
+def test_each_operation_is_an_item_also_under_xdist(suite: Suite) -> None:
+    options = ("--harness-target", "builtin", "--harness-ops", "postprocess,precopy", "--harness-budget", "2s")
+    listed = suite("--collect-only", *options)
+    assert listed.stdout.splitlines()[:2] == ["harness::postprocess", "harness::precopy"]
+    done = suite("-n", "2", "-rA", *options)
+    assert done.returncode == 0, done.stdout
+    assert {"PASSED harness::postprocess", "PASSED harness::precopy"} <= {*done.stdout.splitlines()}
+    chosen = suite("-k", "precopy", "-rA", *options)
+    assert "1 passed, 1 deselected" in chosen.stdout
+
+
+@pytest.mark.long
+def test_findings_fail_the_item_and_name_their_files(suite: Suite, tmp_path: Path) -> None:
+    done = suite(
+        *("--harness-target", "builtin+wrong-group", "--harness-ops", "precopy", "--harness-budget", "1s"),
+        *("--harness-out", "found", "--junitxml", "report.xml"),
+    )
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED
+    files = [line.split()[-1] for line in done.stdout.splitlines() if line.startswith("  harness replay ")]
+    assert files
+    assert all(read_repro(Path(file)).signature.operation == "precopy" for file in files)
+    assert all(Path(file).is_relative_to(tmp_path / "found" / "precopy") for file in files)
+    report = ElementTree.parse(tmp_path / "report.xml")
+    assert report.find(".//property[@name='harness-finding']") is not None
+
+
+@pytest.mark.long
+@pytest.mark.release
+def test_what_a_target_lacks_is_skipped_with_the_reason(suite: Suite) -> None:
+    done = suite("--harness-target", "vllm==0.32.0", "--harness-ops", "all-mode", "--harness-budget", "1s", "-rs")
+    assert done.returncode == 0, done.stdout
+    assert "1 skipped" in done.stdout
+    (line,) = (line for line in done.stdout.splitlines() if line.startswith("SKIPPED"))
+    assert "all-mode" in line
