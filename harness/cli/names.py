@@ -1,5 +1,5 @@
-"""`harness names`: the names that `--ops`, `--require`, `--relations`, `--fixes`, `--pins` and `--as` accept, and known
-issues."""
+"""`harness names`: the names that `--ops`, `--require`, `--relations`, `--fixes`, `--pins`, `--as` and `--report` accept,
+and known issues."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.cli.options import JsonOption
 from harness.cli.sequence_options import SEQUENCES
 from harness.suggestions import unknown
 
-Kind = Literal["operations", "regimes", "relations", "fixes", "issues", "faults", "pins", "forms"]
+Kind = Literal["operations", "regimes", "relations", "fixes", "issues", "faults", "pins", "forms", "reports"]
 
 _OPTIONS: dict[Kind, str] = {
     "operations": "--ops",
@@ -24,18 +24,19 @@ _OPTIONS: dict[Kind, str] = {
     "faults": "TARGET+NAME with --ops sequences; of kernels: harness targets",
     "pins": "--pins NAME=VALUE,...",
     "forms": "harness export FILE --as FORM",
+    "reports": "harness run --report NAME=FILE",
 }
 
 
 def names(
     kind: Annotated[
         str | None,
-        typer.Argument(help="operations, regimes, relations, fixes, issues, faults, pins or forms. Default: all."),
+        typer.Argument(help="operations, regimes, relations, fixes, issues, faults, pins, forms or reports."),
     ] = None,
     json: JsonOption = False,
 ) -> None:
-    """List operations, regimes, relations, known issues, their fixes, planted faults, pins, and forms of export:
-    what each is."""
+    """List operations, regimes, relations, known issues, their fixes, planted faults, pins, forms of export, and
+    reports: what each is."""
     if kind is not None and kind not in get_args(Kind):
         raise typer.BadParameter(unknown("kind of names", [kind], get_args(Kind)))
     found = {name: summaries for name, summaries in _all().items() if kind in (None, name)}
@@ -56,6 +57,7 @@ def _all() -> dict[Kind, dict[str, str]]:
     from harness.issues.registry import KNOWN_ISSUES, SEQUENCE_ISSUES
     from harness.oracles.relations.registry import relations
     from harness.regimes import REGIMES
+    from harness.reports.written.registry import REGISTRY as REPORTS
     from harness.sequences.faults import FAULTS
 
     operations: dict[str, str] = {name: kind.summary for name, kind in KINDS.items()}
@@ -76,5 +78,6 @@ def _all() -> dict[Kind, dict[str, str]]:
             name: f"{form.summary} ({', '.join(WORDS.get(kind, kind) for kind in form.kinds)})"
             for name, form in forms().items()
         },
+        "reports": {name: report.about for name, report in REPORTS.table.items()},
         "relations": {name: f"the same result {relation.summary}" for name, relation in relations().items()},
     }

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -14,6 +16,12 @@ from harness.cli.run_options import RunOptions, SubjectOptions, require_operatio
 from harness.cli.subjects import GROUPS
 from harness.exit_status import Interrupted, worst
 from harness.subject.registry import AnySubject
+
+if TYPE_CHECKING:
+    from harness.campaign.events import Event
+    from harness.reports.written.registry import Asked
+
+Handler = Callable[["Event"], None]
 
 _BY_PLACE = sorted(GROUPS, key=lambda group: group.PLACE)
 
@@ -34,16 +42,41 @@ def run(context: typer.Context, common: RunOptions, groups: tuple[SubjectOptions
         if needless:
             raise typer.BadParameter(f"{' and '.join(needless)}: {group.ONLY}")
     from harness.files import require_writable
+    from harness.reports.written.registry import written_reports
 
+    asked = parse_reports(common.report or ())
     require_writable(common.out)
     started = len(wanted) > 1 and any(common.out.glob("*.journal"))
     statuses: list[int] = []
-    for number, group in enumerate(wanted):
-        before = wanted if common.resume else wanted[:number]
-        others = [one for one in groups if type(one) in group.SHARES]
-        together = tuple(one.SUBJECT for one in before)
-        statuses.append(_run(common, group, others, started, together))
+    with written_reports(asked) as written:
+        for number, group in enumerate(wanted):
+            before = wanted if common.resume else wanted[:number]
+            others = [one for one in groups if type(one) in group.SHARES]
+            together = tuple(one.SUBJECT for one in before)
+            statuses.append(_run(common, group, others, started, together, written))
     sys.exit(worst(statuses))
+
+
+def parse_reports(texts: Sequence[str]) -> list[Asked]:
+    """Reports and their files, from `NAME=FILE` or `NAME`. Raises typer.BadParameter, UnknownReport, and OSError for a
+    file that cannot be written."""
+    from harness.files import require_writable_file
+    from harness.reports.written.registry import REGISTRY
+
+    asked: list[Asked] = []
+    for text in texts:
+        name, _, file = text.partition("=")
+        report = REGISTRY.named(name)
+        if report.takes_file != bool(file):
+            right = f"{name}=FILE" if report.takes_file else name
+            raise typer.BadParameter(f"--report {text}: write --report {right}")
+        path = Path(file) if file else None
+        if path is not None:
+            if path in [other for _, other in asked]:
+                raise typer.BadParameter(f"--report {text}: another report is written to that file")
+            require_writable_file(path)
+        asked.append((report, path))
+    return asked
 
 
 def _run(
@@ -52,6 +85,7 @@ def _run(
     shared: Sequence[SubjectOptions],
     or_start: bool,
     together: tuple[str, ...],
+    written: Handler,
 ) -> int:
     """Run a campaign of one subject, which has options of the groups `shared` too. Returns the exit status. `or_start`
     and `together`: see harness.campaign.settings.Settings."""
@@ -73,12 +107,13 @@ def _run(
     )
     report = "json" if common.json else "verbose" if common.verbose else "terminal"
     if targets is not None:
-        return follow_several(subject_of, settings, names, report)
-    return follow(subject_of(names[0]), settings, report)
+        return follow_several(subject_of, settings, names, report, written)
+    return follow(subject_of(names[0]), settings, report, written)
 
 
-def follow(subject: AnySubject, settings: object, report: str) -> int:
-    """Run a campaign with a report. Returns the exit status. Raises Interrupted, which says what is left."""
+def follow(subject: AnySubject, settings: object, report: str, written: Handler = lambda event: None) -> int:
+    """Run a campaign with a report, whose events `written` gets as well. Returns the exit status. Raises Interrupted,
+    which says what is left."""
     from harness.campaign.campaign import Campaign
     from harness.campaign.events import CampaignFinished, CampaignStarted
     from harness.campaign.journal import CannotResume
@@ -95,6 +130,7 @@ def follow(subject: AnySubject, settings: object, report: str) -> int:
         with reporter(report) as handle:
             for event in campaign.run():
                 handle(event)
+                written(event)
                 if isinstance(event, CampaignStarted):
                     _warn_of_many(event.workers)
                 elif isinstance(event, CampaignFinished):
@@ -111,9 +147,9 @@ def _warn_of_many(workers: int) -> None:
         )
 
 
-def follow_several(subject_of: object, settings: object, targets: Sequence[str], report: str) -> int:
+def follow_several(subject_of: object, settings: object, targets: Sequence[str], report: str, written: Handler) -> int:
     """Run a campaign on several targets. The exit status is 1 if any has findings, else 3 if any missed something."""
-    from harness.campaign.events import Event, Notice
+    from harness.campaign.events import Notice
     from harness.campaign.journal import CannotResume
     from harness.campaign.settings import Settings
     from harness.campaign.several import run_several
@@ -124,6 +160,7 @@ def follow_several(subject_of: object, settings: object, targets: Sequence[str],
     assert callable(subject_of)
 
     def notice(event: Event) -> None:
+        written(event)
         if isinstance(event, Notice):
             announce(event.text)
 
@@ -133,7 +170,12 @@ def follow_several(subject_of: object, settings: object, targets: Sequence[str],
             print(comparison_json(comparison))
         else:
             with reporter(report) as handle:
-                comparison = run_several(subject_of, settings, targets, handle)
+
+                def both(event: Event) -> None:
+                    handle(event)
+                    written(event)
+
+                comparison = run_several(subject_of, settings, targets, both)
             print_comparison(comparison)
     except CannotResume as refused:
         raise typer.BadParameter(str(refused), param_hint="--resume") from refused

@@ -29,7 +29,7 @@ DEFAULT_SECONDS = 60.0
 class RunOptions:
     """What is tested, for how long, and where findings go."""
 
-    LAST: ClassVar[tuple[str, ...]] = ("no_shrink", "targets", "base", "executor", "case_limit", "verbose")
+    LAST: ClassVar[tuple[str, ...]] = ("no_shrink", "targets", "report", "base", "executor", "case_limit", "verbose")
 
     target: Annotated[
         str | None,
@@ -85,6 +85,15 @@ class RunOptions:
     targets: Annotated[
         str | None,
         typer.Option("--targets", help="Several targets, comma-separated, on the same cases: 'vllm>=0.31,builtin'."),
+    ] = None
+    report: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--report",
+            metavar="NAME=FILE",
+            help="Also write the result for other programs; may be given several times: junit=FILE, sarif=FILE, "
+            "markdown=FILE, or github, which takes no file.",
+        ),
     ] = None
     base: BaseOption = None
     executor: Annotated[

@@ -22,7 +22,7 @@ def test_both_run_and_the_worse_status_counts(
 ) -> None:
     ran: list[object] = []
 
-    def follow(subject: Any, settings: Any, report: str) -> int:
+    def follow(subject: Any, settings: Any, report: str, written: Any) -> int:
         if subject.name == "sequence":
             ran.append((subject.target, subject.seed, settings.cases))
             return of_sequences
@@ -44,7 +44,7 @@ def test_the_first_campaign_moves_all_that_an_earlier_run_left(
     """Not what the run itself has written, or resumes."""
     given: list[tuple[str, ...]] = []
 
-    def follow(subject: Any, settings: Any, report: str) -> int:
+    def follow(subject: Any, settings: Any, report: str, written: Any) -> int:
         given.append(settings.together)
         return 0
 

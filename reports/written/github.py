@@ -1,0 +1,97 @@
+"""GitHub: findings as annotations on the lines of a change, and a summary on the page of the job.
+
+An annotation is a workflow command on standard error, which the runner of a job reads as it does standard output. The
+summary is Markdown in the file that `GITHUB_STEP_SUMMARY` names.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from harness.refusal import Refusal
+from harness.reports.written.result import Finding, Result, about, answer, faults, places, title
+
+SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
+
+
+def require_job() -> None:
+    """Raises Refusal where no job of GitHub Actions runs."""
+    if not os.environ.get(SUMMARY_VARIABLE):
+        raise Refusal(
+            f"--report github is for jobs of GitHub Actions, which set {SUMMARY_VARIABLE}: elsewhere, "
+            "--report markdown=FILE"
+        )
+
+
+def report_to_job(results: Sequence[Result]) -> None:
+    """Print annotations, and append the summary to that of the job's step."""
+    for result in results:
+        for first, _, _ in faults(result):
+            print(annotation(first), file=sys.stderr)
+    with Path(os.environ[SUMMARY_VARIABLE]).open("a", encoding="utf-8") as file:
+        file.write(markdown(results))
+
+
+def annotation(finding: Finding) -> str:
+    """The workflow command of a finding: an error at the innermost line that it goes back to; a known issue is a
+    warning."""
+    kind = "warning" if finding.get("issue") and not finding.get("regression") else "error"
+    properties = {}
+    if places(finding):
+        place = places(finding)[0]
+        properties = {"file": place["file"], "line": str(place["line"])}
+    properties["title"] = finding["signature"]
+    text = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
+    return f"::{kind} {text}::{_data(chr(10).join(about(finding)))}"
+
+
+def _data(text: str) -> str:
+    """A message as a workflow command takes it."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def markdown(results: Sequence[Result]) -> str:
+    """Results as Markdown: a table of campaigns, then each fault."""
+    return "\n".join(_lines(results)) + "\n"
+
+
+def _lines(results: Sequence[Result]) -> Iterator[str]:
+    yield "## harness"
+    yield ""
+    yield "| campaign | answer |"
+    yield "|---|---|"
+    for result in results:
+        yield f"| {_cell(title(result))} | {_cell(answer(result))} |"
+    for result in results:
+        for missing in result["missing"]:
+            yield ""
+            yield f"Missing: {_plain(missing)}"
+        for first, others, shared in faults(result):
+            yield ""
+            yield f"### {_plain(first['signature'])}"
+            for line in about(first):
+                yield ""
+                yield _plain(line)
+            for place in places(first)[:1]:
+                yield ""
+                yield f"At {_plain(place['file'])}:{place['line']}"
+            if others:
+                yield ""
+                yield f"{len(others)} more that very likely have the same cause: {_plain(shared)}"
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown shows as it is: no markup, no HTML."""
+    escaped = "".join(f"\\{letter}" if letter in "\\`*_{}[]#|~" else letter for letter in " ".join(text.split()))
+    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _cell(text: str) -> str:
+    return _plain(text)

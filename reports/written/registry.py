@@ -1,0 +1,90 @@
+"""The registry of written reports: results for other programs, in addition to what a run prints.
+
+`--report NAME=FILE` asks for one. Other packages add theirs through the entry-point group
+`mamba_migration_harness.reports`, whose entries name a WrittenReport.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+import msgspec
+
+from harness.campaign.events import CampaignFinished, Event
+from harness.files import replace_file
+from harness.refusal import Refusal
+from harness.registry import Registry, found_at
+from harness.reports.registry import Handler
+from harness.reports.written.result import Result
+
+
+@dataclass(frozen=True)
+class WrittenReport:
+    """`place` (`module:function`) makes the text of the file from all results, or delivers them where there is none;
+    `check` raises Refusal where that cannot be done."""
+
+    name: str
+    about: str
+    place: str
+    takes_file: bool = True
+    check: str | None = None
+
+
+class UnknownReport(Refusal):
+    """A report that does not exist."""
+
+
+OURS = (
+    WrittenReport("junit", "JUnit XML, which CI systems show", "harness.reports.written.junit:junit"),
+    WrittenReport("sarif", "SARIF 2.1.0, which code hosts and editors show", "harness.reports.written.sarif:sarif"),
+    WrittenReport("markdown", "a summary as Markdown", "harness.reports.written.github:markdown"),
+    WrittenReport(
+        "github",
+        "annotations on the lines of a change, and a summary of the job; no FILE",
+        "harness.reports.written.github:report_to_job",
+        takes_file=False,
+        check="harness.reports.written.github:require_job",
+    ),
+)
+
+REGISTRY: Registry[WrittenReport] = Registry(
+    WrittenReport, "report", "mamba_migration_harness.reports", OURS, UnknownReport
+)
+
+Asked = tuple[WrittenReport, Path | None]
+
+
+@contextmanager
+def written_reports(asked: Sequence[Asked]) -> Iterator[Handler]:
+    """Collect the results of campaigns, and write the reports when all are over, or when something ends them early.
+
+    Raises Refusal before anything runs where a report cannot be made, and OSError if a file cannot be written.
+    """
+    make = [(_maker(report), path) for report, path in asked]
+    results: list[Result] = []
+
+    def handle(event: Event) -> None:
+        if isinstance(event, CampaignFinished):
+            results.append(msgspec.to_builtins(event.summary))
+
+    try:
+        yield handle
+    finally:
+        # Nothing if there is no result: an empty report would read as if nothing had been found.
+        for text_of, path in make if results else ():
+            text = text_of(results)
+            if path is not None:
+                replace_file(path, cast(str, text).encode())
+
+
+def _maker(report: WrittenReport) -> Callable[[Sequence[Result]], str | None]:
+    if report.check is not None:
+        found_at(report.check)()
+    try:
+        return cast("Callable[[Sequence[Result]], str | None]", found_at(report.place))
+    except ModuleNotFoundError as error:
+        raise Refusal(f"--report {report.name} needs the package {error.name}, which is not installed") from error

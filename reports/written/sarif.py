@@ -1,0 +1,69 @@
+"""SARIF 2.1.0: findings as results of a static analysis, at the lines of the code under test that they go back to.
+
+Code hosts and editors show them there. Files are relative to the root of the target's checkout (`%SRCROOT%`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from harness import __version__
+from harness.reports.written.result import Finding, Result, about, faults, parts_of, places, title
+
+SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def sarif(results: Sequence[Result]) -> str:
+    """One run of the tool for each result."""
+    return json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [_run(result) for result in results]}, indent=1)
+
+
+def _run(result: Result) -> dict[str, Any]:
+    found = list(_results(result))
+    rules = sorted({one["ruleId"] for one in found})
+    return {
+        "tool": {
+            "driver": {
+                "name": "harness",
+                "version": __version__,
+                "rules": [{"id": rule, "shortDescription": {"text": rule.replace("/", ": ")}} for rule in rules],
+            }
+        },
+        "automationDetails": {"id": title(result)},
+        "invocations": [{"executionSuccessful": result["exit_status"] in (0, 1), "exitCode": result["exit_status"]}],
+        "results": found,
+    }
+
+
+def _results(result: Result) -> Iterator[dict[str, Any]]:
+    """A result for each fault: its simplest finding, and the lines of the others as related ones."""
+    for first, others, _ in faults(result):
+        known = first.get("issue") and not first.get("regression")
+        related = [location for other in others for location in _locations(other)[:1]]
+        yield {
+            "ruleId": "/".join(parts_of(first)[1:]),
+            "level": "warning" if known else "error",
+            "message": {"text": "\n".join(about(first))},
+            "locations": _locations(first)[:1],
+            "relatedLocations": [
+                {"id": number, **location} for number, location in enumerate((*_locations(first)[1:], *related), 1)
+            ],
+            "partialFingerprints": {"signature/v1": hashlib.sha256(first["signature"].encode()).hexdigest()[:32]},
+            "properties": {"signature": first["signature"], "repro": first["repro"], "issue": first.get("issue")},
+        }
+
+
+def _locations(finding: Finding) -> list[dict[str, Any]]:
+    return [
+        {
+            "physicalLocation": {
+                "artifactLocation": {"uri": place["file"], "uriBaseId": "%SRCROOT%"},
+                "region": {"startLine": max(1, place["line"])},
+            },
+            "message": {"text": f"{place['role']} in {place['function']}"},
+        }
+        for place in places(finding)
+    ]

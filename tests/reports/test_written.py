@@ -1,0 +1,183 @@
+"""Written reports: what other programs read of a result, by their own parsers, whatever the texts contain."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from junitparser import Failure, JUnitXml, Skipped
+
+from harness.campaign.events import CampaignFinished
+from harness.check.outcome import CodePlace
+from harness.kernel_cases.summary import CaseSummary, Finding
+from harness.refusal import Refusal
+from harness.reports.written.github import annotation, markdown, require_job
+from harness.reports.written.junit import junit
+from harness.reports.written.registry import REGISTRY, UnknownReport, written_reports
+from harness.reports.written.sarif import sarif
+from harness.sequences.summary import SequenceFinding, SequenceSummary
+from harness.subject.faults import Fault
+
+HOSTILE = "<script>alert(1)</script> ]]> & \x1b[31m ::error::\nnext | `code` %0A"
+
+
+def kernel_summary(**changes: Any) -> CaseSummary:
+    """A summary with two findings of one fault; the rest of its fields says as little as it can."""
+    place = CodePlace("vllm/v1/worker/mamba_utils.py", 157, "copy", "store")
+    findings = [
+        Finding(
+            "precopy/memory/wrong-bytes/conv/SD", HOSTILE, "reachable", 3, 2, "found/one.json", None, places=[place]
+        ),
+        Finding("precopy/memory/wrong-bytes/temporal/-", "other", "reachable", 5, 1, None, None, issue="F1"),
+    ]
+    values: dict[str, Any] = {field.name: field.default for field in msgspec.structs.fields(CaseSummary)}
+    names = ("judged", "skipped", "skips", "regimes", "unjudged", "lacking", "relations")
+    empty: dict[str, Any] = {name: {} for name in names}
+    numbers = ("cases_judged", "launches", "in_this_part", "seconds", "whole_seconds", "cases_per_second")
+    given = {
+        **{name: value for name, value in values.items() if value is not msgspec.NODEFAULT},
+        **empty,
+        **dict.fromkeys(numbers, 1),
+        "seed": 7,
+        "target": HOSTILE,
+        "executor": "native",
+        "engine": "random",
+        "domain": "both",
+        "cases": 9,
+        "kernel_lines": [],
+        "findings": findings,
+        "exit_status": 1,
+        "missing": [],
+        "harness_failures": 0,
+        "judged": {"postprocess": 4, "precopy": 5, "stage": 0},
+        "lacking": {"stage": "no such entry point"},
+        "faults": [Fault("wrong bytes", "one line", [0, 1])],
+        **changes,
+    }
+    return CaseSummary(**{name: value for name, value in given.items() if name in CaseSummary.__struct_fields__})
+
+
+def result(summary: CaseSummary | SequenceSummary) -> Mapping[str, Any]:
+    built: Mapping[str, Any] = msgspec.to_builtins(summary)
+    return built
+
+
+def test_junit_has_a_case_for_each_operation() -> None:
+    text = junit([result(kernel_summary())])
+    (suite,) = JUnitXml.fromstring(text.encode())
+    outcomes = {case.name: [type(one) for one in case.result] for case in suite}
+    assert outcomes == {"postprocess": [], "precopy": [Failure, Failure], "stage": [Skipped]}
+    assert (suite.tests, suite.failures, suite.skipped) == (3, 2, 1)
+    (first, _) = next(case for case in suite if case.name == "precopy").result
+    assert "<script>" in first.text
+    assert "harness replay found/one.json" in first.text
+
+
+def test_junit_says_where_the_harness_failed() -> None:
+    (suite,) = JUnitXml.fromstring(junit([result(kernel_summary(findings=[], faults=[], harness_failures=2))]).encode())
+    assert suite.errors == 2, "postprocess and precopy; stage is lacking"
+
+
+def test_sarif_points_at_the_lines_of_the_target() -> None:
+    (run,) = json.loads(sarif([result(kernel_summary())]))["runs"]
+    (found,) = run["results"]
+    assert found["ruleId"] == "memory/wrong-bytes"
+    assert run["tool"]["driver"]["rules"] == [
+        {"id": "memory/wrong-bytes", "shortDescription": {"text": "memory: wrong-bytes"}}
+    ]
+    assert found["level"] == "error"
+    physical = found["locations"][0]["physicalLocation"]
+    assert physical["artifactLocation"] == {"uri": "vllm/v1/worker/mamba_utils.py", "uriBaseId": "%SRCROOT%"}
+    assert physical["region"] == {"startLine": 157}
+
+
+def test_an_annotation_is_one_line_whatever_the_text() -> None:
+    one, other = (annotation(finding) for finding in result(kernel_summary())["findings"])
+    assert one.startswith(
+        "::error file=vllm/v1/worker/mamba_utils.py,line=157,title=precopy/memory/wrong-bytes/conv/SD::"
+    )
+    assert "\n" not in one
+    assert "%0Anext" in one
+    assert "%250A" in one, "a per cent sign of the text itself"
+    assert other.startswith("::warning title="), "a known issue"
+
+
+def test_markdown_cannot_be_injected_into() -> None:
+    text = markdown([result(kernel_summary())])
+    assert "<script>" not in text
+    assert "| `" not in text
+    assert all(line.count("|") - line.count("\\|") in (0, 3) for line in text.splitlines())
+    assert "1 more that very likely have the same cause: one line" in text
+
+
+def test_sequences_are_reported_too() -> None:
+    values = {
+        field.name: {"int": 1, "float": 1.0}.get(getattr(field.type, "__name__", ""), [])
+        for field in msgspec.structs.fields(SequenceSummary)
+        if field.default is msgspec.NODEFAULT and field.default_factory is msgspec.NODEFAULT
+    }
+    finding = SequenceFinding(
+        "sequence/meaning/wrong-state-read/mamba/-", "left-out-row", "a sentence", 1, 1, 3, "x.json", True
+    )
+    summary = SequenceSummary(
+        **{**values, "findings": [finding], "faults": [Fault("t", "", [0])], "target": "vllm==0.33.0"}
+    )
+    given = [result(summary)]
+    (suite,) = JUnitXml.fromstring(junit(given).encode())
+    assert [case.name for case in suite] == ["sequence"]
+    assert json.loads(sarif(given))["runs"][0]["results"][0]["level"] == "warning"
+    assert "left-out-row" in markdown(given)
+
+
+def test_reports_are_written_once_with_all_results(tmp_path: Path) -> None:
+    asked = [(REGISTRY.named("junit"), tmp_path / "j.xml"), (REGISTRY.named("sarif"), tmp_path / "s.json")]
+    with written_reports(asked) as handle:
+        for seed in (1, 2):
+            handle(CampaignFinished(kernel_summary(seed=seed)))
+    assert len(JUnitXml.fromfile(str(tmp_path / "j.xml"))) == 2
+    assert len(json.loads((tmp_path / "s.json").read_text())["runs"]) == 2
+
+
+def test_nothing_is_written_without_a_result(tmp_path: Path) -> None:
+    with pytest.raises(Refusal), written_reports([(REGISTRY.named("junit"), tmp_path / "j.xml")]):
+        raise Refusal("no such target")
+    assert not (tmp_path / "j.xml").exists()
+
+
+def test_github_needs_a_job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    with pytest.raises(Refusal, match="--report markdown=FILE"):
+        require_job()
+    page = tmp_path / "summary.md"
+    page.write_text("before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
+    with written_reports([(REGISTRY.named("github"), None)]) as handle:
+        handle(CampaignFinished(kernel_summary()))
+    assert page.read_text().startswith("before\n## harness\n")
+
+
+def test_an_unknown_report_names_those_that_there_are() -> None:
+    with pytest.raises(UnknownReport, match="known: junit, sarif, markdown, github"):
+        REGISTRY.named("junitt")
+
+
+@pytest.mark.parametrize(
+    ("report", "message"),
+    [
+        ("junit", "harness: Invalid value: --report junit: write --report junit=FILE"),
+        ("github=x", "harness: Invalid value: --report github=x: write --report github"),
+        ("junit=/dev/null", "/dev/null"),
+    ],
+)
+def test_the_command_line_refuses_in_one_line(
+    harness: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path, report: str, message: str
+) -> None:
+    done = harness("run", "-t", "builtin", "--cases", 1, "--out", tmp_path / "o", "--report", report)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert message in done.stderr
+    assert done.stderr.count("\n") == 1
