@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from harness.case.problem import InvalidCase
-from harness.case.sequence import SequenceConfig
-from harness.generators.sequences.configurations import Pins
+from harness.case.sequence import SequenceConfig, SpecMethod
+from harness.generators.sequences.configurations import LayersPin, Pins
 
 
 class Offer(NamedTuple):
@@ -21,11 +21,25 @@ class Offer(NamedTuple):
     often: int
 
 
+def _offer(layers: LayersPin, method: SpecMethod, often: int, *, asynchronous: bool = False) -> Offer:
+    pins = Pins(runner="V1", layers=layers, asynchronous=asynchronous, spec_method=method, block_size=32)
+    return Offer(pins, often)
+
+
 OFFERS: tuple[Offer, ...] = (
-    Offer(Pins(runner="V1", layers="mamba2", asynchronous=False, spec_method="ngram", block_size=32), 5),
-    Offer(Pins(runner="V1", layers="mamba2", asynchronous=False, spec_method="none", block_size=32), 1),
-    Offer(Pins(runner="V1", layers="gated-delta-net", asynchronous=False, spec_method="ngram", block_size=32), 2),
-    Offer(Pins(runner="V1", layers="gated-delta-net", asynchronous=False, spec_method="none", block_size=32), 1),
+    _offer("mamba2", "ngram", 5),
+    _offer("mamba2", "none", 1),
+    _offer("gated-delta-net", "ngram", 2),
+    _offer("gated-delta-net", "none", 1),
+    # An asynchronous host has no n-grams.
+    _offer("mamba2", "mtp", 3, asynchronous=True),
+    _offer("mamba2", "eagle", 1, asynchronous=True),
+    _offer("mamba2", "draft_model", 2, asynchronous=True),
+    _offer("mamba2", "none", 1, asynchronous=True),
+    _offer("gated-delta-net", "mtp", 2, asynchronous=True),
+    _offer("gated-delta-net", "eagle", 1, asynchronous=True),
+    _offer("gated-delta-net", "draft_model", 1, asynchronous=True),
+    _offer("gated-delta-net", "none", 1, asynchronous=True),
 )
 
 

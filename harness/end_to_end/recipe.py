@@ -56,11 +56,16 @@ def engine_sequence_at(recipe: EngineRecipe, index: int) -> SequenceCase:
 
 
 def fitted(case: SequenceCase, layers: dict[Layers, LayerFacts], kind: Layers = DEFAULT) -> SequenceCase:
-    """The sequence for an engine with layers of one kind. A release takes no smaller budget than requests. A worker on
-    the CPU cannot give up its memory: deeper sleep is a pause that clears the caches, as far as scheduling goes."""
+    """The sequence for an engine with layers of one kind. A release takes no smaller budget than requests. Scripted
+    drafters have no cache. A worker on the CPU cannot give up its memory: deeper sleep is a pause that clears the
+    caches, as far as scheduling goes."""
     config = case.config
     known = layers.get(kind)
-    fields: dict[str, object] = {"layers": kind, "requests": min(config.requests, config.budget)}
+    fields: dict[str, object] = {
+        "layers": kind,
+        "requests": min(config.requests, config.budget),
+        "drafter_block_size": None,
+    }
     fields |= {} if known is None else _of_layers(known)
     events: list[Event] = [_without_deep_sleep(event) for event in case.events]
     last = next((event for event in reversed(events) if isinstance(event, Pause | Resume)), None)

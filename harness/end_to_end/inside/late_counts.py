@@ -21,7 +21,7 @@ class LandingEvent:
     """Takes the place of the event that is recorded behind the copy."""
 
     def __init__(self, host: torch.Tensor, counts: torch.Tensor) -> None:
-        self._host, self._counts = host, counts
+        self._host, self.counts = host, counts
         self._landed = False
 
     def record(self) -> None:
@@ -30,7 +30,7 @@ class LandingEvent:
     def synchronize(self) -> None:
         """Wait for the copy: it lands now, once."""
         if not self._landed:
-            self._host[: self._counts.shape[0]].copy_(self._counts)
+            self._host[: self.counts.shape[0]].copy_(self.counts)
             self._landed = True
 
 

@@ -8,6 +8,7 @@ is changed here, by the rule's name (RULES): inputs of one of its functions, or 
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.case.sequence import SequenceCase, SequenceConfig
+from harness.end_to_end.inside.accepted_counts import AcceptedCounts
 from harness.end_to_end.inside.engine import RunningEngine
 from harness.issues.engine_changes import rewrite_schedule
 from harness.issues.registry import SEQUENCE_ISSUES, applicable
@@ -40,12 +42,19 @@ class EngineView:
         self.scheduler = engine.scheduler
         self.manager = engine.scheduler.kv_cache_manager
         self.vllm_config = engine.core.vllm_config
-        self.in_flight: deque[Any] = getattr(engine.core, "batch_queue", None) or deque()
+        queue = getattr(engine.core, "batch_queue", None)
+        self.in_flight: deque[Any] = deque() if queue is None else queue
+        """Steps whose output the scheduler does not have yet: the core's own queue, empty where it has none."""
         kinds = [kind for kind, _ in engine.facts().groups]
         self.mamba_groups = tuple(i for i, kind in enumerate(kinds) if kind == "mamba")
         self.attention_groups = tuple(i for i, kind in enumerate(kinds) if kind != "mamba")
         self.undo: list[Callable[[], None]] = []
         """What takes back changes that are not this engine's alone."""
+
+    @functools.cached_property
+    def accepted(self) -> AcceptedCounts:
+        """Accepted counts by request, noted from the first use on."""
+        return AcceptedCounts(self.runner)
 
     def reset(self, running: bool) -> bool:
         """Clear the prefix cache."""
@@ -78,6 +87,8 @@ def _switch_on(issue: SequenceIssue, view: EngineView) -> None:
             raise CannotFix(f"the fix of {issue.name} has no form for a running engine")
         RULES[field](view)
     issue.change.engine(view)
+    if "reset" in vars(view):  # only our loop of step sequences resets by this function
+        raise CannotFix(f"the fix of {issue.name} has no form for a running engine")
 
 
 def differing(one: RunnerRules, other: RunnerRules) -> list[str]:
@@ -90,21 +101,50 @@ def differing(one: RunnerRules, other: RunnerRules) -> list[str]:
 
 def _keep_accepted(view: EngineView) -> None:
     """A row that comes back to the batch without having been preempted gets its accepted count back."""
-    runner = view.runner
+    runner, counts = view.runner, view.accepted
+    counts.keeps_left_out = True
     update = runner._update_states
-    kept: dict[str, int] = {}
 
     def updated(output: Any, *arguments: Any, **named: Any) -> Any:
         batch = runner.input_batch
-        before = dict(batch.req_id_to_index)
-        kept.update({name: int(batch.num_accepted_tokens_cpu[row]) for name, row in before.items()})
+        before = set(batch.req_id_to_index)
         result = update(output, *arguments, **named)
-        for name in (*output.finished_req_ids, *output.scheduled_cached_reqs.resumed_req_ids):
-            kept.pop(name, None)
         for name, row in batch.req_id_to_index.items():
-            if name not in before and name in kept:
-                batch.num_accepted_tokens_cpu[row] = kept[name]
+            if name not in before:
+                batch.num_accepted_tokens_cpu[row] = counts.left_out(name)
         return result
+
+    runner._update_states = updated
+
+
+def _count_by_request(view: EngineView) -> None:
+    """Each row gets the accepted count of its request. Where a copy to the host has landed before the batch changes,
+    condensing and sorting move the counts with their rows, and `_prepare_inputs` looks them up by the rows of the step
+    before; it does so behind the copy, and what moves states reads its result. (Row numbers are right for a copy that
+    lands late.)"""
+    runner, counts = view.runner, view.accepted
+    prepare = runner._prepare_inputs
+
+    def prepared(*arguments: Any, **named: Any) -> Any:
+        result = prepare(*arguments, **named)
+        batch = runner.input_batch
+        for row, name in enumerate(batch.req_ids):
+            batch.num_accepted_tokens_cpu[row] = counts.of(name)
+        return result
+
+    runner._prepare_inputs = prepared
+
+
+def _trust_delivered(view: EngineView) -> None:
+    """With no step in flight the scheduler's counts are exact. What `_update_states` returns then would correct them
+    once more, for drafts that the scheduler knows to be rejected; so it is dropped. (Rows whose output is delivered
+    while another step is in flight were left out of that one, and are not corrected.)"""
+    runner = view.runner
+    update = runner._update_states
+
+    def updated(*arguments: Any, **named: Any) -> Any:
+        corrections = update(*arguments, **named)
+        return corrections if view.in_flight else None
 
     runner._update_states = updated
 
@@ -210,6 +250,8 @@ def _prompts_end_at(batch: Any, ends: dict[str, int]) -> Iterator[None]:
 
 RULES: dict[str, Callable[[EngineView], None]] = {
     "keeps_accepted": _keep_accepted,
+    "counts_by_request": _count_by_request,
+    "trusts_delivered_counts": _trust_delivered,
     "fresh_rows_start_empty": _start_empty,
     "checkpoints_need_blocks": _checkpoints_with_blocks,
     "cuts_off_tails": _decode_tails,
