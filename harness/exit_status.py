@@ -17,13 +17,6 @@ def worst(statuses: Iterable[int]) -> int:
     return min(statuses, key=WORST_FIRST.index)
 
 
-class Interruption:
-    """The signal that ended a command early: Ctrl-C, unless the handler of another signal says so."""
-
-    def __init__(self) -> None:
-        self.word, self.status = "interrupted", INTERRUPTED
-
-
 class Interrupted(Exception):
     """Ctrl-C or SIGTERM, and what a command reports about it: what is left, and how to resume. Not a
     KeyboardInterrupt, because typer handles those itself."""

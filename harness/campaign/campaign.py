@@ -17,10 +17,14 @@ import msgspec
 from harness.campaign.earlier import move_aside, moved
 from harness.campaign.events import CampaignFinished, CampaignStarted, CaseJudged, Event, Notice
 from harness.campaign.findings import AS_DRAWN, Findings
+from harness.campaign.folder import CampaignFolder
 from harness.campaign.harness_failures import FAILURES, HarnessFailures
-from harness.campaign.journal import Journal
+from harness.campaign.journal import SHARD, Journal
 from harness.campaign.settings import Settings, useful_workers
+from harness.campaign.stats import FoundSoFar, Phase, Stats, Watch, now
 from harness.files import NotSaved, require_writable
+from harness.interruption import INTERRUPTION
+from harness.refusal import Refusal
 from harness.subject.entry import Entry, Tally
 from harness.subject.registry import subject_classes
 from harness.subject.subject import Ended, Key, Subject
@@ -30,21 +34,35 @@ from harness.worker.messages import CaseResult, RangeDone
 from harness.worker.process import WorkerProcess
 from harness.worker.silence import LOOK_SECONDS
 
+STOP_SECONDS = 5.0
+"""How long an interrupted campaign waits for the cases that are being judged."""
+
+
+class NotDivisible(Refusal):
+    """A campaign that has no shards; the message is one line that says why."""
+
 
 class Campaign:
     """Runs once. `run` yields events as they happen and ends with CampaignFinished.
 
     Raises CannotResume, with nothing done, if there is no earlier part to resume; OSError if the journal is not a
-    regular file.
+    regular file; NotDivisible if a shard was asked for and a case does not follow from its number.
+
+    `progress` is given a line every half minute, from another thread.
     """
 
-    def __init__(self, subject: Subject[Any, Any], settings: Settings) -> None:
-        self._subject, self._settings = subject, settings
-        self._journal = Journal(
-            settings.out / subject.journal, subject.identity(), subject.noun, subject.current_identity
-        )
+    def __init__(
+        self, subject: Subject[Any, Any], settings: Settings, progress: Callable[[str], None] | None = None
+    ) -> None:
+        self._subject, self._settings, self._progress = subject, settings, progress
+        shard = settings.shard
+        if shard is not None and not subject.resumable:
+            raise NotDivisible("--shard: here a case depends on those before it, so that there are no parts")
+        identity = subject.identity() if shard is None else {**subject.identity(), SHARD: str(shard)}
+        self._folder = CampaignFolder(settings.out)
+        self._journal = Journal(settings.out / subject.journal, identity, subject.noun, subject.current_identity)
         self._journal.require_regular()
-        resumes = settings.resume and not (settings.or_start and not self._journal.is_there)
+        resumes = settings.resume and not (settings.or_start and self._journal.is_blank)
         settings = self._settings = msgspec.structs.replace(settings, resume=resumes)
         earlier = self._journal.read() if resumes else []
         self._earlier = [entry for entry in earlier if entry.fits(subject.regimes)]
@@ -61,51 +79,85 @@ class Campaign:
         self._next = 0
         self._early: str | None = None
         """Why it ends early, if it does: no more cases are given to workers."""
+        self._silent: list[WorkerProcess] = []
+        """Workers that did not end their range when they were asked to."""
+        self._phase: Phase = "loading"
+        self._workers = 0
+        self._exit_status: int | None = None
+        self._started = now()
         self._start = time.monotonic()
 
-    def run(self) -> Iterator[Event]:
+    def run(self) -> Generator[Event, None, None]:
         """Raises WorkerRefused if the target or executor is not available, WorkerError if the harness fails outside any
         case, OSError if something cannot be written: at once if that is known before the first case, else after the
-        summary."""
+        summary. After an interrupt KeyboardInterrupt is raised, after the summary if there is something to sum up, and
+        at once after a second one."""
         settings, subject = self._settings, self._subject
         require_writable(settings.out)
+        self._folder.require_unused()
         most = subject.most_workers or settings.workers
-        number = min(most, useful_workers(settings, subject.block))
+        number = self._workers = min(most, useful_workers(settings, subject.block))
         workers = [subject.new_worker(self._notices.append) for _ in range(number)]
         failed: OSError | WorkerRefused | None = None
+        interrupted = False
         seconds: float | None = None
-        try:
-            for worker in workers:
-                yield from map(Notice, worker.loading())
-            subject.prepare(workers[0], self._notices.append)
-            title = subject.title(settings.limit(subject.noun), counted(number, "worker"))
-            yield CampaignStarted(title, number)
-            self._start = time.monotonic()
+        with contextlib.ExitStack() as stack:
             try:
-                self._open_journal()
-                yield from self._take_over(workers[0])
-                yield from self._judge_all(workers)
-                seconds = time.monotonic() - self._start
-                resumed = self._judged < self._tally.cases
-                subject.finish(workers, self._notices.append, lost=self._losses > 0, resumed=resumed)
+                for worker in workers:
+                    yield from map(Notice, worker.loading())
+                subject.prepare(workers[0], self._notices.append)
+                title = subject.title(settings.limit(subject.noun), counted(number, "worker"))
+                yield CampaignStarted(title, number)
+                self._start = time.monotonic()
+                stack.enter_context(INTERRUPTION.summed_up())
+                try:
+                    self._open(stack)
+                    yield from self._take_over(workers[0])
+                    self._phase = "judging"
+                    yield from self._judge_all(workers)
+                    seconds = time.monotonic() - self._start
+                    answering = [worker for worker in workers if worker not in self._silent]
+                    lost = self._losses > 0 or bool(self._silent)
+                    resumed = self._judged < self._tally.cases
+                    subject.finish(answering, self._notices.append, lost=lost, resumed=resumed)
+                    yield from self._pass_on_notices()
+                    if INTERRUPTION.came:
+                        raise KeyboardInterrupt
+                    self._phase = "sorting out"
+                    yield from self._findings.finish(workers[0])
+                except KeyboardInterrupt:
+                    interrupted, self._early = True, INTERRUPTION.word
+                    if INTERRUPTION.at_once:
+                        raise
+                    self._findings.leave_unsorted()
+                except NotSaved as not_saved:
+                    failed = not_saved.error
+                except WorkerRefused as refused:
+                    if not self._judged:  # nothing to sum up
+                        raise
+                    failed = refused
                 yield from self._pass_on_notices()
-                yield from self._findings.finish(workers[0])
-            except NotSaved as not_saved:
-                failed = not_saved.error
-            except WorkerRefused as refused:
-                if not self._judged:  # nothing to sum up
-                    raise
-                failed = refused
-            yield from self._pass_on_notices()
-        finally:
-            self._journal.close()
-            for worker in workers:
-                worker.close()
-        whole = time.monotonic() - self._start
-        ended = Ended(
-            self._judged, whole if seconds is None else seconds, whole, self._failures.count, self._early, bool(failed)
-        )
-        yield CampaignFinished(subject.summary(self._tally, self._findings.summary(), ended))
+            finally:
+                self._phase = "ended"
+                self._journal.close()
+                for worker in workers:
+                    worker.close()
+            whole = time.monotonic() - self._start
+            ended = Ended(
+                self._judged,
+                whole if seconds is None else seconds,
+                whole,
+                self._failures.count,
+                self._early,
+                bool(failed),
+                INTERRUPTION.status if interrupted else None,
+            )
+            summary = subject.summary(self._tally, self._findings.summary(), ended)
+            self._exit_status = summary.exit_status
+        yield from self._pass_on_notices()
+        yield CampaignFinished(summary)
+        if interrupted:
+            raise KeyboardInterrupt
         if failed is not None:
             raise failed
 
@@ -125,6 +177,41 @@ class Campaign:
         what = f"findings in {counted(violations, noun)}{where}" if violations else "no finding"
         return f"{what}, after {counted(self._tally.cases, noun)}"
 
+    def _stats(self) -> Stats:
+        """How far it is. Called by another thread too: what it reads is copied at once."""
+        settings, subject, judged = self._settings, self._subject, self._judged
+        elapsed = time.monotonic() - self._start
+        findings = [
+            FoundSoFar(key.signature, key.issue, kept.index, kept.count, None if kept.path is None else str(kept.path))
+            for key, kept in self._findings.summary()
+        ]
+        return Stats(
+            subject=subject.name,
+            noun=subject.noun,
+            target=subject.target,
+            seed=subject.seed,
+            shard=None if settings.shard is None else str(settings.shard),
+            phase=self._phase,
+            workers=self._workers,
+            started=self._started,
+            updated=now(),
+            seconds=round(elapsed, 1),
+            limit_cases=settings.cases,
+            limit_seconds=settings.seconds,
+            judged=self._tally.cases,
+            in_this_part=judged,
+            per_second=round(judged / elapsed, 2) if elapsed > 0 else 0.0,
+            skipped=sum(list(self._tally.skipped.values())),
+            violations=self._tally.violations,
+            regimes_reached=len(self._tally.reached),
+            regimes=len(subject.regimes),
+            findings=findings,
+            harness_failures=self._failures.count,
+            workers_lost=self._losses,
+            ended_early=self._early,
+            exit_status=self._exit_status,
+        )
+
     def _pass_on_notices(self) -> Iterator[Event]:
         for text in dict.fromkeys(self._notices):
             yield Notice(text)
@@ -132,21 +219,28 @@ class Campaign:
 
     # An earlier part.
 
-    def _open_journal(self) -> None:
-        """Raises NotSaved."""
+    def _open(self, stack: contextlib.ExitStack) -> None:
+        """Take possession of the folder, until `stack` is closed. Raises NotSaved."""
         settings, subject = self._settings, self._subject
+        stack.enter_context(self._folder.locked())
         if not settings.resume:
             others = [one for one in subject_classes() if one.name not in (subject.name, *settings.together)]
             aside = move_aside(settings.out, [subject, *others])
             if aside is not None:
                 self._notices.append(moved(settings.out, aside))
+        if settings.options is not None:  # before the journal: a kill in between leaves what can be resumed
+            self._folder.write(settings.options)
         self._journal.open(resume=settings.resume)
+        watch = Watch(self._folder.stats_file, self._stats, settings.together, self._progress, self._notices.append)
+        watch.start()
+        stack.callback(watch.close)
 
     def _take_over(self, worker: WorkerProcess) -> Iterator[Event]:
         """Add the entries of an earlier part. For each finding its first case is judged again."""
         if not self._settings.resume:
             return
         noun, most = self._subject.noun, self._settings.cases
+        self._notices += self._journal.notices
         self._notices.append(_where_it_resumes(self._done, noun))
         if most is not None and len(self._done) > most:
             more = f"which is more than {counted(most, noun)}: all of them count"
@@ -224,24 +318,42 @@ class Campaign:
     # Judging: each worker has a block of cases, or the rest of a block after a loss.
 
     def _judge_all(self, workers: list[WorkerProcess]) -> Iterator[Event]:
+        """After an interrupt, workers finish their cases if that does not take long."""
         busy: dict[WorkerProcess, int] = {}  # the end of the worker's block
-        for worker in workers:
-            self._assign_block(worker, busy)
-        while busy:
-            ready = wait([worker.connection for worker in busy], timeout=LOOK_SECONDS)
-            for worker in list(busy):
-                try:
+        until: float | None = None
+        with INTERRUPTION.held():
+            for worker in workers:
+                self._assign_block(worker, busy)
+            while busy:
+                ready = wait([worker.connection for worker in busy], timeout=LOOK_SECONDS)
+                if INTERRUPTION.came and until is None:
+                    until = time.monotonic() + STOP_SECONDS
+                    for worker in busy:
+                        worker.stop_range()
+                for worker in list(busy):
                     try:
-                        if worker.connection in ready:
-                            yield from self._handle_message(worker, busy)
-                        elif worker.overdue():
-                            raise worker.kill_hung()
-                    except WorkerLost as lost:
-                        yield from self._record_loss(worker, lost, busy)
-                except WorkerError as error:
-                    self._record_failure(worker, error, busy)
-            if self._notices:
-                yield from self._pass_on_notices()
+                        try:
+                            if worker.connection in ready:
+                                yield from self._handle_message(worker, busy)
+                            elif worker.overdue():
+                                raise worker.kill_hung()
+                        except WorkerLost as lost:
+                            if INTERRUPTION.came:  # the signal may have reached the worker too
+                                self._give_up(worker, busy)
+                            else:
+                                yield from self._record_loss(worker, lost, busy)
+                    except WorkerError as error:
+                        self._record_failure(worker, error, busy)
+                if self._notices:
+                    yield from self._pass_on_notices()
+                if until is not None and time.monotonic() >= until:
+                    for worker in list(busy):
+                        self._give_up(worker, busy)
+
+    def _give_up(self, worker: WorkerProcess, busy: dict[WorkerProcess, int]) -> None:
+        """Leave a worker with its case, which counts as not judged."""
+        del busy[worker]
+        self._silent.append(worker)
 
     def _assign_block(self, worker: WorkerProcess, busy: dict[WorkerProcess, int], start: int | None = None) -> None:
         """Give a worker the next block, or the rest of the one it was lost in; nothing if the campaign is over."""
@@ -256,11 +368,19 @@ class Campaign:
             worker.send_range(recipe, start, end, self._deadline, fail_fast=fail_fast)
 
     def _next_block(self) -> tuple[int, int]:
-        """The next cases that no worker has and no earlier part judged."""
-        while self._next in self._done:
-            self._next += 1
-        start, most = self._next, self._settings.cases
-        end = start + self._subject.block if most is None else min(start + self._subject.block, most)
+        """The next cases of a block that no worker has and no earlier part judged."""
+        block, most, shard = self._subject.block, self._settings.cases, self._settings.shard
+        while most is None or self._next < most:
+            if shard is not None and not shard.has(self._next // block):
+                self._next = (self._next // block + 1) * block
+            elif self._next in self._done:
+                self._next += 1
+            else:
+                break
+        start = self._next
+        end = (start // block + 1) * block
+        if most is not None:
+            end = min(end, most)
         if self._done:
             end = next((index for index in range(start, end) if index in self._done), end)
         self._next = max(start, end)
@@ -270,7 +390,7 @@ class Campaign:
     def _is_over(self) -> bool:
         """Whether no more cases are to be judged, even if some are left."""
         found = self._settings.fail_fast and len(self._findings) > 0
-        return found or self._early is not None or time.monotonic() >= self._deadline
+        return found or self._early is not None or INTERRUPTION.came or time.monotonic() >= self._deadline
 
     @property
     def _deadline(self) -> float:

@@ -1,6 +1,7 @@
 """What an earlier campaign left in a folder is moved aside by the next one, which must not seem to have found it.
 
-Journal and findings move together, into a folder `earlier.1`, `earlier.2`, ... there, where `--resume` continues it."""
+Journal, configuration and findings move together, into a folder `earlier.1`, `earlier.2`, ... there, where `--resume`
+continues it."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from harness.campaign.findings import AS_DRAWN, MET
+from harness.campaign.folder import CampaignFolder
 from harness.campaign.harness_failures import FAILURES
 from harness.campaign.journal import locked
 from harness.files import NotSaved, require_regular
@@ -35,6 +37,7 @@ def move_aside(home: Path, subjects: Iterable[AnyClass]) -> Path | None:
         require_regular(journal)
     # Journals go last: a kill in between leaves a campaign that can be resumed, or moved again.
     left = [path for subject in subjects for path in _files(home, subject)] + journals
+    left = left and [*CampaignFolder(home).files, *left]
     if not left:
         return None
     try:

@@ -145,6 +145,15 @@ class Findings:
             kept.path = path
             yield FindingFound(self._subject.noun, key, kept.repro, path, None)
 
+    def leave_unsorted(self) -> None:
+        """Keep findings as they are when a campaign is interrupted: which known issue is behind them was not looked
+        for, if `finish` has not come so far."""
+        if self._kept or not self._subject.classifies:
+            return
+        for key, one in self._found.items():
+            one.classified = False
+            self._keep(self._subject.key_of(key.signature, None), one)
+
     def _classified(
         self, worker: WorkerProcess, found: list[tuple[Key, Kept]]
     ) -> Generator[Event, None, list[tuple[Key, Kept]]]:

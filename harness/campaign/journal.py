@@ -8,14 +8,22 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import BinaryIO
 
 import msgspec
 
+from harness.campaign.folder import in_use
 from harness.files import NotSaved, require_regular
 from harness.subject.entry import Entry
+from harness.text import counted
+
+SHARD = "shard"
+"""The name in a first line of the part that a campaign is; there is none for a whole campaign."""
+
+VERSIONS = ("generator", "regimes")
+"""Settings that no user gives: the version of the harness does."""
 
 SHOWN_NAMES = 3
 """The number of names that a message shows of a list that differs completely."""
@@ -38,6 +46,13 @@ class Journal:
         """`current` translates an identity that an earlier version wrote into that of today."""
         self._path, self._head, self._noun, self._current = path, msgspec.json.encode(identity), noun, current
         self._stream: BinaryIO | None = None
+        self.notices: list[str] = []
+        """What was wrong with the journal that was read, in lines for the user."""
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether there is none, or one without even a first line."""
+        return not self.is_there or b"\n" not in self._path.read_bytes()
 
     @property
     def is_there(self) -> bool:
@@ -59,17 +74,19 @@ class Journal:
             raise CannotResume(f"there is no {self._path} to resume from")
         lines = self._path.read_bytes().split(b"\n")
         if self._today(lines[0]) != self._head:
-            raise CannotResume(f"{self._path} is another campaign's: {self._difference(lines[0])}")
+            raise CannotResume(self._refusal(lines[0]))
         if len(lines) == 1:  # a kill may also have cut off the end of the first line
             raise CannotResume(f"{self._path} holds nothing to resume from")
-        entries: dict[tuple[int, str | None, str | None], Entry] = {}
-        for line in lines[1:]:
-            try:
-                entry = msgspec.json.decode(line, type=Entry)
-            except (msgspec.DecodeError, RecursionError):
-                continue
-            entries.setdefault((entry.index, entry.signature, entry.issue), entry)
-        return list(entries.values())
+        entries, damaged = entries_of(lines[1:-1])
+        again = f"the {self._noun} is judged again"
+        if lines[-1]:
+            self.notices.append(f"{self._path} ends in half a line, which is left out: {again}")
+        if damaged:
+            what = (
+                f"{counted(len(damaged), 'line')} of {self._path} cannot be read, the first of them line {damaged[0]}"
+            )
+            self.notices.append(f"{what}: {again if len(damaged) == 1 else f'these {self._noun}s are judged again'}")
+        return entries
 
     def _today(self, head: bytes) -> bytes:
         """The first line as this version writes it."""
@@ -78,17 +95,23 @@ class Journal:
         except (msgspec.DecodeError, RecursionError):
             return head
 
-    def _difference(self, head: bytes) -> str:
-        """How the settings in another campaign's journal differ from those of this one."""
+    def _refusal(self, head: bytes) -> str:
+        """Why the journal with this first line is not continued: how its settings differ from those of this
+        campaign."""
+        other = f"{self._path} is another campaign's: "
         try:
             there = _flat(self._current(msgspec.json.decode(head, type=dict[str, object])))
         except (msgspec.DecodeError, RecursionError):
-            return "its first line does not say which"
+            return f"{other}its first line does not say which"
         here = _flat(msgspec.json.decode(self._head, type=dict[str, object]))
         different = [name for name in {**here, **there} if here.get(name) != there.get(name)]
         if not different:
-            return "its first line has another form"
-        return "; ".join(_setting_difference(name, there.get(name), here.get(name)) for name in different)
+            return f"{other}its first line has another form"
+        if different and not set(different) - set(VERSIONS):
+            other = (
+                f"{self._path} is of another version of the harness, which draws other cases or counts other regimes: "
+            )
+        return other + "; ".join(_setting_difference(name, there.get(name), here.get(name)) for name in different)
 
     def open(self, *, resume: bool) -> None:
         """Start writing: after the existing lines, or a new file, which must not be there.
@@ -134,6 +157,21 @@ class Journal:
             self._stream = None
 
 
+def entries_of(lines: Iterable[bytes]) -> tuple[list[Entry], list[int]]:
+    """The entries in the lines after the first one of a journal, each once, and the numbers of lines in the file that
+    are none."""
+    entries: dict[tuple[int, str | None, str | None], Entry] = {}
+    damaged = []
+    for number, line in enumerate(lines, 2):
+        try:
+            entry = msgspec.json.decode(line, type=Entry)
+        except (msgspec.DecodeError, RecursionError):
+            damaged.append(number)
+        else:
+            entries.setdefault((entry.index, entry.signature, entry.issue), entry)
+    return list(entries.values()), damaged
+
+
 def locked(path: Path) -> BinaryIO:
     """A journal, opened for appending and locked for this process. Raises NotSaved if another campaign has it."""
     stream = path.open("ab", buffering=0)
@@ -142,8 +180,7 @@ def locked(path: Path) -> BinaryIO:
     except BlockingIOError:
         stream.close()
         what = "the journal of this campaign"
-        taken = OSError(errno.EWOULDBLOCK, "another campaign is writing here: give another --out", str(path))
-        raise NotSaved(what, taken) from None
+        raise NotSaved(what, in_use(path)) from None
     return stream
 
 

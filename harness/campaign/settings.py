@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from harness.campaign.shard import Shard
 from harness.text import counted
 
 
@@ -27,9 +28,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     together: tuple[str, ...] = ()
     """The subjects whose files in the folder are of this run, too, of another campaign of it."""
 
+    shard: Shard | None = None
+    """The part of the campaign that this is; `cases` is the number of the whole campaign."""
+    options: dict[str, str | bool | int | float | None] | None = None
+    """The options of the command, to be kept in the folder: with them its name is enough to resume. None: they are kept
+    elsewhere."""
+
     def limit(self, noun: str) -> str:
         """What ends the campaign, in words."""
-        return f"{self.seconds:g} s" if self.cases is None else counted(self.cases, noun)
+        if self.seconds == 0:
+            return f"no more {noun}s"
+        whole = f"{self.seconds:g} s" if self.cases is None else counted(self.cases, noun)
+        return whole if self.shard is None else f"shard {self.shard} of {whole}"
 
     @property
     def how_to_resume(self) -> str:
@@ -43,6 +53,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 def useful_workers(settings: Settings, block: int) -> int:
     """The number of workers that get a block of cases. Starting one takes seconds of processor time, so no others are
     started."""
+    if settings.seconds == 0:
+        return 1
     if settings.cases is None:
         return settings.workers
-    return min(settings.workers, max(1, -(-settings.cases // block)))
+    blocks = -(-settings.cases // block)
+    if settings.shard is not None:
+        blocks = settings.shard.count(blocks)
+    return min(settings.workers, max(1, blocks))

@@ -16,8 +16,11 @@ import msgspec
 from harness.campaign.campaign import Campaign
 from harness.campaign.earlier import move_aside, moved
 from harness.campaign.events import CampaignFinished, Event, Notice
+from harness.campaign.folder import CampaignFolder
+from harness.campaign.following import follow
 from harness.campaign.settings import Settings
 from harness.exit_status import Interrupted, worst
+from harness.interruption import INTERRUPTION
 from harness.refusal import Refusal
 from harness.subject.registry import AnySubject, subject_classes
 from harness.subject.summary import Summary
@@ -41,51 +44,77 @@ class TargetComparison(msgspec.Struct, frozen=True):
     """One summary for each target."""
     findings: list[SharedFinding]
     exit_status: int
+    ended_early: str | None = None
+    """Why the last of the targets, and those after it, were not completed."""
+
+
+class TargetsInterrupted(Interrupted):
+    """With the comparison of what was judged; None if nothing was."""
+
+    def __init__(self, message: str, comparison: TargetComparison | None) -> None:
+        super().__init__(message)
+        self.comparison = comparison
 
 
 def run_several(
-    subject_of: Callable[[str], AnySubject], settings: Settings, targets: Sequence[str], handle: Callable[[Event], None]
+    subject_of: Callable[[str], AnySubject],
+    settings: Settings,
+    targets: Sequence[str],
+    handle: Callable[[Event], None],
+    progress: Callable[[str], None] | None = None,
 ) -> TargetComparison:
     """Run a campaign on every target; `settings.out` gets a folder for each.
 
     Raises Refusal if two targets would get the same folder, NotSaved if what an earlier run left cannot be moved aside,
-    the exceptions of Campaign and its `run` for the first target that fails, and Interrupted, which says what is left.
+    the exceptions of Campaign and its `run` for the first target that fails, and TargetsInterrupted, which says what is
+    left. `progress`: see Campaign.
     """
     outs = _folders(settings.out, targets)
     if not settings.resume:
         aside = move_aside(settings.out, [one for one in subject_classes() if one.name not in settings.together])
         if aside is not None:
             handle(Notice(moved(settings.out, aside)))
+    if settings.options is not None:
+        CampaignFolder(settings.out).write(settings.options)
     started = any(any(out.glob("*.journal")) for out in outs)
     summaries: list[Summary] = []
     cases, seconds = settings.cases, settings.seconds
     if seconds is not None:
         seconds /= len(targets)
-    for target, out in zip(targets, outs, strict=True):
-        own = msgspec.structs.replace(settings, out=out, cases=cases, seconds=seconds, or_start=started)
+    for number, (target, out) in enumerate(zip(targets, outs, strict=True)):
+        more = {"or_start": started or settings.or_start, "options": None}
+        own = msgspec.structs.replace(settings, out=out, cases=cases, seconds=seconds, **more)
         campaign = None
         try:
-            campaign = Campaign(subject_of(target), own)
-            summary = _run(campaign, handle)
+            campaign = Campaign(subject_of(target), own, progress)
+            follow(campaign, keeping(handle, summaries))
         except KeyboardInterrupt:
             left = "" if campaign is None else campaign.left
-            if summaries or left:
+            done = targets[:number]
+            if done or left:
                 left = f"on {target} {left or 'nothing was judged'}; {settings.how_to_resume}"
-            done = targets[: len(summaries)]
-            raise Interrupted(f"{', '.join(done)} done, {left}" if done else left) from None
-        summaries.append(summary)
+            names = list(targets[: len(summaries)])
+            comparison = TargetComparison(
+                names, summaries, compare(names, summaries), INTERRUPTION.status, INTERRUPTION.word
+            )
+            message = f"{', '.join(done)} done, {left}" if done else left
+            raise TargetsInterrupted(message, comparison if summaries else None) from None
+        summary = summaries[-1]
         cases, seconds = summary.count if cases is None else cases, None
     names = list(targets)
     status = worst(summary.exit_status for summary in summaries)
     return TargetComparison(names, summaries, compare(names, summaries), status)
 
 
-def _run(campaign: Campaign, handle: Callable[[Event], None]) -> Summary:
-    for event in campaign.run():
-        handle(event)
+def keeping(handle: Callable[[Event], None], summaries: list[Summary]) -> Callable[[Event], None]:
+    """The same handler, which also keeps summaries."""
+
+    def keep(event: Event) -> None:
         if isinstance(event, CampaignFinished):
-            return event.summary
-    raise AssertionError("a campaign ends with CampaignFinished")
+            summaries.append(event.summary)
+        handle(event)
+
+    return keep
 
 
 def compare(names: Sequence[str], summaries: Sequence[Summary]) -> list[SharedFinding]:

@@ -26,6 +26,7 @@ from harness.cli import (
     doctor,
     engine,
     export,
+    merge,
     names,
     replay,
     show,
@@ -34,8 +35,9 @@ from harness.cli import (
     targets,
 )
 from harness.cli import run as running
-from harness.cli.groups import GroupedCommand
-from harness.exit_status import BAD_INPUT, HARNESS_FAILED, INTERRUPTED, UNREAD, Interrupted, Interruption
+from harness.cli.run_command import RunCommand
+from harness.exit_status import BAD_INPUT, HARNESS_FAILED, INTERRUPTED, UNREAD, Interrupted
+from harness.interruption import Interruption
 from harness.kernels.targets.releases import OFFLINE_VARIABLE
 from harness.refusal import Refusal
 from harness.reports.console import printable
@@ -80,9 +82,8 @@ def _version(
 
 
 # Each has its own line in the list of commands, since the first sentence of its help may be longer than a line.
-app.command("run", cls=GroupedCommand, epilog=RUN_STATUS, short_help="Draw, run, compare, save and shrink.")(
-    running.run
-)
+app.command("run", cls=RunCommand, epilog=RUN_STATUS, short_help="Draw, run, compare, save and shrink.")(running.run)
+app.command("merge", epilog=RUN_STATUS, short_help="Put the shards of a campaign together.")(merge.merge)
 app.command("replay", short_help="Run a repro file: FAILED, FIXED or SKIPPED.")(replay.replay)
 app.command("shrink", short_help="Make a repro file smaller.")(shrink.shrink)
 app.command("sweep", short_help="Replay repro files on many releases.")(sweep.sweep)

@@ -1,5 +1,5 @@
-"""`harness names`: the names that `--ops`, `--require`, `--relations`, `--fixes`, `--pins`, `--as` and `--report` take, and
-known issues."""
+"""`harness names`: what `--ops`, `--require`, `--relations`, `--fixes`, `--pins`, `--as` and `--report` take, and known
+issues."""
 
 from __future__ import annotations
 

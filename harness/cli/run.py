@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from harness.cli.groups import given, with_groups
 from harness.cli.options import announce
+from harness.cli.run_command import OPTIONS
 from harness.cli.run_options import RunOptions, SubjectOptions, require_operations
 from harness.cli.subjects import GROUPS
 from harness.exit_status import Interrupted, worst
@@ -27,8 +29,30 @@ _BY_PLACE = sorted(GROUPS, key=lambda group: group.PLACE)
 
 
 @with_groups(*_BY_PLACE)
-def run(context: typer.Context, common: RunOptions, groups: tuple[SubjectOptions, ...]) -> None:
+def run(
+    context: typer.Context,
+    folder: Annotated[
+        Path | None,
+        typer.Argument(metavar="[FOLDER]", help="With --resume: the folder of the campaign, which knows its options."),
+    ] = None,
+    *,
+    common: RunOptions,
+    groups: tuple[SubjectOptions, ...],
+) -> None:
     """Draw cases, compare the target with the oracle, save and shrink what differs."""
+    by_name = folder is not None
+    if folder is not None:
+        if not common.resume:
+            raise typer.BadParameter(
+                f"unexpected {str(folder)!r}: a folder is given with --resume, else --out names it"
+            )
+        common = replace(common, out=folder)
+    if common.budget == 0 and not common.resume:
+        raise typer.BadParameter("--budget 0 judges nothing: it is for --resume, to sort out what was found")
+    if common.shard is not None and common.targets is not None and common.cases is None:
+        raise typer.BadParameter(
+            "--shard with --targets needs --cases: with a budget the first target decides how many"
+        )
     if common.budget is not None and common.cases is not None:
         raise typer.BadParameter("--budget and --cases exclude each other")
     if common.target is not None and common.targets is not None:
@@ -46,14 +70,15 @@ def run(context: typer.Context, common: RunOptions, groups: tuple[SubjectOptions
 
     asked = parse_reports(common.report or ())
     require_writable(common.out)
-    started = len(wanted) > 1 and any(common.out.glob("*.journal"))
+    started = by_name or (len(wanted) > 1 and any(common.out.glob("*.journal")))
+    options = None if context.obj is None else context.obj.get(OPTIONS)
     statuses: list[int] = []
     with written_reports(asked) as written:
         for number, group in enumerate(wanted):
             before = wanted if common.resume else wanted[:number]
             others = [one for one in groups if type(one) in group.SHARES]
             together = tuple(one.SUBJECT for one in before)
-            statuses.append(_run(common, group, others, started, together, written))
+            statuses.append(_run(common, group, others, started, together, options, written))
     sys.exit(worst(statuses))
 
 
@@ -85,6 +110,7 @@ def _run(
     shared: Sequence[SubjectOptions],
     or_start: bool,
     together: tuple[str, ...],
+    options: dict[str, Any] | None,
     written: Handler,
 ) -> int:
     """Run a campaign of one subject, which has options of the groups `shared` too. Returns the exit status. `or_start`
@@ -104,6 +130,8 @@ def _run(
         resume=common.resume,
         or_start=or_start,
         together=together,
+        shard=common.shard,
+        options=options,
     )
     report = "json" if common.json else "verbose" if common.verbose else "terminal"
     if targets is not None:
@@ -114,6 +142,7 @@ def _run(
 def follow(subject: AnySubject, settings: object, report: str, written: Handler = lambda event: None) -> int:
     """Run a campaign with a report, whose events `written` gets as well. Returns the exit status. Raises Interrupted,
     which says what is left."""
+    from harness.campaign import following
     from harness.campaign.campaign import Campaign
     from harness.campaign.events import CampaignFinished, CampaignStarted
     from harness.campaign.journal import CannotResume
@@ -123,21 +152,31 @@ def follow(subject: AnySubject, settings: object, report: str, written: Handler 
     assert isinstance(settings, Settings)
     status = 4
     try:
-        campaign = Campaign(subject, settings)
+        campaign = Campaign(subject, settings, _progress())
     except CannotResume as refused:
         raise typer.BadParameter(str(refused), param_hint="--resume") from refused
-    try:
-        with reporter(report) as handle:
-            for event in campaign.run():
-                handle(event)
-                written(event)
-                if isinstance(event, CampaignStarted):
-                    _warn_of_many(event.workers)
-                elif isinstance(event, CampaignFinished):
-                    status = event.summary.exit_status
-    except KeyboardInterrupt:
-        raise Interrupted(campaign.so_far) from None
+
+    with reporter(report) as report_event:
+
+        def handle(event: Event) -> None:
+            nonlocal status
+            report_event(event)
+            written(event)
+            if isinstance(event, CampaignStarted):
+                _warn_of_many(event.workers)
+            elif isinstance(event, CampaignFinished):
+                status = event.summary.exit_status
+
+        try:
+            following.follow(campaign, handle)
+        except KeyboardInterrupt:
+            raise Interrupted(campaign.so_far) from None
     return status
+
+
+def _progress() -> Callable[[str], None] | None:
+    """What reports the progress: a line on standard error, where no terminal shows a status line."""
+    return None if sys.stderr.isatty() else announce
 
 
 def _warn_of_many(workers: int) -> None:
@@ -152,7 +191,7 @@ def follow_several(subject_of: object, settings: object, targets: Sequence[str],
     from harness.campaign.events import Notice
     from harness.campaign.journal import CannotResume
     from harness.campaign.settings import Settings
-    from harness.campaign.several import run_several
+    from harness.campaign.several import TargetComparison, TargetsInterrupted, run_several
     from harness.reports.compared import comparison_json, print_comparison
     from harness.reports.registry import reporter
 
@@ -164,10 +203,12 @@ def follow_several(subject_of: object, settings: object, targets: Sequence[str],
         if isinstance(event, Notice):
             announce(event.text)
 
+    def finish(comparison: TargetComparison) -> None:
+        print(comparison_json(comparison), flush=True) if report == "json" else print_comparison(comparison)
+
     try:
         if report == "json":
-            comparison = run_several(subject_of, settings, targets, notice)
-            print(comparison_json(comparison))
+            comparison = run_several(subject_of, settings, targets, notice, _progress())
         else:
             with reporter(report) as handle:
 
@@ -175,8 +216,12 @@ def follow_several(subject_of: object, settings: object, targets: Sequence[str],
                     handle(event)
                     written(event)
 
-                comparison = run_several(subject_of, settings, targets, both)
-            print_comparison(comparison)
+                comparison = run_several(subject_of, settings, targets, both, _progress())
+    except TargetsInterrupted as interrupted:
+        if interrupted.comparison is not None:
+            finish(interrupted.comparison)
+        raise
     except CannotResume as refused:
         raise typer.BadParameter(str(refused), param_hint="--resume") from refused
+    finish(comparison)
     return comparison.exit_status

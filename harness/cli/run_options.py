@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,11 +26,33 @@ from harness.suggestions import unknown
 DEFAULT_SECONDS = 60.0
 
 
+def parse_budget(text: str) -> float:
+    """Seconds, as `parse_seconds` reads them, or none. Raises typer.BadParameter."""
+    return 0.0 if is_nothing(text) else parse_seconds(text)
+
+
+def is_nothing(text: str) -> bool:
+    """Whether a budget is that of a run that judges nothing."""
+    return re.fullmatch(r"0+\s*[smh]?", str(text).strip()) is not None
+
+
+def parse_part(text: str) -> Any:
+    """The shard that `2/3` names. Raises typer.BadParameter."""
+    from harness.campaign.shard import parse_shard
+
+    try:
+        return parse_shard(text)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from error
+
+
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
     """What is tested, for how long, and where findings go."""
 
-    LAST: ClassVar[tuple[str, ...]] = ("no_shrink", "targets", "report", "base", "executor", "case_limit", "verbose")
+    LAST: ClassVar[tuple[str, ...]] = (
+        *("shard", "no_shrink", "targets", "report", "base", "executor", "case_limit", "verbose"),
+    )
 
     target: Annotated[
         str | None,
@@ -54,10 +77,10 @@ class RunOptions:
         float | None,
         option(
             "--budget",
-            parser=parse_seconds,
+            parser=parse_budget,
             metavar="TIME",
-            help="How long to draw and judge: 60s, 5m, 2h. Shrinking is extra. With --resume it starts again. "
-            "[default: 60s]",
+            help="How long to draw and judge: 60s, 5m, 2h. Shrinking is extra. With --resume it starts again; 0 judges "
+            "no more. [default: 60s]",
         ),
     ] = None
     cases: Annotated[
@@ -77,9 +100,19 @@ class RunOptions:
         typer.Option(
             "--resume",
             "--resume-sequences",
-            help="Resume the campaign whose journal is in --out. (--resume-sequences is its old name.)",
+            help="Resume the campaign in --out, with the same options, or that in FOLDER, which knows them. "
+            "(--resume-sequences is its old name.)",
         ),
     ] = False
+    shard: Annotated[
+        Any,
+        option(
+            "--shard",
+            parser=parse_part,
+            metavar="I/N",
+            help="Judge only part I of N of the cases, on one of N machines; `harness merge` puts the parts together.",
+        ),
+    ] = None
     json: JsonOption = False
     no_shrink: Annotated[bool, typer.Option("--no-shrink", help="Keep findings as they were drawn.")] = False
     targets: Annotated[

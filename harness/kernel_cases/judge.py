@@ -105,7 +105,7 @@ class CaseJudge(Judge):
             self.channel.drawn(encode_case(case))
             result, failed = self._judge(read, index, case)
             self.channel.result(result, failed, drawn)
-            return failed is None or not request.fail_fast
+            return (failed is None or not request.fail_fast) and not self.channel.stopped
 
         return explore(read.recipe, request.start, request.stop, request.deadline, judge)
 

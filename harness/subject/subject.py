@@ -86,7 +86,7 @@ class Setting:
 class Ended(msgspec.Struct, frozen=True):
     """How a campaign ended: cases judged by this part of it, the seconds by the clock that this took, and those with
     sorting out and shrinking findings; failures of the harness, why it ended early, and whether something could not be
-    written or run (status 2)."""
+    written or run (status 2); `interrupted` is the status of the signal that ended it, if one did."""
 
     judged: int
     seconds: float
@@ -94,9 +94,12 @@ class Ended(msgspec.Struct, frozen=True):
     harness_failures: int
     early: str | None
     unusable: bool
+    interrupted: int | None = None
 
     def exit_status(self, findings: bool, missing: bool) -> int:
         """The status of the campaign."""
+        if self.interrupted is not None:
+            return self.interrupted
         return 2 if self.unusable else 4 if self.harness_failures else 1 if findings else 3 if missing else 0
 
 

@@ -7,6 +7,7 @@ judge (`module:function`), and the text of the assignment that it is made from.
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
 import traceback
 import warnings
@@ -26,11 +27,12 @@ from harness.worker.messages import (
     Failed,
     Invalid,
     JudgeCase,
+    JudgeRange,
     RangeDone,
     Ready,
     Refused,
     Reply,
-    Request,
+    Stop,
     Unsaved,
     WorkerAnswer,
     WorkerNotice,
@@ -57,13 +59,15 @@ def serve(connection: Connection, make: MakeJudge, assignment: str) -> None:
             request = receive_request(connection)
         except (EOFError, OSError):  # the parent is gone, perhaps in the middle of a message
             return
+        if isinstance(request, Stop):  # the range had ended when it came
+            continue
         reply = _answer(judge, request)
         send(connection, reply)
         if isinstance(reply, DeviceLost):
             return  # a device that faulted fails everything that comes after it
 
 
-def _answer(judge: Judge, request: Request) -> Reply:
+def _answer(judge: Judge, request: JudgeCase | JudgeRange | Ask) -> Reply:
     channel = judge.channel
     try:
         if isinstance(request, JudgeCase):
@@ -89,6 +93,7 @@ def main() -> None:
     """Serve the parent that started this process."""
     connection = Connection(int(sys.argv[1]))
     end_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group: the parent ends its workers
     stack_location.hold_question()
 
     def notice(message: Warning | str, *_: object, **__: object) -> None:

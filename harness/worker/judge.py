@@ -28,6 +28,11 @@ class Channel:
         """Send a case that cannot be drawn again."""
         send(self._connection, Drawn(case))
 
+    @property
+    def stopped(self) -> bool:
+        """Whether the parent has asked for an end of the range: while that lasts it sends nothing else."""
+        return self._connection.poll()
+
     def result(self, result: bytes, failed: bytes | None, drawn: float) -> None:
         """Send the result of a case of a range, and the case if it failed."""
         send(self._connection, CaseResult(self.index, result, failed, drawn))
@@ -50,7 +55,7 @@ class Judge(abc.ABC):
     def range(self, request: JudgeRange) -> int:
         """Judge a range and send each result. Returns the index of the first case that was not judged."""
         for index in range(request.start, request.stop):
-            if time.monotonic() >= request.deadline:
+            if time.monotonic() >= request.deadline or self.channel.stopped:
                 return index
             self.channel.index = index
             self.channel.result(*self.judge_drawn(request.recipe, index))

@@ -36,7 +36,11 @@ class Ask(msgspec.Struct, frozen=True, tag="ask"):
     content: bytes = b""
 
 
-Request = JudgeCase | JudgeRange | Ask
+class Stop(msgspec.Struct, frozen=True, tag="stop"):
+    """End the range after its current case. Not answered: `RangeDone` comes then, or came already."""
+
+
+Request = JudgeCase | JudgeRange | Ask | Stop
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):

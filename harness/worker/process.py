@@ -37,6 +37,7 @@ from harness.worker.messages import (
     Ready,
     Refused,
     Request,
+    Stop,
     Unsaved,
     WorkerAnswer,
     WorkerNotice,
@@ -181,6 +182,11 @@ class WorkerProcess:
         """Request that cases of a recipe are judged; `receive` or `poll_message` give the results. Raises
         WorkerLost."""
         self._send(JudgeRange(recipe, start, stop, deadline, fail_fast), start)
+
+    def stop_range(self) -> None:
+        """Request that the range ends after its current case."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):  # a loss is noticed when the answer is read
+            send(self.connection, Stop())
 
     def _send(self, request: Request, start: int) -> None:
         if self._lost or not self.alive:

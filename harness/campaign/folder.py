@@ -1,0 +1,118 @@
+"""A campaign folder is what `--out` names: findings, journals, and in `campaign/` what the campaign itself needs.
+
+There are its configuration (the options of its command), its statistics (`stats.json`) and a lock. They have a folder
+of their own so that every `*.json` directly in a campaign folder is a finding."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import filelock
+import msgspec
+
+from harness import __version__
+from harness.files import NotSaved, replace_file, require_regular
+from harness.refusal import Refusal
+
+OWN = "campaign"
+"""The subfolder of a campaign folder for files that are no findings."""
+CONFIGURATION, STATS, LOCK = "configuration.json", "stats.json", "lock"
+FORMAT = 1
+
+Options = Mapping[str, str | bool | int | float | None]
+"""Options of a command, by the names of its parameters, as they were written."""
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True):
+    """The options that a campaign was started with, without those that only say where it writes and what it prints."""
+
+    harness_campaign: int = FORMAT
+    harness_version: str = __version__
+    options: dict[str, str | bool | int | float | None]
+
+
+class NoConfiguration(Refusal):
+    """A folder that cannot be resumed by its name alone; the message is one line that says why."""
+
+
+class CampaignFolder:
+    """The folder `path`, which need not exist."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.configuration_file, self.stats_file = path / OWN / CONFIGURATION, path / OWN / STATS
+        self._lock_file = path / OWN / LOCK
+
+    @property
+    def files(self) -> list[Path]:
+        """Its own files that are there and belong to one campaign."""
+        return [file for file in (self.configuration_file, self.stats_file) if os.path.lexists(file)]
+
+    def read(self) -> Configuration:
+        """The configuration. Raises NoConfiguration."""
+        file = self.configuration_file
+        try:
+            require_regular(file)
+            text = file.read_bytes()
+        except FileNotFoundError:
+            how = "is it a campaign folder? An older one is resumed with the options of its run, --out and --resume"
+            raise NoConfiguration(f"there is no {file}: {how}") from None
+        except OSError as error:
+            raise NoConfiguration(f"{file}: {error.strerror or error}") from error
+        damaged = f"{file} is damaged: resume with the options of its run, --out and --resume"
+        try:
+            number = msgspec.json.decode(text, type=_Head).harness_campaign
+            if number != FORMAT:
+                why = f"it has the number {number}, and this version ({__version__}) reads {FORMAT}"
+                raise NoConfiguration(f"{file} is of another version of the harness: {why}")
+            return msgspec.json.decode(text, type=Configuration)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise NoConfiguration(f"{damaged} ({' '.join(str(error).split())})") from error
+
+    def write(self, options: Options) -> None:
+        """Write the configuration. Raises NotSaved."""
+        text = msgspec.json.format(msgspec.json.encode(Configuration(options=dict(options))))
+        try:
+            replace_file(self.configuration_file, text + b"\n", to_last=True)
+        except OSError as error:
+            raise NotSaved("the configuration of this campaign", error) from error
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other campaigns out. The lock ends with the process, in any case. Raises NotSaved, also while another
+        campaign has it."""
+        lock = filelock.FileLock(self._lock_file)
+        try:
+            self._lock_file.parent.mkdir(parents=True, exist_ok=True)
+            lock.acquire(timeout=0)
+        except filelock.Timeout:
+            raise NotSaved("this campaign", in_use(self.path)) from None
+        except OSError as error:
+            raise NotSaved("the lock of this campaign", error) from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def require_unused(self) -> None:
+        """Raise OSError while another campaign writes there. Nothing is made where there is no folder yet."""
+        if not self._lock_file.exists():
+            return
+        try:
+            with self.locked():
+                return
+        except NotSaved as not_saved:
+            raise not_saved.error from not_saved
+
+
+class _Head(msgspec.Struct):
+    harness_campaign: int
+
+
+def in_use(path: Path) -> OSError:
+    """The error that another campaign writes in a folder, or a file of it."""
+    return OSError(errno.EWOULDBLOCK, "another campaign is writing here: give another --out", str(path))

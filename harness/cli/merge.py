@@ -1,0 +1,46 @@
+"""`harness merge`: the shards of a campaign as one campaign."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.options import JsonOption, announce
+
+
+def merge(
+    context: typer.Context,
+    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="The folders of all shards.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the campaign that they make.")] = Path("findings"),
+    workers: Annotated[
+        int | None, typer.Option("--workers", "-j", help="Worker processes.", min=1, max=256, metavar="N")
+    ] = None,
+    json: JsonOption = False,
+    no_shrink: Annotated[bool, typer.Option("--no-shrink", help="Keep findings as they were drawn.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", help="As `harness run`.")] = False,
+) -> None:
+    """Put the shards of a campaign together, and end it as one run of all cases ends.
+
+    The first case of each finding is judged again, so the target has to be here. With --cases, cases that no shard
+    judged are judged too."""
+    from harness.campaign.earlier import moved
+    from harness.campaign.merging import merge as put_together
+    from harness.files import NotSaved
+
+    try:
+        merged = put_together(folders, out)
+    except NotSaved as not_saved:
+        raise not_saved.error from not_saved
+    if merged.aside is not None:
+        announce(moved(out, merged.aside))
+    for text in merged.notices:
+        announce(text)
+    more = ["--json"] * json + ["--no-shrink"] * no_shrink + ["--verbose"] * verbose
+    if workers is not None:
+        more += ["-j", str(workers)]
+    if merged.options.get("cases") is None:
+        more += ["--budget", "0"]
+    root = context.find_root().command
+    root.main(["run", "--resume", str(out), *more], prog_name="harness", standalone_mode=False)
