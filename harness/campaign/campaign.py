@@ -126,9 +126,9 @@ class Campaign:
                     self._phase = "sorting out"
                     yield from self._findings.finish(workers[0])
                 except KeyboardInterrupt:
-                    interrupted, self._early = True, INTERRUPTION.word
                     if INTERRUPTION.at_once:
                         raise
+                    interrupted, self._early = True, INTERRUPTION.word
                     self._findings.leave_unsorted()
                 except NotSaved as not_saved:
                     failed = not_saved.error
@@ -139,6 +139,8 @@ class Campaign:
                 yield from self._pass_on_notices()
             finally:
                 self._phase = "ended"
+                if INTERRUPTION.came:
+                    self._early = INTERRUPTION.word
                 self._journal.close()
                 for worker in workers:
                     worker.close()

@@ -88,10 +88,13 @@ def _options(folders: Sequence[Path]) -> dict[str, str | bool | int | float | No
     if missing:
         names = ", ".join(map(str, missing[:3])) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
         raise CannotMerge(f"of {next(iter(of))} shards {names} {'is' if len(missing) == 1 else 'are'} missing")
-    return dict(first[1])
+    return {name: value for name, value in first[1].items() if name not in OWN_TO_A_SHARD}
 
 
-MAY_DIFFER = ("workers", "no_shrink", "budget", "case_limit")
+OWN_TO_A_SHARD = ("workers", "no_shrink")
+"""Options that say how a shard ran on its machine."""
+
+MAY_DIFFER = (*OWN_TO_A_SHARD, "budget", "case_limit")
 """Options that decide neither which cases there are nor what they give."""
 
 
