@@ -227,8 +227,18 @@ def test_a_target_with_several_faults_has_the_same_findings_however_it_is_run(
         result = json.loads(output)
         for finding in result["findings"]:
             finding["repro"] = Path(finding["repro"]).name
-        counts = ("cases", "cases_judged", "judged", "skipped", "launches", "regimes", "findings", "faults")
-        return {name: result[name] for name in counts}
+        counts = (
+            "cases",
+            "cases_judged",
+            "judged",
+            "skipped",
+            "launches",
+            "regimes",
+            "kernel_lines",
+            "findings",
+            "faults",
+        )
+        return {name: result[name] for name in (*counts, "findings", "faults")}
 
     one = found("run", *options, "--no-shrink", "--out", tmp_path / "one")
     assert len({finding["signature"].split("/")[1] for finding in one["findings"]}) > 1
