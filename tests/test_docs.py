@@ -15,6 +15,7 @@ import msgspec
 import pytest
 
 from harness.campaign.several import TargetComparison
+from harness.campaign.stats import FoundSoFar, Stats
 from harness.case.sequence import Event, SequenceConfig
 from harness.check.evidence import OBJECTS
 from harness.end_to_end.confirming import Confirmation, WrongToken
@@ -73,7 +74,7 @@ def test_the_fields_of_json_are_explained() -> None:
     page = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
     tables = [re.findall(r"^\| `(\w+)` \| \S", table, re.MULTILINE) for table in page.split("| field | meaning |")[1:]]
     objects = (CaseSummary, Finding, Fault, LineCoverage, TargetComparison, SequenceSummary, SequenceFinding)
-    objects += (EngineSummary, Confirmation, WrongToken)
+    objects += (EngineSummary, Confirmation, WrongToken, Stats, FoundSoFar)
     assert tables == [list(one.__struct_fields__) for one in objects]
 
 

@@ -20,6 +20,7 @@ from harness.campaign.findings import AS_DRAWN, Findings
 from harness.campaign.folder import CampaignFolder
 from harness.campaign.harness_failures import FAILURES, HarnessFailures
 from harness.campaign.journal import SHARD, Journal
+from harness.campaign.memory import Memory
 from harness.campaign.settings import Settings, useful_workers
 from harness.campaign.stats import FoundSoFar, Phase, Stats, Watch, now
 from harness.files import NotSaved, require_writable
@@ -61,6 +62,7 @@ class Campaign:
         identity = subject.identity() if shard is None else {**subject.identity(), SHARD: str(shard)}
         self._folder = CampaignFolder(settings.out)
         self._journal = Journal(settings.out / subject.journal, identity, subject.noun, subject.current_identity)
+        self._memory = Memory(self._folder.remembered_file(subject.name))
         self._journal.require_regular()
         resumes = settings.resume and not (settings.or_start and self._journal.is_blank)
         settings = self._settings = msgspec.structs.replace(settings, resume=resumes)
@@ -118,17 +120,19 @@ class Campaign:
                     seconds = time.monotonic() - self._start
                     answering = [worker for worker in workers if worker not in self._silent]
                     lost = self._losses > 0 or bool(self._silent)
-                    resumed = self._judged < self._tally.cases
+                    known = self._memory.recall(subject) if settings.resume else 0
+                    resumed = known < self._tally.cases - self._judged
                     subject.finish(answering, self._notices.append, lost=lost, resumed=resumed)
+                    self._memory.write(subject, known + (0 if self._silent else self._judged))
                     yield from self._pass_on_notices()
                     if INTERRUPTION.came:
                         raise KeyboardInterrupt
                     self._phase = "sorting out"
                     yield from self._findings.finish(workers[0])
                 except KeyboardInterrupt:
-                    interrupted, self._early = True, INTERRUPTION.word
                     if INTERRUPTION.at_once:
                         raise
+                    interrupted, self._early = True, INTERRUPTION.word
                     self._findings.leave_unsorted()
                 except NotSaved as not_saved:
                     failed = not_saved.error
@@ -139,6 +143,8 @@ class Campaign:
                 yield from self._pass_on_notices()
             finally:
                 self._phase = "ended"
+                if INTERRUPTION.came:
+                    self._early = INTERRUPTION.word
                 self._journal.close()
                 for worker in workers:
                     worker.close()

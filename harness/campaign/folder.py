@@ -1,7 +1,7 @@
 """A campaign folder is what `--out` names: findings, journals, and in `campaign/` what the campaign itself needs.
 
-There are its configuration (the options of its command), its statistics (`stats.json`) and a lock. They have a folder
-of their own so that every `*.json` directly in a campaign folder is a finding."""
+There are its configuration (the options of its command), its statistics (`stats.json`), what workers said, and a lock.
+They have a folder of their own so that every `*.json` directly in a campaign folder is a finding."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from harness.refusal import Refusal
 OWN = "campaign"
 """The subfolder of a campaign folder for files that are no findings."""
 CONFIGURATION, STATS, LOCK = "configuration.json", "stats.json", "lock"
+REMEMBERED = ".remembered"
 FORMAT = 1
 
 Options = Mapping[str, str | bool | int | float | None]
@@ -50,7 +51,12 @@ class CampaignFolder:
     @property
     def files(self) -> list[Path]:
         """Its own files that are there and belong to one campaign."""
-        return [file for file in (self.configuration_file, self.stats_file) if os.path.lexists(file)]
+        remembered = sorted((self.path / OWN).glob(f"*{REMEMBERED}"))
+        return [file for file in (self.configuration_file, self.stats_file, *remembered) if os.path.lexists(file)]
+
+    def remembered_file(self, subject: str) -> Path:
+        """Where campaigns of a subject keep what workers said at the end of each part, a line of JSON for each."""
+        return self.path / OWN / f"{subject}{REMEMBERED}"
 
     def read(self) -> Configuration:
         """The configuration. Raises NoConfiguration."""

@@ -24,5 +24,6 @@ def follow(campaign: Campaign, handle: Callable[[Event], None]) -> None:
             handle(event)
         except KeyboardInterrupt as came:  # while an event was handled: the campaign does not know of it yet
             if INTERRUPTION.at_once:
+                events.close()
                 raise
             interrupt = came

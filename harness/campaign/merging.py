@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from harness.campaign.earlier import move_aside
-from harness.campaign.folder import CampaignFolder, Options
+from harness.campaign.folder import OWN, REMEMBERED, CampaignFolder, Options
 from harness.campaign.harness_failures import FAILURES
 from harness.campaign.journal import SHARD, entries_of
 from harness.campaign.shard import Shard, parse_shard
@@ -56,6 +56,7 @@ def merge(folders: Sequence[Path], out: Path) -> Merged:
             homes = sorted({out / name.parent for name in journals})
             aside = next(filter(None, [move_aside(home, subject_classes()) for home in homes]), None)
             _write(out, journals, options)
+            _join_memories(folders, out)
             notices += _copy_failures(folders, out)
     return Merged(options, aside, notices)
 
@@ -88,10 +89,13 @@ def _options(folders: Sequence[Path]) -> dict[str, str | bool | int | float | No
     if missing:
         names = ", ".join(map(str, missing[:3])) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
         raise CannotMerge(f"of {next(iter(of))} shards {names} {'is' if len(missing) == 1 else 'are'} missing")
-    return dict(first[1])
+    return {name: value for name, value in first[1].items() if name not in OWN_TO_A_SHARD}
 
 
-MAY_DIFFER = ("workers", "no_shrink", "budget", "case_limit")
+OWN_TO_A_SHARD = ("workers", "no_shrink")
+"""Options that say how a shard ran on its machine."""
+
+MAY_DIFFER = (*OWN_TO_A_SHARD, "budget", "case_limit")
 """Options that decide neither which cases there are nor what they give."""
 
 
@@ -152,6 +156,20 @@ def _write(out: Path, journals: Mapping[Path, _Journal], options: Options) -> No
             replace_file(out / name, b"\n".join(lines) + b"\n", to_last=True)
         except OSError as error:
             raise NotSaved("the journal of this campaign", error) from error
+
+
+def _join_memories(folders: Sequence[Path], out: Path) -> None:
+    """Put together what workers said. Raises NotSaved."""
+    found: dict[Path, bytes] = {}
+    for folder in folders:
+        for file in [*folder.glob(f"{OWN}/*{REMEMBERED}"), *folder.glob(f"*/{OWN}/*{REMEMBERED}")]:
+            name = file.relative_to(folder)
+            found[name] = found.get(name, b"") + file.read_bytes()
+    for name, text in found.items():
+        try:
+            replace_file(out / name, text)
+        except OSError as error:
+            raise NotSaved("what the workers of shards said", error) from error
 
 
 def _copy_failures(folders: Sequence[Path], out: Path) -> list[str]:

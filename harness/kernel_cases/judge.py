@@ -10,6 +10,7 @@ import msgspec
 
 from harness.case import Case, InvalidCase, decode_case, encode_case
 from harness.check.outcome import Signature
+from harness.code_lines import source_name
 from harness.kernel_cases.recipe import (
     ENCODER,
     QUESTIONS,
@@ -142,7 +143,11 @@ class CaseJudge(Judge):
             return answer((), ()) if self._edits is None else self._edits.answer()
         if question == "lines":
             executor = self._session.executor
-            return ENCODER.encode((sorted(executor.executed_lines()), sorted(executor.known_lines())))
+            answer_lines = [
+                sorted((source_name(file), function, line) for file, function, line in lines)
+                for lines in (executor.executed_lines(), executor.known_lines())
+            ]
+            return ENCODER.encode(answer_lines)
         if question == "time":
             case, launches = msgspec.msgpack.decode(content, type=tuple[bytes, int])
             return ENCODER.encode(self._session.time_operations(decode_case(case), launches))

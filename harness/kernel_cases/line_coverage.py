@@ -39,6 +39,15 @@ class KernelLines:
             self._known.update(known)
         return silent
 
+    def remembered(self) -> tuple[list[KernelLine], list[KernelLine]]:
+        """Lines that ran, and all lines, for `recall` in a later part of the campaign."""
+        return sorted(self._executed), sorted(self._known)
+
+    def recall(self, executed: Iterable[KernelLine], known: Iterable[KernelLine]) -> None:
+        """Add what an earlier part remembered."""
+        self._executed.update(executed)
+        self._known.update(known)
+
     def coverage(self) -> list[LineCoverage]:
         """The coverage by file and function."""
         functions: dict[tuple[str, str], set[int]] = {}

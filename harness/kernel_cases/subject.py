@@ -25,7 +25,7 @@ from harness.kernel_cases.line_coverage import KernelLines
 from harness.kernel_cases.plan import CasePlan
 from harness.kernel_cases.recipe import ENCODER, JUDGED, CaseQuestion, CaseRecipe, EngineName, JudgedCase, with_regimes
 from harness.kernel_cases.summary import CaseSummary, Finding
-from harness.kernel_cases.worker import CaseWorker, assignment, check, lost_outcome
+from harness.kernel_cases.worker import CaseWorker, KernelLine, assignment, check, lost_outcome
 from harness.kernels.executors.registry import executor_class, recorded_executor_name
 from harness.kernels.targets.download_size import announce_downloads
 from harness.kernels.targets.registry import prepare
@@ -36,7 +36,7 @@ from harness.regimes.reach import within_reach
 from harness.repro import Origin, Repro, ShrinkRecord
 from harness.repro.format import DIGITS
 from harness.shrink.driver import Shrunk
-from harness.subject.edits import EditCoverage, EditTally
+from harness.subject.edits import EditCoverage, EditedLines, EditTally
 from harness.subject.entry import Entry, Tally, bits_of
 from harness.subject.faults import facts_of, grouped
 from harness.subject.subject import Answer, Ended, Kept, Key, Replayed, Setting, Subject
@@ -54,6 +54,14 @@ EVERY_REGIME = ("all",)
 """What `--require` says in place of names."""
 
 _REGIMES = tuple(sorted(REGIMES))
+
+
+class _Memory(msgspec.Struct, frozen=True):
+    """Kernel lines that ran, all lines of these kernels, and edited lines that ran."""
+
+    executed: list[KernelLine]
+    known: list[KernelLine]
+    edits: list[EditedLines]
 
 
 def case_seconds(executor: str) -> float:
@@ -135,7 +143,16 @@ class KernelCases(Subject[Case, JudgedCase]):
         if silent or lost:
             notice("line coverage leaves out what lost workers ran")
         if resumed:
-            notice("line coverage is that of this part only")
+            notice("line coverage leaves out what ran in a part of the campaign that was killed")
+
+    def remembered(self) -> bytes:
+        executed, known = self._lines.remembered()
+        return msgspec.json.encode(_Memory(executed, known, self._edits.remembered()))
+
+    def recall(self, memory: bytes) -> None:
+        read = msgspec.json.decode(memory, type=_Memory)
+        self._lines.recall(read.executed, read.known)
+        self._edits.recall(read.edits)
 
     def replay_options(self) -> Sequence[str]:
         return ("-t", self.target, "-e", self.executor)

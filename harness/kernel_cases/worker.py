@@ -87,5 +87,6 @@ class CaseWorker(WorkerProcess):
 
 
 def kernel_lines(worker: WorkerProcess) -> tuple[list[KernelLine], list[KernelLine]]:
-    """Kernel lines that have run in a worker, and all lines of the kernels it launched. Raises WorkerLost."""
+    """Kernel lines that have run in a worker, and all lines of the kernels it launched, in files as the code under test
+    has them. Raises WorkerLost."""
     return msgspec.msgpack.decode(worker.ask("lines"), type=tuple[list[KernelLine], list[KernelLine]])

@@ -48,7 +48,7 @@ from harness.sequences.summary import SequenceSummary, never_run
 from harness.sequences.variations import variations
 from harness.sequences.verdicts import bytes_not_judged, evidence_of, not_judged, signature_of
 from harness.sequences.worker import LIMIT_SECONDS, assignment, check, defaults_of, recipe_text
-from harness.subject.edits import EditTally
+from harness.subject.edits import EditedLines, EditTally
 from harness.subject.entry import Tally
 from harness.subject.subject import Answer, Ended, Kept, Key, NotApplicable, Replayed, Setting, Variation
 from harness.subject.trust import may_choose, unnamed_target
@@ -157,7 +157,13 @@ class StepSequences(SequenceSubject):
         self, workers: Sequence[WorkerProcess], notice: Callable[[str], None], *, lost: bool, resumed: bool
     ) -> None:
         if self.base is not None and (self._ran.collect(workers) or lost or resumed):
-            notice("edited lines that ran are those of the workers that are left, in this part of the campaign")
+            notice("edited lines leave out what ran in workers that were lost, or in a part that was killed")
+
+    def remembered(self) -> bytes:
+        return msgspec.json.encode(self._ran.remembered())
+
+    def recall(self, memory: bytes) -> None:
+        self._ran.recall(msgspec.json.decode(memory, type=list[EditedLines]))
 
     def _ask_about_edits(self, worker: WorkerProcess, notice: Callable[[str], None]) -> None:
         if self._base is None:

@@ -76,6 +76,15 @@ class EditTally:
     def __init__(self) -> None:
         self._edits: dict[EditedLines, bool] = {}
         self._answered = False
+        self._ran_before: set[EditedLines] = set()
+
+    def remembered(self) -> list[EditedLines]:
+        """What ran, for `recall` in a later part of the campaign."""
+        return [*(edit for edit, ran in self._edits.items() if ran), *self._ran_before.difference(self._edits)]
+
+    def recall(self, ran: Iterable[EditedLines]) -> None:
+        """Add what an earlier part remembered, as far as these edits are still there."""
+        self._ran_before.update(ran)
 
     def collect(self, workers: Iterable[WorkerProcess]) -> int:
         """Ask the workers. Returns how many gave no answer: what they ran is not known."""
@@ -91,7 +100,7 @@ class EditTally:
                 continue
             self._answered = True
             for edit in found.edits:
-                self._edits.setdefault(edit, False)
+                self._edits.setdefault(edit, edit in self._ran_before)
             self._edits.update(dict.fromkeys(found.ran, True))
         return silent
 

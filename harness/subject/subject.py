@@ -205,7 +205,14 @@ class Subject(abc.ABC, Generic[Case, Result]):
         self, workers: Sequence[WorkerProcess], notice: Callable[[str], None], *, lost: bool, resumed: bool
     ) -> None:
         """Ask the workers what is needed when all cases are judged. `lost`: some workers that had judged cases were
-        lost; `resumed`: an earlier part of the campaign had its own workers."""
+        lost; `resumed`: what workers of an earlier part of the campaign would say is not remembered."""
+
+    def remembered(self) -> bytes:
+        """What `finish` got from the workers, as JSON in one line, for later parts of the campaign."""
+        return b"null"
+
+    def recall(self, memory: bytes) -> None:
+        """Take over what an earlier part remembered, or a shard. Raises msgspec.DecodeError."""
 
     def replay_options(self) -> Sequence[str]:
         """Options that make `harness replay` judge a case as this campaign does, as far as it can."""

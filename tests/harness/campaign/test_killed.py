@@ -41,6 +41,9 @@ class Side:
     counted: tuple[str, ...]
     """The fields of its summary that must be the same in a resumed campaign."""
 
+    program: tuple[object, ...] = (sys.executable, "-P", "-c", "from harness.cli.main import main; main()")
+    """The start of the command line of `harness`."""
+
     def command(self, held: bool) -> tuple[list[object], dict[str, str]]:
         """The command line, and variables for the environment."""
         raise NotImplementedError
@@ -71,10 +74,9 @@ class Kernels(Side):
         )
 
     def command(self, held: bool) -> tuple[list[object], dict[str, str]]:
-        start = "from harness.cli.main import main; main()"
         options = ("--seed", self._seed, "--scale", "small", "--relations", "none", "-e", self._executor)
         return (
-            [sys.executable, "-P", "-c", start, "run", "-t", "broken:hang+wrong-group", *options],
+            [*self.program, "run", "-t", "broken:hang+wrong-group", *options],
             {} if held else {"BROKEN_TARGETS_MENDED": "1"},
         )
 
@@ -83,13 +85,14 @@ class Sequences(Side):
     name = "sequence"
     journal = StepSequences.journal
     counted = ("sequences", "steps", "skipped", "counters")
+    program = (sys.executable, "-P", STAND_IN)
 
     def __init__(self, executor: str, broken_targets: Path) -> None:
         """Not used."""
 
     def command(self, held: bool) -> tuple[list[object], dict[str, str]]:
         arguments = ("run", "--ops", "sequences", "-t", "vllm==0.33.0", "--seed", 5)
-        return [sys.executable, "-P", STAND_IN, *arguments], {"STAND_IN": "hang:30" if held else ""}
+        return [*self.program, *arguments], {"STAND_IN": "hang:30" if held else ""}
 
 
 @pytest.fixture(params=[Kernels, Sequences], ids=lambda side: side.name)
@@ -114,11 +117,16 @@ def violations(side: Side, out: Path) -> int:
 def begin(side: Side, out: Path, *arguments: object, held: bool = False) -> subprocess.Popen[str]:
     """Start `harness run` in its own process group."""
     command, environment = side.command(held)
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     plain = ("--cases", COUNT, "--case-limit", "10m", "--json", "--out", out)
+    return launch([*command, *plain, *arguments], out.parent, environment)
+
+
+def launch(command: list[object], folder: Path, environment: dict[str, str]) -> subprocess.Popen[str]:
+    """Start a command in a folder, in its own process group."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     return subprocess.Popen(
-        [str(word) for word in (*command, *plain, *arguments)],
-        cwd=out.parent,
+        [str(word) for word in command],
+        cwd=folder,
         env={**os.environ, "PYTHONPATH": path, **environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -313,3 +321,45 @@ def test_the_option_has_the_name_that_it_had_for_sequences(
     assert kill(running)
     resumed, _ = answer(side, start(out, "--resume-sequences"))
     assert (resumed, files(out)) == undisturbed
+
+
+@pytest.mark.kernel_cases_too
+def test_its_folder_is_enough_to_resume_a_killed_campaign(
+    side: Side, start: Start, tmp_path: Path, undisturbed: Outcome
+) -> None:
+    out = tmp_path / "out"
+    running = start(out, held=True)
+    wait_for(lambda: lines(side, out) >= 3)
+    assert kill(running)
+    _, environment = side.command(held=False)
+    again = launch([*side.program, "run", "--resume", out, "--json", "-j", 2], tmp_path, environment)
+    resumed, _ = answer(side, again)
+    assert (resumed, files(out)) == undisturbed
+
+
+@pytest.mark.long
+@pytest.mark.kernel_cases_too
+def test_merged_shards_end_the_same(side: Side, start: Start, tmp_path: Path, undisturbed: Outcome) -> None:
+    """Also if one of them was killed and resumed, and another has two workers."""
+    outs = [tmp_path / f"shard-{number}" for number in (1, 2, 3)]
+    _, environment = side.command(held=False)
+    running = start(outs[1], "--shard", "2/3", "--no-shrink", held=True)
+    wait_for(lambda: lines(side, outs[1]) >= 3)
+    assert kill(running)
+    counts = 0
+    for number, out in enumerate(outs, 1):
+        command: list[object] = ["--shard", f"{number}/3", "--no-shrink", "-j", 2 if number == 3 else 1]
+        if number == 2:
+            ending = launch([*side.program, "run", "--resume", out, "--json"], tmp_path, environment)
+        else:
+            ending = start(out, *command)
+        printed, errors = ending.communicate(timeout=1800)
+        assert ending.returncode in (0, 1, 3), errors
+        counts += json.loads(printed)[f"{side.name}s"]
+    assert counts == COUNT, "each case is in one shard"
+    whole = tmp_path / "whole"
+    merged, errors = answer(
+        side, launch([*side.program, "merge", *outs, "--out", whole, "--json"], tmp_path, environment)
+    )
+    assert (merged, files(whole)) == undisturbed
+    assert f"{COUNT} were run before" in errors

@@ -1,0 +1,52 @@
+"""A memory keeps what workers say at the end, which no journal has: the next part of a campaign has other workers.
+
+It has a line of JSON for each of the campaigns that were put together; each part of a campaign makes one line of them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.files import NotSaved, replace_file
+from harness.subject.subject import Subject
+
+
+class _Line(msgspec.Struct):
+    """`cases`: how many cases it is about; `memory`: see Subject.remembered."""
+
+    cases: int
+    memory: msgspec.Raw
+
+
+class Memory:
+    """The file at `path`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def recall(self, subject: Subject[Any, Any]) -> int:
+        """Give a subject what there is. Returns how many cases that is about; a damaged line is about none."""
+        try:
+            text = self._path.read_bytes()
+        except OSError:  # none was written, or it cannot be read: then the cases are not known either
+            return 0
+        cases = 0
+        for line in filter(None, text.split(b"\n")):
+            try:
+                read = msgspec.json.decode(line, type=_Line)
+                subject.recall(bytes(read.memory))
+            except (msgspec.DecodeError, RecursionError):
+                continue
+            cases += read.cases
+        return cases
+
+    def write(self, subject: Subject[Any, Any], cases: int) -> None:
+        """Replace it by what the subject knows now. Raises NotSaved."""
+        line = msgspec.json.encode(_Line(cases, msgspec.Raw(subject.remembered())))
+        try:
+            replace_file(self._path, line + b"\n")
+        except OSError as error:
+            raise NotSaved("what the workers said", error) from error
