@@ -64,6 +64,8 @@ def offers_within(wanted: Pins) -> list[Offer]:
 
 def why_not(config: SequenceConfig) -> str | None:
     """Why no engine here can be like that; None if one can."""
+    if config.drafter_block_size is not None:
+        return "no engine here has a drafter with blocks of its own"
     wrong = [_differing(offer.pins, config) for offer in OFFERS]
     if not all(wrong):
         return None

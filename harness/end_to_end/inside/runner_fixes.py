@@ -118,10 +118,10 @@ def _keep_accepted(view: EngineView) -> None:
 
 
 def _count_by_request(view: EngineView) -> None:
-    """Each row gets the accepted count of its request. Where a copy to the host has landed before the batch changes,
-    condensing and sorting move the counts with their rows, and `_prepare_inputs` looks them up by the rows of the step
-    before; it does so behind the copy, and what moves states reads its result. (Row numbers are right for a copy that
-    lands late.)"""
+    """Each row gets the accepted count of its request. `_prepare_inputs` waits for the copy to the host, and then looks
+    counts up by the rows of the step before; or by those of now, where no request that sampled in that step is left. A
+    copy that landed early has moved with its rows since then, one that lands late has not. So the result is replaced
+    behind it; what moves states takes it from there."""
     runner, counts = view.runner, view.accepted
     prepare = runner._prepare_inputs
 

@@ -46,13 +46,19 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_pins_of_a_user_narrow_the_offers() -> None:
     assert [one.pins for one in offers_within(Pins())] == [one.pins for one in OFFERS]
-    (only,) = offers_within(Pins(spec_method="none", layers="mamba2", tight=True))
+    assert all(one.pins.asynchronous for one in offers_within(Pins(asynchronous=True)))
+    assert {one.pins.asynchronous for one in offers_within(Pins(spec_method="ngram"))} == {False}
+    (only,) = offers_within(Pins(spec_method="none", layers="mamba2", tight=True, asynchronous=False))
     assert (only.pins.spec_method, only.pins.tight, only.pins.block_size) == ("none", True, 32)
 
 
-@pytest.mark.parametrize("pins", [Pins(runner="V2"), Pins(block_size=8, spec_method="ngram"), Pins(spec_method="mtp")])
+@pytest.mark.parametrize(
+    "pins", [Pins(runner="V2"), Pins(block_size=8, spec_method="ngram"), Pins(spec_method="dflash")]
+)
 def test_what_no_engine_has_is_named(pins: Pins) -> None:
-    with pytest.raises(InvalidCase, match=r"no engine here has (runner=V2|block_size=8|spec_method=mtp); engines are"):
+    with pytest.raises(
+        InvalidCase, match=r"no engine here has (runner=V2|block_size=8|spec_method=dflash); engines are"
+    ):
         offers_within(pins)
 
 
@@ -60,21 +66,25 @@ def test_a_configuration_that_no_engine_has_is_no_smaller_case() -> None:
     config = a_case().config
     assert why_not(config) is None
     assert why_not(msgspec.structs.replace(config, layers=None)) is None
-    for name, value in (("runner", "V2"), ("asynchronous", True), ("spec_method", "mtp"), ("block_size", 64)):
+    for name, value in (("runner", "V2"), ("asynchronous", True), ("spec_method", "dflash"), ("block_size", 64)):
         wrong = why_not(msgspec.structs.replace(config, **{name: value}))
         assert wrong is not None
         assert f"no engine here has {name}={str(value).lower() if value is True else value}; engines are" in wrong
+    drafting = msgspec.structs.replace(config, asynchronous=True, spec_method="eagle")
+    assert why_not(drafting) is None
+    wrong = why_not(msgspec.structs.replace(drafting, drafter_block_size=32))
+    assert wrong == "no engine here has a drafter with blocks of its own"
 
 
 def test_sequences_are_those_that_an_engine_can_run() -> None:
     recipe = EngineRecipe(3, layers=FACTS)  # type: ignore[arg-type]
     kinds, paused = set(), 0
-    for index in range(60):
+    for index in range(120):
         case = engine_sequence_at(recipe, index)
         assert case == engine_sequence_at(recipe, index)
         config = case.config
-        kinds.add((config.layers, config.spec_method))
-        assert (config.runner, config.asynchronous, config.block_size) == ("V1", False, 32)
+        kinds.add((config.layers, config.spec_method, config.asynchronous))
+        assert (config.runner, config.block_size, config.drafter_block_size) == ("V1", 32, None)
         assert (config.kernel, config.checkpoint_alignment) == (3, 2)
         assert config.requests <= config.budget
         assert case.events[-1] == Step(repeat=LAST_STEPS)

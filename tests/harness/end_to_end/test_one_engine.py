@@ -44,6 +44,8 @@ def test_each_fix_of_the_runner_has_a_file() -> None:
         "checkpoint-into-running-block",
         "tail-behind-extend",
         "recomputed-as-decode",
+        "async-accepted-counts",
+        "drained-queue",
     }
 
 
