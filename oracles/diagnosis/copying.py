@@ -20,6 +20,9 @@ from harness.memory import Image, StatePlace
 from harness.oracles.diagnosis.prediction import NEAR, Prediction, results_after
 from harness.oracles.diagnosis.situation import Results, RowMove, Situation
 
+_WIDTHS = tuple(1 << power for power in range(NEAR.bit_length() - 1, 0, -1))
+"""Bytes of words of more than one byte, the widest first."""
+
 
 @dataclass(frozen=True)
 class Runs:
@@ -148,61 +151,135 @@ def _cell(situation: Situation, group: int, row: int, column: int, outside: _Acc
     return 0
 
 
+@dataclass
+class _Memory:
+    """Memory while copies are made. `open` are bytes that may hold anything afterwards, `vague` those of them that a
+    refused access leaves open, and `written` those that a copy has stored to."""
+
+    image: Image
+    open: Image
+    vague: Image
+    written: Image
+
+    @classmethod
+    def at_first(cls, situation: Situation) -> _Memory:
+        image = base_image(situation)
+        opened, vague, written = (image.like(np.zeros(len(image.data), dtype=np.uint8)) for _ in range(3))
+        return cls(image, opened, vague, written)
+
+
 def carried_out(
     situation: Situation, copies: Sequence[Runs], outside: Sequence[tuple[int, int]], results: Results
 ) -> Prediction:
     """Memory after copies that all read before any of them writes, with what is refused left out."""
-    before, spans = situation.before.image, list(outside)
-    after = base_image(situation)
-    unsettled = np.zeros(len(before.data), dtype=bool)
-    written = before.like(np.zeros(len(before.data), dtype=np.uint8))
+    spans, seams = list(outside), set[int]()
+    after = _Memory.at_first(situation)
+    nothing = after.image.like(np.zeros(len(after.image.data), dtype=np.uint8))
+    before = _Memory(situation.before.image, nothing, nothing, nothing)
     raced: list[tuple[int, int]] = []
-    readable, writable = situation.masks
-    may_read, may_write = before.like(readable.view(np.uint8)), before.like(writable.view(np.uint8))
-    open_image = before.like(unsettled.view(np.uint8))
     for copy in copies:
-        if _all_at_once(copy, before, may_read, may_write, after, written, open_image, raced):
-            continue
-        for run in range(copy.runs):
-            source, destination = copy.source + run * copy.stride, copy.destination + run * copy.stride
-            held, held_ok = _part(before, may_read, source, copy.run_bytes)
-            _, store_ok = _part(after, may_write, destination, copy.run_bytes)
-            if not held_ok.all():
-                spans += _spans(source, ~held_ok)
-            if not store_ok.all():
-                spans += _spans(destination, ~store_ok)
-            _store(after, open_image, written, raced, destination, held, held_ok, store_ok)
+        _make(situation, copy, before, after, spans, seams, raced)
     for copy in copies:
         if copy.overlaps:
             raced.append((max(copy.source, copy.destination), min(copy.source, copy.destination) + copy.span))
-            _unsettle(open_image, (copy.destination, copy.destination + copy.span))
+            _unsettle(after.open, (copy.destination, copy.destination + copy.span))
     for span, fed in _read_and_written(copies):
         raced.append(span)
-        _unsettle(open_image, fed)
+        _unsettle(after.open, fed)
     for span in raced:
-        _unsettle(open_image, span)
-    settled = () if not raced or spans else (after, _one_after_another(situation, copies))
-    return Prediction(after, results, unsettled, (), tuple(spans), tuple(raced), settled=settled)
+        _unsettle(after.open, span)
+    vague = after.vague.data.view(np.bool_)
+    settled: tuple[Image, ...] = ()
+    if raced:
+        ordered = _one_after_another(situation, copies)
+        settled, vague = (after.image, ordered.image), vague | ordered.vague.data.view(np.bool_)
+    return Prediction(
+        after.image,
+        results,
+        after.open.data.view(np.bool_),
+        (),
+        tuple(spans),
+        tuple(raced),
+        settled=settled,
+        vague=vague,
+        seams=sorted(seams),
+    )
 
 
-def _one_after_another(situation: Situation, copies: Sequence[Runs]) -> Image:
+def _one_after_another(situation: Situation, copies: Sequence[Runs]) -> _Memory:
     """Memory after copies of which each reads what those before it left."""
-    after = base_image(situation)
+    memory = _Memory.at_first(situation)
     for copy in copies:
-        held = after.rows(copy.source, copy.runs, copy.run_bytes, copy.stride).copy()
-        after.rows(copy.destination, copy.runs, copy.run_bytes, copy.stride)[:] = held
-    return after
+        _make(situation, copy, memory, memory, [], set(), [])
+    return memory
+
+
+def _make(
+    situation: Situation,
+    copy: Runs,
+    before: _Memory,
+    after: _Memory,
+    spans: list[tuple[int, int]],
+    seams: set[int],
+    raced: list[tuple[int, int]],
+) -> None:
+    """Make a copy, which reads in `before` and writes in `after`. Bytes that may not be touched are added to `spans`,
+    borders that a word of it may lie across to `seams`, and bytes that another copy has stored to, and that this one
+    gives another value, to `raced`."""
+    image = situation.before.image
+    may_read, may_write = (image.like(mask.view(np.uint8)) for mask in situation.masks)
+    if not _crosses(copy, situation) and _all_at_once(copy, before, may_read, may_write, after, raced):
+        return
+    size = copy.run_bytes
+    for run in range(copy.runs):
+        source, destination = copy.source + run * copy.stride, copy.destination + run * copy.stride
+        held, held_ok = _part(before.image, may_read, source, size)
+        _, store_ok = _part(after.image, may_write, destination, size)
+        if not held_ok.all():
+            spans += _spans(source, ~held_ok)
+        if not store_ok.all():
+            spans += _spans(destination, ~store_ok)
+        fed = _part(before.vague, may_read, source, size)[0].view(np.bool_)
+        vague = fed | ~held_ok | _near(~store_ok) | _near(~held_ok)
+        for start in (source, destination):
+            for seam in _seams_inside(situation, start, size):
+                word = _word_across(seam - start, start, source ^ destination, size)
+                if word is not None:
+                    seams.add(seam)
+                    vague[word] = True
+        _store(after, raced, destination, held, store_ok, vague)
+
+
+def _crosses(copy: Runs, situation: Situation) -> bool:
+    """Whether a run of a copy has bytes of two objects that touch."""
+    seams = situation.seams
+    if not len(seams):
+        return False
+    starts = np.array([[copy.source], [copy.destination]]) + np.arange(copy.runs, dtype=np.int64) * copy.stride
+    first, last = np.searchsorted(seams, starts, "right"), np.searchsorted(seams, starts + copy.run_bytes, "left")
+    return bool((first < last).any())
+
+
+def _seams_inside(situation: Situation, start: int, size: int) -> list[int]:
+    """The borders between objects that have bytes of a run on both sides."""
+    seams = situation.seams
+    inside = slice(np.searchsorted(seams, start, "right"), np.searchsorted(seams, start + size, "left"))
+    return [int(seam) for seam in seams[inside]]
+
+
+def _word_across(place: int, start: int, apart: int, size: int) -> slice | None:
+    """The widest word of a run of `size` bytes at `start` that lies across its byte `place`, as a part of the run; None
+    if there is none. Words are at multiples of their width, where they are read and where they are written: `apart` has
+    a bit for each in which these addresses differ."""
+    for width in _WIDTHS:
+        first = place - (start + place) % width
+        if apart % width == 0 and 0 <= first < place and first + width <= size:
+            return slice(first, first + width)
+    return None
 
 
 def _all_at_once(
-    copy: Runs,
-    before: Image,
-    may_read: Image,
-    may_write: Image,
-    after: Image,
-    written: Image,
-    unsettled: Image,
-    raced: list[tuple[int, int]],
+    copy: Runs, before: _Memory, may_read: Image, may_write: Image, after: _Memory, raced: list[tuple[int, int]]
 ) -> bool:
     """Make a copy whose bytes may all be touched; nothing happens, and the answer is False, for any other."""
     source = (copy.source, copy.runs, copy.run_bytes, copy.stride)
@@ -212,14 +289,17 @@ def _all_at_once(
             return False
     except IndexError:
         return False
-    marks, held = written.rows(*destination), before.rows(*source)
+    marks, held = after.written.rows(*destination), before.image.rows(*source).copy()
+    vague, stored = before.vague.rows(*source).copy(), after.vague.rows(*destination)
     # Two stores of one value do no harm, and are no race.
-    twice = (marks > 0) & (after.rows(*destination) != held)
+    twice = (marks > 0) & ((after.image.rows(*destination) != held) | (vague > 0) | (stored > 0))
     if twice.any():
         raced.append((copy.destination, copy.destination + copy.span))
-        unsettled.rows(*destination)[twice] = 1
+        after.open.rows(*destination)[twice] = 1
     marks[:] = 1
-    after.rows(*destination)[:] = held
+    after.image.rows(*destination)[:] = held
+    stored[:] |= vague
+    after.open.rows(*destination)[:] |= vague
     return True
 
 
@@ -255,27 +335,25 @@ def _spans(start: int, chosen: NDArray[np.bool_]) -> list[tuple[int, int]]:
 
 
 def _store(
-    after: Image,
-    unsettled: Image,
-    written: Image,
+    after: _Memory,
     raced: list[tuple[int, int]],
     destination: int,
     held: NDArray[np.uint8],
-    held_ok: NDArray[np.bool_],
     store_ok: NDArray[np.bool_],
+    vague: NDArray[np.bool_],
 ) -> None:
-    """Store what may be stored; bytes near a refused access, and those that a refused load fed, are unsettled."""
-    vague = ~held_ok | _near(~store_ok) | _near(~held_ok)
+    """Store what may be stored; vague bytes may hold anything afterwards."""
     for first, last in _spans(0, store_ok):
-        part = slice(first, last)
-        marks = written.view(destination + first, last - first)
-        twice = (marks > 0) & (after.view(destination + first, last - first) != held[part])
+        part, here = slice(first, last), (destination + first, last - first)
+        marks, stored = after.written.view(*here), after.vague.view(*here)
+        twice = (marks > 0) & ((after.image.view(*here) != held[part]) | vague[part] | (stored > 0))
         if twice.any():
             raced.append((destination + first, destination + last))
-            unsettled.view(destination + first, last - first)[twice] = 1
+            after.open.view(*here)[twice] = 1
         marks[:] = 1
-        after.view(destination + first, last - first)[:] = held[part]
-        unsettled.view(destination + first, last - first)[:] |= vague[part].view(np.uint8)
+        after.image.view(*here)[:] = held[part]
+        stored[:] |= vague[part].view(np.uint8)
+        after.open.view(*here)[:] |= vague[part].view(np.uint8)
 
 
 def _near(chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -24,7 +24,9 @@ class Prediction:
     if it may vary.
     `outside` are the bytes that refused accesses touch, `raced` those that two programs touch in no order, and
     `raced_by_warps` those that two warps of one program do, each as (first, one past the last). `settled` are images of
-    which it must be one if nothing raced: one program, or one warp, may do all of these copies."""
+    which it must be one if nothing raced: one program, or one warp, may do all of these copies. `vague` are the
+    unsettled bytes that refused accesses leave open, whether anything raced or not, and `seams` the borders between two
+    objects that words of a copy may lie across: whether they do, and are refused, their width decides."""
 
     image: Image
     results: Results
@@ -36,6 +38,8 @@ class Prediction:
     late_writes: bool = False
     form: str = ""
     settled: Sequence[Image] = ()
+    vague: NDArray[np.bool_] | None = None
+    seams: Sequence[int] = ()
 
     def in_form(self, form: str | int) -> Prediction:
         """The same, of one form of its deviation."""
@@ -72,7 +76,8 @@ class Prediction:
     def _same_bytes(self, situation: Situation) -> bool:
         found = situation.found.data
         if self._without_race(situation):
-            return any(np.array_equal(found, image.data) for image in self.settled)
+            vague = np.zeros(len(found), dtype=bool) if self.vague is None else self.vague
+            return any(not ((found != image.data) & ~vague).any() for image in self.settled)
         wrong = found != self.image.data
         for other in self.either:
             wrong &= found != other.data
@@ -88,12 +93,12 @@ class Prediction:
         )
 
     def _explains_accesses(self, situation: Situation) -> bool:
-        """Every refused access was to be; some must have been where some were to be."""
+        """Every refused access was to be, or may have been; some must have been where some were to be."""
         if not situation.watched:
             return not situation.refused
-        if bool(self.outside) != bool(situation.refused):
+        if self.outside and not situation.refused:
             return False
-        return all(_is_among(refused, self.outside) for refused in situation.refused)
+        return all(_is_among(one, self.outside) or _is_across(one, self.seams) for one in situation.refused)
 
     def _explains_races(self, situation: Situation) -> bool:
         """Every race is where it was to be."""
@@ -104,6 +109,10 @@ class Prediction:
 
 def _is_among(refused: Refused, spans: Sequence[tuple[int, int]]) -> bool:
     return any(first < refused.offset + refused.width and refused.offset < last for first, last in spans)
+
+
+def _is_across(refused: Refused, seams: Sequence[int]) -> bool:
+    return any(refused.offset < seam < refused.offset + refused.width for seam in seams)
 
 
 def results_after(situation: Situation) -> dict[str, NDArray[np.int64]]:

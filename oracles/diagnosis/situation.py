@@ -112,6 +112,17 @@ class Situation:
                 continue
         return readable.data.astype(bool), writable.data.astype(bool)
 
+    @functools.cached_property
+    def seams(self) -> NDArray[np.int64]:
+        """Where one object that kernels may touch ends and another one begins, in order: an access that has bytes of
+        both is refused. Objects that overlap are views of one."""
+        found, reach = [], 0
+        for span in sorted(self.touchable, key=lambda span: span.start):
+            if span.start == reach > 0 and span.size:
+                found.append(reach)
+            reach = max(reach, span.start + span.size)
+        return np.array(found, dtype=np.int64)
+
 
 def moves_of(operation: Operation, block_size: int) -> list[RowMove]:
     """What each row of an operation asks for; nothing for operations that move no states."""

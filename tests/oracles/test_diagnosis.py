@@ -17,7 +17,7 @@ from harness.engines.random import Recipe, case_at
 from harness.memory import initial_image, plan_memory
 from harness.oracles.before import Before
 from harness.oracles.diagnosis.catalogue import BY_NAME, CATALOGUE
-from harness.oracles.diagnosis.copying import Rule, Runs, _shared, predicted
+from harness.oracles.diagnosis.copying import Rule, Runs, _shared, _word_across, predicted
 from harness.oracles.diagnosis.deviation import Deviation, Form
 from harness.oracles.diagnosis.diagnose import UNEXPLAINED, deviations_of, in_words, names_of, refuted_by
 from harness.oracles.diagnosis.prediction import Prediction, results_after
@@ -183,6 +183,79 @@ def test_copies_of_which_one_reads_what_another_writes_need_no_race() -> None:
                 assert not prediction.reproduces(dataclasses.replace(watched, found=other))
                 return
     raise AssertionError("no drawn case has such copies")
+
+
+def test_what_refused_accesses_leave_open_is_open_without_a_race_too() -> None:
+    for situation in drawn("precopy", "total"):
+        watched = dataclasses.replace(situation, races_watched=True)
+        for prediction in BY_NAME["size-by-stride"].predict(watched):
+            if not prediction.raced or not prediction.outside:
+                continue
+            assert prediction.vague is not None
+            assert not prediction.vague.all()
+            found = dataclasses.replace(as_found(watched, prediction), races=[])
+            vague, certain = (np.flatnonzero(chosen)[0] for chosen in (prediction.vague, ~prediction.vague))
+            assert prediction.reproduces(with_byte_changed(found, vague))
+            assert not prediction.reproduces(with_byte_changed(found, certain))
+            return
+    raise AssertionError("no drawn case has such copies")
+
+
+def with_byte_changed(situation: Situation, index: int) -> Situation:
+    image = situation.found.copy()
+    image.data[index] ^= 1
+    return dataclasses.replace(situation, found=image)
+
+
+def test_a_word_across_two_objects_that_touch_may_be_refused() -> None:
+    recipe = Recipe(seed=20, domains=("reachable", "total"), operations=("postprocess", "precopy"), scale="small")
+    situation = situation_of(case_at(recipe, 117))
+    prediction = next(iter(BY_NAME["size-by-stride"].predict(situation)))
+    found = as_found(situation, prediction)
+    seam = prediction.seams[0]
+    assert prediction.reproduces(found), "narrower words do not lie across it"
+    across = Refused(seam - 4, 8, True)
+    assert prediction.reproduces(dataclasses.replace(found, refused=[*found.refused, across]))
+    for other in (Refused(seam, 8, True), Refused(seam - 8, 8, True)):
+        assert not prediction.reproduces(dataclasses.replace(found, refused=[*found.refused, other]))
+    # Bytes of the word may be as they were before; those next to the widest word may not.
+    whole = found.found.copy()
+    whole.view(seam - 4, 8)[:] = situation.before.image.view(seam - 4, 8)
+    assert prediction.reproduces(dataclasses.replace(found, found=whole))
+    for place in (seam - 17, seam + 16):
+        changed = found.found.copy()
+        changed.view(place, 1)[:] ^= 1
+        assert not prediction.reproduces(dataclasses.replace(found, found=changed))
+
+
+def test_words_across_a_seam_are_at_multiples_of_their_width() -> None:
+    assert _word_across(place=12, start=0, apart=0, size=64) == slice(0, 16)
+    assert _word_across(place=12, start=0, apart=8, size=64) == slice(8, 16)
+    assert _word_across(place=12, start=0, apart=8, size=14) is None
+    assert _word_across(place=12, start=3, apart=0, size=64) == slice(5, 13), "a wider one begins before the run"
+    assert _word_across(place=16, start=0, apart=0, size=64) is None
+
+
+def test_objects_that_touch_have_a_seam_and_those_that_overlap_have_none() -> None:
+    spans = [Touchable(start, size, True) for start, size in ((40, 10), (0, 20), (10, 30), (60, 5), (50, 0))]
+    situation = dataclasses.replace(drawn("precopy", "total")[0], touchable=spans)
+    assert situation.seams.tolist() == [40]
+
+
+def test_one_warp_that_shifts_words_before_the_bytes_at_their_ends_shifts_in_no_order() -> None:
+    for situation in drawn("scalar-copy", "total"):
+        watched = dataclasses.replace(situation, races_watched=True)
+        for prediction in BY_NAME["unordered-overlap"].predict(watched):
+            right, by_words = prediction.settled
+            (wrong,) = np.nonzero(right.data != by_words.data)
+            if not len(wrong):
+                continue
+            assert len(wrong) < 8
+            found = dataclasses.replace(watched, found=by_words)
+            assert "unordered-overlap" in names_found(found)
+            assert "unordered-overlap" not in names_found(with_byte_changed(found, int(wrong[0])))
+            return
+    raise AssertionError("no drawn case has such a window")
 
 
 def test_rows_between_each_other_are_not_shared() -> None:
