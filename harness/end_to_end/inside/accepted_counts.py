@@ -24,7 +24,7 @@ class AcceptedCounts:
         self._forget_what_has_gone()
 
     def of(self, name: str) -> int:
-        """The count with which a request goes on."""
+        """The count with which a request continues."""
         return self._last.get(name, self.left_out(name) if self.keeps_left_out else 1)
 
     def left_out(self, name: str) -> int:
