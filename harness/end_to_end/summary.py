@@ -14,6 +14,12 @@ from harness.subject.faults import Fault, fault_lines, next_lines
 from harness.subject.summary import ComparedFinding, Line, sorting_took
 from harness.text import counted
 
+NOT_LOOKED_AT = (
+    "not looked at: which edited lines ran, and whether what the harness knows by name is LOST in this checkout"
+    " (`--ops sequences` says both)"
+)
+"""Of a checkout."""
+
 
 class EngineSummary(msgspec.Struct):
     """The result of a campaign; the object that `harness run --ops engine --json` prints (docs/json.md).
@@ -88,6 +94,8 @@ class EngineSummary(msgspec.Struct):
             yield Line("", f"ended early: {self.ended_early}", "warning")
         for line in self.missing:
             yield Line("MISSING", line, "bad")
+        if self.base is not None:
+            yield Line("", NOT_LOOKED_AT)
         yield from fix_lines([fix for fix in self.fixes if fix not in self.fixes_without_form])
         if self.faults:
             repro = self.findings[self.faults[0].findings[0]].repro

@@ -44,7 +44,7 @@ def with_device_tokens(sample: Sample) -> Sample:
     def sample_and_note(self: Any, logits: Any, spec_decode_metadata: Any, *args: Any, **kwargs: Any) -> Any:
         output = sample(self, logits, spec_decode_metadata, *args, **kwargs)
         engine = getattr(self, "scripted_engine", None)
-        if engine is not None and engine.options.num_spec:
+        if engine is not None and (engine.options.num_spec or engine.options.asynchronous):
             drafts = None if spec_decode_metadata is None else list(spec_decode_metadata.num_draft_tokens)
             engine.device_tokens.sampled(self, output.sampled_token_ids, drafts)
         return output

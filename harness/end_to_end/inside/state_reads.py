@@ -124,12 +124,15 @@ class StateReads:
         if self.wrong is not None or self._unknown is not None:
             return
         try:
-            reads = list(self._reads())
+            reads = [(read, self._text(read.row)) for read in self._reads()]
         except AttributeError as lacks:
             self._unknown = f"the layers' metadata of this release have no {lacks.name}"
             return
-        for read in reads:
-            self.wrong = self._compare(read)
+        except LookupError as unknown:
+            self._unknown = str(unknown)
+            return
+        for read, tokens in reads:
+            self.wrong = self._compare(read, tokens)
             if self.wrong is not None:
                 return
         self._engine.watch_kernels()
@@ -142,12 +145,25 @@ class StateReads:
             for layer in names:
                 yield from _rows_of(layer, group, metadata[layer])
 
-    def _compare(self, read: Read) -> WrongRead | None:
-        batch = self._engine.runner.input_batch
-        computed = int(batch.num_computed_tokens_cpu[read.row])
+    def _text(self, row: int) -> tuple[int, ...]:
+        """The tokens before those that a row runs, as the device has them. An asynchronous host may have placeholders,
+        and count otherwise."""
+        runner = self._engine.runner
+        batch, starts = runner.input_batch, runner.query_start_loc.np
+        computed = int(runner.seq_lens[row]) - int(starts[row + 1] - starts[row])
+        if not self._engine.options.asynchronous:
+            return tuple(int(token) for token in batch.token_ids_cpu[row, :computed])
+        name = batch.req_ids[row]
+        known = self._engine.device_tokens.of(name) or runner.requests[name].prompt_token_ids
+        tokens = tuple(known[:computed])
+        if len(tokens) < computed or min(tokens, default=0) < 0:
+            raise LookupError(f"the device's tokens of request {name} were not noted")
+        return tokens
+
+    def _compare(self, read: Read, tokens: tuple[int, ...]) -> WrongRead | None:
+        batch, computed = self._engine.runner.input_batch, len(tokens)
         if computed == 0:
             return None
-        tokens = tuple(int(token) for token in batch.token_ids_cpu[read.row, :computed])
         window, temporal = self._engine.layers()[read.layer][:2]
         held = {
             TEMPORAL: temporal[read.block],

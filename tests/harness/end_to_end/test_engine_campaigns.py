@@ -19,10 +19,12 @@ from harness.end_to_end.messages import RequestTokens, SequenceAnswer
 from harness.end_to_end.offers import OFFERS, offers_within, why_not
 from harness.end_to_end.recipe import LAST_STEPS, EngineRecipe, LayerFacts, engine_sequence_at, fitted
 from harness.end_to_end.subject import WholeEngines
+from harness.end_to_end.summary import NOT_LOOKED_AT
 from harness.end_to_end.verdict import TIES, result_of, signature_of
 from harness.exit_status import NOT_REACHED
 from harness.generators.sequences.configurations import Pins
 from harness.issues.registry import DEFAULT_FIXES
+from harness.kernels.targets.vllm.base_release import BaseRelease
 from harness.repro import EngineRepro, read_any, write_repro
 from harness.sequences.controls import Controls
 from harness.sequences.result import RunResult
@@ -219,6 +221,18 @@ def test_a_summary_says_what_it_rests_on() -> None:
     assert key is not None
     tally.add(one.entry(1, case, result, key))
     assert tally.violations == 1
+
+
+def test_a_summary_of_a_checkout_says_what_is_not_looked_at() -> None:
+    one = subject(DEFAULT_FIXES)
+    tally = Tally()
+    tally.add(one.entry(0, a_case(), RunResult(None, None, -1, 12, 0.5, {"rows": 3}), None))
+    of_a_release = one.summary(tally, [], Ended(1, 1.0, 1.0, 0, None, False))
+    of_a_checkout = msgspec.structs.replace(
+        of_a_release, base=BaseRelease("0.33.0", ("vllm/v1/core/kv_cache_utils.py",))
+    )
+    said = [NOT_LOOKED_AT in [line.text for line in one.lines(verbose=False)] for one in (of_a_release, of_a_checkout)]
+    assert said == [False, True]
 
 
 def test_a_replay_is_skipped_where_nothing_ran() -> None:

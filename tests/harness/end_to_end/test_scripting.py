@@ -47,11 +47,12 @@ def test_tokens_that_were_never_sampled_are_unknown() -> None:
     assert tokens.of("0") == [10, 11, -1, -1, 5]
 
 
-def test_the_sampler_is_noted_for_engines_with_drafts_alone() -> None:
+def test_the_sampler_is_noted_for_engines_with_drafts_and_asynchronous_ones() -> None:
     output = SimpleNamespace(sampled_token_ids=torch.tensor([[5]]))
     sample = with_device_tokens(lambda self, logits, metadata: output)
-    for num_spec, known in ((0, []), (2, [10, 11, 5])):
-        engine = SimpleNamespace(options=SimpleNamespace(num_spec=num_spec), device_tokens=DeviceTokens())
+    for num_spec, asynchronous, known in ((0, False, []), (2, False, [10, 11, 5]), (0, True, [10, 11, 5])):
+        options = EngineOptions(mamba_layers=1, num_spec=num_spec, asynchronous=asynchronous)
+        engine = SimpleNamespace(options=options, device_tokens=DeviceTokens())
         assert sample(runner(2, scripted_engine=engine), None, None) is output
         assert engine.device_tokens.of("0") == known
 

@@ -1,0 +1,52 @@
+"""Which tokens a state has to be that of, on stand-ins of an engine's parts."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.end_to_end.inside.device_tokens import DeviceTokens
+from harness.end_to_end.inside.state_reads import StateReads
+
+PROMPT = [3, 5, 8]
+
+
+def reads(asynchronous: bool, on_device: list[int], end: int) -> StateReads:
+    """Of an engine whose one row runs two tokens up to `end`, with placeholders on the host behind the prompt."""
+    tokens = DeviceTokens()
+    tokens._tokens = {"one": on_device} if on_device else {}
+    runner = SimpleNamespace(
+        input_batch=SimpleNamespace(req_ids=["one"], token_ids_cpu=np.array([[*PROMPT, 0, 0, 0]])),
+        query_start_loc=SimpleNamespace(np=np.array([0, 2])),
+        seq_lens=np.array([end]),
+        requests={"one": SimpleNamespace(prompt_token_ids=PROMPT)},
+    )
+    made: Any = StateReads.__new__(StateReads)
+    made._engine = SimpleNamespace(
+        runner=runner, options=SimpleNamespace(asynchronous=asynchronous), device_tokens=tokens
+    )
+    return made
+
+
+@pytest.mark.parametrize(
+    ("asynchronous", "on_device", "end", "tokens"),
+    [
+        (False, [], 6, (3, 5, 8, 0)),
+        (True, [3, 5, 8, 13, 21], 6, (3, 5, 8, 13)),
+        (True, [], 4, (3, 5)),
+        (True, [], 2, ()),
+    ],
+)
+def test_tokens_are_those_of_the_device(
+    asynchronous: bool, on_device: list[int], end: int, tokens: tuple[int, ...]
+) -> None:
+    assert reads(asynchronous, on_device, end)._text(0) == tokens
+
+
+@pytest.mark.parametrize("on_device", [[3, 5, 8], [3, 5, 8, -1]])
+def test_tokens_that_were_not_noted_are_not_made_up(on_device: list[int]) -> None:
+    with pytest.raises(LookupError, match="request one were not noted"):
+        reads(True, on_device, 6)._text(0)
