@@ -100,7 +100,8 @@ def run_several(
             message = f"{', '.join(done)} done, {left}" if done else left
             raise TargetsInterrupted(message, comparison if summaries else None) from None
         summary = summaries[-1]
-        cases, seconds = summary.count if cases is None else cases, None
+        if seconds != 0:  # else no target judges more
+            cases, seconds = summary.count if cases is None else cases, None
     names = list(targets)
     status = worst(summary.exit_status for summary in summaries)
     return TargetComparison(names, summaries, compare(names, summaries), status)

@@ -161,6 +161,25 @@ def test_a_torn_and_damaged_journal_is_reported(run: Run, settings: Make) -> Non
     assert b"\xff" + lines[5][1:] in journal.read_bytes(), "nothing that was there is lost"
 
 
+@pytest.mark.parametrize("left", [None, b"", b'{"target":"buil'])
+def test_a_campaign_that_was_killed_before_its_first_case_starts(run: Run, settings: Make, left: bytes | None) -> None:
+    numbers: Any = importlib.import_module("numbers_subject")
+    given = settings(resume=True, or_start=True, options={"seed": "0"})
+    CampaignFolder(given.out).write({"seed": "0"})
+    if left is not None:
+        (given.out / "numbers.journal").write_bytes(left)
+    ran = run(numbers.Numbers("builtin"), given)
+    assert ran.judged == list(range(40))
+    assert CampaignFolder(given.out).read().options == {"seed": "0"}
+    assert left is None or (given.out / "earlier.1" / "numbers.journal").read_bytes() == left
+
+
+def test_a_budget_of_nothing_sorts_out_what_was_found(kit: Kit, run: Run, settings: Make, whole: Ran) -> None:
+    run(kit.wrong(), settings())
+    resumed = run(kit.wrong(), settings(resume=True, cases=None, seconds=0.0))
+    assert (resumed.judged, resumed.found, resumed.summary.count) == ([], whole.found, 40)
+
+
 # Interrupts.
 
 

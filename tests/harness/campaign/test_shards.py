@@ -219,7 +219,7 @@ def test_a_target_with_several_faults_has_the_same_findings_however_it_is_run(
 ) -> None:
     """With one worker and two, and as three merged shards."""
     options = ["-t", "builtin+wrong-group+lost-reset", "-e", executor_name, "--scale", "small", "--relations", "none"]
-    options += ["--seed", "3", "--cases", "96", "--ops", "postprocess,precopy,advance", "--json"]
+    options += ["--seed", "3", "--cases", "80", "--ops", "postprocess,precopy,advance", "--json"]
 
     def found(*arguments: object) -> Any:
         status, output, errors = command(*arguments)

@@ -14,7 +14,6 @@ import pytest
 from harness.campaign.events import CampaignStarted, CaseJudged, Event, FindingKept
 from harness.campaign.settings import Settings
 from harness.case import InvalidCase
-from harness.exit_status import Interrupted
 from harness.refusal import Refusal
 from harness.reports.compared import print_comparison
 from harness.repro import read_any, read_repro
@@ -173,9 +172,15 @@ def test_an_interrupt_says_what_is_left_of_several_targets(settings: Make, numbe
             raise KeyboardInterrupt
 
     started: list[Event] = []
-    with pytest.raises(Interrupted) as left:
+    with pytest.raises(several.TargetsInterrupted) as left:
         several.run_several(subject_of, settings(), targets, interrupt)
     assert str(left.value) == message
+    comparison = left.value.comparison
+    judged = targets[: number + (at >= 0)]
+    assert (comparison is None) == (judged == [])
+    if comparison is not None:
+        assert (comparison.names, comparison.exit_status, comparison.ended_early) == (judged, 130, "interrupted")
+        assert comparison.targets[-1].exit_status == (130 if at >= 0 else 0)
 
 
 def test_a_budget_starts_again_when_a_campaign_is_resumed() -> None:
