@@ -123,7 +123,7 @@ class Campaign:
                     known = self._memory.recall(subject) if settings.resume else 0
                     resumed = known < self._tally.cases - self._judged
                     subject.finish(answering, self._notices.append, lost=lost, resumed=resumed)
-                    self._memory.write(subject, known + (0 if self._silent else self._judged))
+                    self._memory.write(subject, known + (0 if self._silent else self._judged), self._notices.append)
                     yield from self._pass_on_notices()
                     if INTERRUPTION.came:
                         raise KeyboardInterrupt

@@ -39,13 +39,22 @@ def test_a_memory_is_recalled_also_of_several_and_without_damaged_lines(tmp_path
     memory: Any = Memory(tmp_path / "campaign" / "x.remembered")
     new: Any = Remembering()
     assert memory.recall(new) == 0
-    memory.write(Remembering(1, 2), 5)
+    memory.write(Remembering(1, 2), 5, print)
     with (tmp_path / "campaign" / "x.remembered").open("ab") as file:
         file.write(b'{"cases":9,"memory":"no list"}\n\xff\n{"cases":3,"memory":[7]}\n{"cases":4,"mem')
     assert (memory.recall(new), new.known) == (8, [1, 2, 7])
-    memory.write(new, 8)
+    memory.write(new, 8, print)
     again: Any = Remembering()
     assert (memory.recall(again), again.known) == (8, [1, 2, 7])
+
+
+def test_a_memory_that_cannot_be_written_is_a_notice(tmp_path: Path) -> None:
+    (tmp_path / "campaign").write_text("no folder")
+    memory: Any = Memory(tmp_path / "campaign" / "x.remembered")
+    notices: list[str] = []
+    memory.write(Remembering(1), 1, notices.append)
+    assert len(notices) == 1
+    assert notices[0].startswith(f"{tmp_path / 'campaign' / 'x.remembered'} cannot be written (")
 
 
 def test_a_resumed_campaign_knows_whether_it_knows_all(
