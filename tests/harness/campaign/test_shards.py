@@ -194,7 +194,7 @@ def test_new_options_take_the_place_of_those_in_the_folder(
     given: list[Any] = []
     run_module: Any = importlib.import_module("harness.cli.run")
 
-    def follow(subject: Any, settings: Any, report: str) -> int:
+    def follow(subject: Any, settings: Any, report: str, written: Any) -> int:
         given.append((subject.target, subject.seed, settings))
         CampaignFolder(settings.out).write(settings.options)
         return 0

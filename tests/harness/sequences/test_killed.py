@@ -86,7 +86,8 @@ def test_a_release_that_loads_for_long_says_so(start: Start) -> None:
 
 @pytest.mark.parametrize("whole_group", [True, False], ids=["timeout", "parent-only"])
 def test_sigterm_ends_a_campaign_as_ctrl_c_does(start: Start, tmp_path: Path, whole_group: bool) -> None:
-    """As sent by `timeout`, to all processes, or by a supervisor, to the parent only: findings are saved."""
+    """As sent by `timeout`, to all processes, or by a supervisor, to the parent only: findings are saved, and the
+    summary says what was reached."""
     arguments = ("-t", "vllm==0.33.0", "--seed", 5, "--budget", "10h", "-j", 2)
     running = start([sys.executable, "-P", str(STAND_IN)], *arguments)
     journal = tmp_path / "findings" / StepSequences.journal
@@ -101,7 +102,10 @@ def test_sigterm_ends_a_campaign_as_ctrl_c_does(start: Start, tmp_path: Path, wh
     for _ in range(2):
         os.killpg(running.pid, signal.SIGTERM) if whole_group else running.terminate()
     printed, errors = running.communicate(timeout=300)
-    assert (running.returncode, printed) == (143, "")
+    assert running.returncode == 143
+    summary = json.loads(printed)
+    assert summary["exit_status"] == 143
+    assert summary["ended_early"] == "terminated"
     assert re.fullmatch(
         r"harness: loading a stand-in ...\nharness: terminated: findings in [1-9]\d* sequences?, as drawn in "
         r"'findings/as-drawn', after \d+ sequences?; resume with the same command and --resume: for another 36000 s, "
