@@ -96,9 +96,10 @@ class Prediction:
         """Every refused access was to be, or may have been; some must have been where some were to be."""
         if not situation.watched:
             return not situation.refused
-        if self.outside and not situation.refused:
+        others = [one for one in situation.refused if not _is_among(one, self.outside)]
+        if self.outside and len(others) == len(situation.refused):
             return False
-        return all(_is_among(one, self.outside) or _is_across(one, self.seams) for one in situation.refused)
+        return all(_is_across(one, self.seams) for one in others)
 
     def _explains_races(self, situation: Situation) -> bool:
         """Every race is where it was to be."""

@@ -216,6 +216,7 @@ def test_a_word_across_two_objects_that_touch_may_be_refused() -> None:
     assert prediction.reproduces(found), "narrower words do not lie across it"
     across = Refused(seam - 4, 8, True)
     assert prediction.reproduces(dataclasses.replace(found, refused=[*found.refused, across]))
+    assert not prediction.reproduces(dataclasses.replace(found, refused=[across])), "some must be outside"
     for other in (Refused(seam, 8, True), Refused(seam - 8, 8, True)):
         assert not prediction.reproduces(dataclasses.replace(found, refused=[*found.refused, other]))
     # Bytes of the word may be as they were before; those next to the widest word may not.
