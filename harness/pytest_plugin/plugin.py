@@ -11,7 +11,6 @@ them again.
 from __future__ import annotations
 
 import json
-import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -29,8 +28,6 @@ _COMMAND = "from harness.cli.main import main; main()"
 _PATIENCE = 20.0
 """Seconds in which a campaign that was interrupted ends by itself: it keeps what it has found."""
 
-_FINDINGS, _MISSING = 1, 3
-
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup(GROUP, "differential fuzzing of kernels that move Mamba state")
@@ -41,6 +38,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=DEFAULT_BUDGET,
         help=f"how long all operations are tested, shrinking not included: 60s, 5m, 2h; each gets its share "
         f"(default: {DEFAULT_BUDGET})",
+    )
+    group.addoption(
+        "--harness-cases",
+        metavar="N",
+        type=int,
+        help="number of cases of each operation, in place of a budget: the same on any machine",
     )
     group.addoption(
         "--harness-ops",
@@ -87,6 +90,9 @@ def _plan(config: pytest.Config) -> tuple[list[str], float]:
         seconds = parse_seconds(config.getoption("--harness-budget"))
     except typer.BadParameter as refused:
         raise pytest.UsageError(f"harness: {refused}") from refused
+    cases = config.getoption("--harness-cases")
+    if cases is not None and cases < 1:
+        raise pytest.UsageError("harness: --harness-cases must be at least 1")
     if config.getoption("--harness-seed") < 0:
         raise pytest.UsageError("harness: --harness-seed must not be negative")
     operations = list(KINDS) if names == [ALL] else names
@@ -106,16 +112,18 @@ class FindingsError(Exception):
     """A campaign found something. `summary` is what `harness run --json` prints."""
 
     def __init__(self, summary: Mapping[str, Any]) -> None:
-        super().__init__(_counted(len(summary["findings"]), "finding"))
+        from harness.text import counted
+
+        super().__init__(counted(len(summary["findings"]), "finding"))
         self.summary = summary
 
 
 class CampaignError(Exception):
-    """A campaign could not be run. The message is what the command printed."""
+    """A campaign could not do what was asked for. The message says what was missing, or what the command printed."""
 
 
 class Campaign(pytest.Item):
-    """A campaign of one operation. `seconds` is its share of the budget."""
+    """A campaign of one operation. `seconds` is its share of the budget, if that is what ends it."""
 
     def __init__(self, *, seconds: float, **common: Any) -> None:
         super().__init__(**common)
@@ -125,23 +133,30 @@ class Campaign(pytest.Item):
         self.add_marker(GROUP)
 
     def runtest(self) -> None:
+        from harness.exit_status import NOTHING_FOUND
+
         status, output, errors = self._run()
         summary = _summary(output)
         if summary is None:
             raise CampaignError(errors.strip() or f"harness ended with status {status}")
         for finding in summary["findings"]:
             self.user_properties.append(("harness-finding", f"{finding['signature']}: {finding['repro']}"))
-        if status == _FINDINGS:
+        if summary["findings"]:
             raise FindingsError(summary)
-        if status == _MISSING:
-            pytest.skip("; ".join(summary["missing"]) or "not judged")
-        if status:
-            raise CampaignError(errors.strip() or f"harness ended with status {status}")
+        lost = [one if isinstance(one, str) else f"LOST {one['name']}: {one['why']}" for one in summary.get("lost", ())]
+        lacking = summary.get("lacking", {}).get(self.name)
+        if lacking and not lost:
+            pytest.skip(lacking)
+        if status != NOTHING_FOUND:
+            missing = [f"not judged: {name}" for name in summary["missing"]]
+            raise CampaignError("\n".join((*lost, *missing)) or errors.strip() or f"harness ended with status {status}")
 
     def _run(self) -> tuple[int, str, str]:
         """Exit status, standard output and standard error of the command."""
         asked = self.config.getoption
-        words = ["run", "--target", asked("--harness-target"), "--ops", self.name, "--budget", f"{self.seconds:g}s"]
+        words = ["run", "--target", asked("--harness-target"), "--ops", self.name]
+        cases = asked("--harness-cases")
+        words += ["--budget", f"{self.seconds:g}s"] if cases is None else ["--cases", str(cases)]
         words += ["--seed", str(asked("--harness-seed")), "--out", str(self.out), "--json"]
         if asked("--harness-executor"):
             words += ["--executor", asked("--harness-executor")]
@@ -158,7 +173,7 @@ class Campaign(pytest.Item):
         except KeyboardInterrupt:
             process.terminate()
             try:
-                process.wait(_PATIENCE)
+                process.communicate(timeout=_PATIENCE)
             except subprocess.TimeoutExpired:
                 process.kill()
             raise
@@ -184,21 +199,12 @@ def _summary(output: str) -> Mapping[str, Any] | None:
 
 def _failure(summary: Mapping[str, Any]) -> Iterator[str]:
     """What was found, for people: fault by fault, the simplest finding of each."""
-    findings = summary["findings"]
-    cases = summary.get("cases", summary.get("sequences", 0))
-    yield f"{_counted(len(findings), 'finding')} in {cases} cases of {summary['target']}, seed {summary['seed']}"
-    for fault in summary["faults"]:
-        first, *others = (findings[number] for number in fault["findings"])
-        known = f" [{first['issue']}]" if first["issue"] else ""
-        yield f"{first['signature']}{known}"
-        yield f"  {first['summary']}"
-        if first.get("diagnosis"):
-            yield f"  {first['diagnosis']['sentence']}"
-        if first["repro"]:
-            yield f"  harness replay {shlex.quote(first['repro'])}"
+    from harness.reports.written.result import about, faults
+    from harness.text import counted
+
+    yield f"{counted(len(summary['findings']), 'finding')} on {summary['target']}, seed {summary['seed']}"
+    for first, others, shared in faults(summary):
+        yield first["signature"]
+        yield from (f"  {line}" for line in about(first))
         if others:
-            yield f"  and {_counted(len(others), 'finding')} that very likely have the same cause: {fault['shared']}"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+            yield f"  and {counted(len(others), 'finding')} more that very likely have the same cause: {shared}"

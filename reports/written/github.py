@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from harness.refusal import Refusal
-from harness.reports.written.result import Finding, Result, about, answer, faults, places, title
+from harness.reports.written.result import Json, Result, about, faults, is_known, places
+from harness.text import counted
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 
@@ -29,16 +30,16 @@ def require_job() -> None:
 def report_to_job(results: Sequence[Result]) -> None:
     """Print annotations, and append the summary to that of the job's step."""
     for result in results:
-        for first, _, _ in faults(result):
+        for first, _, _ in faults(result.json):
             print(annotation(first), file=sys.stderr)
     with Path(os.environ[SUMMARY_VARIABLE]).open("a", encoding="utf-8") as file:
         file.write(markdown(results))
 
 
-def annotation(finding: Finding) -> str:
+def annotation(finding: Json) -> str:
     """The workflow command of a finding: an error at the innermost line that it goes back to; a known issue is a
     warning."""
-    kind = "warning" if finding.get("issue") and not finding.get("regression") else "error"
+    kind = "warning" if is_known(finding) else "error"
     properties = {}
     if places(finding):
         place = places(finding)[0]
@@ -68,12 +69,12 @@ def _lines(results: Sequence[Result]) -> Iterator[str]:
     yield "| campaign | answer |"
     yield "|---|---|"
     for result in results:
-        yield f"| {_cell(title(result))} | {_cell(answer(result))} |"
+        yield f"| {_plain(result.title)} | {_plain(result.answer)} |"
     for result in results:
-        for missing in result["missing"]:
+        for missing in result.json["missing"]:
             yield ""
             yield f"Missing: {_plain(missing)}"
-        for first, others, shared in faults(result):
+        for first, others, shared in faults(result.json):
             yield ""
             yield f"### {_plain(first['signature'])}"
             for line in about(first):
@@ -84,14 +85,10 @@ def _lines(results: Sequence[Result]) -> Iterator[str]:
                 yield f"At {_plain(place['file'])}:{place['line']}"
             if others:
                 yield ""
-                yield f"{len(others)} more that very likely have the same cause: {_plain(shared)}"
+                yield f"{counted(len(others), 'finding')} more that very likely have the same cause: {_plain(shared)}"
 
 
 def _plain(text: str) -> str:
     """Text that Markdown shows as it is: no markup, no HTML."""
     escaped = "".join(f"\\{letter}" if letter in "\\`*_{}[]#|~" else letter for letter in " ".join(text.split()))
     return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _cell(text: str) -> str:
-    return _plain(text)

@@ -1,4 +1,8 @@
-"""JUnit: a suite for each campaign, a test case for each operation, whose findings are its failures."""
+"""JUnit: a suite for each campaign, a test case for each operation, whose findings are its failures.
+
+One more case, `campaign`, is an error if the campaign could not do what was asked for: it was interrupted, something is
+missing, or the harness failed. An operation that no case judged is skipped, so nothing is green that was not looked at.
+"""
 
 from __future__ import annotations
 
@@ -8,48 +12,47 @@ from typing import cast
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 from junitparser.junitparser import FinalResult
 
-from harness.reports.written.result import Finding, Result, about, parts_of, subject_of, title
+from harness.exit_status import FINDINGS, NOTHING_FOUND
+from harness.reports.written.result import Json, Result, about, parts_of
 
 
 def junit(results: Sequence[Result]) -> str:
     """The XML of all results."""
     whole = JUnitXml("harness")
     for result in results:
-        suite = TestSuite(_clean(title(result)))
-        for case in _cases(result):
+        suite = TestSuite(_clean(result.title))
+        for name, outcome in _cases(result):
+            case = TestCase(name, classname=_clean(f"harness.{result.json['target']}"))
+            case.result = outcome
             suite.add_testcase(case)
-        suite.time = result["whole_seconds"]
+        suite.time = result.json["whole_seconds"]
         whole.append(suite)  # type: ignore[no-untyped-call]
     whole.update_statistics()  # type: ignore[no-untyped-call]
     return cast(bytes, whole.tostring()).decode()  # type: ignore[no-untyped-call]
 
 
-def _cases(result: Result) -> Iterator[TestCase]:
-    found: dict[str, list[Finding]] = {}
-    for finding in result["findings"]:
-        found.setdefault(parts_of(finding)[0], []).append(finding)
-    kind = subject_of(result)
-    for operation in dict.fromkeys((*(result["judged"] if kind == "case" else (kind,)), *found)):
-        case = TestCase(operation, classname=_clean(f"harness.{result['target']}"))
-        failures: list[FinalResult] = [_failure(finding) for finding in found.get(operation, ())]
-        case.result = failures or _without_findings(result, operation)
-        yield case
+def _cases(result: Result) -> Iterator[tuple[str, list[FinalResult]]]:
+    """Names of test cases, with what is wrong with each; nothing for one that passes."""
+    json = result.json
+    found: dict[str, list[FinalResult]] = {}
+    for finding in json["findings"]:
+        found.setdefault(parts_of(finding)[0], []).append(_failure(finding))
+    judged: dict[str, int] = json.get(
+        "judged", {}
+    )  # of kernel cases; sequences have one operation, which campaign covers
+    for operation in dict.fromkeys((*judged, *found)):
+        if operation not in found and not judged[operation]:
+            found[operation] = [Skipped(_clean(json["lacking"].get(operation) or "no case of it was judged"))]
+        yield operation, found.get(operation, [])
+    done = json["exit_status"] in (NOTHING_FOUND, FINDINGS)
+    why = "; ".join((result.answer, *json["missing"]))
+    yield "campaign", [] if done else [Error(_clean(why), f"status {json['exit_status']}")]
 
 
-def _failure(finding: Finding) -> Failure:
+def _failure(finding: Json) -> Failure:
     failure = Failure(_clean(finding["summary"]), "/".join(parts_of(finding)[1:]))
     failure.text = _clean("\n".join((finding["signature"], *about(finding))))
     return failure
-
-
-def _without_findings(result: Result, operation: str) -> list[FinalResult]:
-    """Why an operation without findings did not pass; nothing if it did."""
-    lacking = result.get("lacking", {}).get(operation)
-    if lacking:
-        return [Skipped(_clean(lacking))]
-    if result["harness_failures"]:
-        return [Error(f"the harness failed in {result['harness_failures']} cases", "harness")]
-    return []
 
 
 def _clean(text: str) -> str:

@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-import msgspec
-
 from harness.campaign.events import CampaignFinished, Event
 from harness.files import replace_file
 from harness.refusal import Refusal
 from harness.registry import Registry, found_at
 from harness.reports.registry import Handler
-from harness.reports.written.result import Result
+from harness.reports.written.result import Result, result_of
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ def written_reports(asked: Sequence[Asked]) -> Iterator[Handler]:
 
     def handle(event: Event) -> None:
         if isinstance(event, CampaignFinished):
-            results.append(msgspec.to_builtins(event.summary))
+            results.append(result_of(event.summary))
 
     try:
         yield handle

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from harness import __version__
-from harness.reports.written.result import Finding, Result, about, faults, parts_of, places, title
+from harness.exit_status import FINDINGS, NOTHING_FOUND
+from harness.reports.written.result import Json, Result, about, faults, is_known, parts_of, places
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -22,7 +23,8 @@ def sarif(results: Sequence[Result]) -> str:
 
 
 def _run(result: Result) -> dict[str, Any]:
-    found = list(_results(result))
+    found = list(_results(result.json))
+    status = result.json["exit_status"]
     rules = sorted({one["ruleId"] for one in found})
     return {
         "tool": {
@@ -32,31 +34,36 @@ def _run(result: Result) -> dict[str, Any]:
                 "rules": [{"id": rule, "shortDescription": {"text": rule.replace("/", ": ")}} for rule in rules],
             }
         },
-        "automationDetails": {"id": title(result)},
-        "invocations": [{"executionSuccessful": result["exit_status"] in (0, 1), "exitCode": result["exit_status"]}],
+        "automationDetails": {"id": result.title},
+        "invocations": [
+            {
+                "executionSuccessful": status in (NOTHING_FOUND, FINDINGS),
+                "exitCode": status,
+                "exitCodeDescription": result.answer,
+            }
+        ],
         "results": found,
     }
 
 
-def _results(result: Result) -> Iterator[dict[str, Any]]:
+def _results(result: Json) -> Iterator[dict[str, Any]]:
     """A result for each fault: its simplest finding, and the lines of the others as related ones."""
     for first, others, _ in faults(result):
-        known = first.get("issue") and not first.get("regression")
         related = [location for other in others for location in _locations(other)[:1]]
         yield {
             "ruleId": "/".join(parts_of(first)[1:]),
-            "level": "warning" if known else "error",
+            "level": "warning" if is_known(first) else "error",
             "message": {"text": "\n".join(about(first))},
             "locations": _locations(first)[:1],
             "relatedLocations": [
                 {"id": number, **location} for number, location in enumerate((*_locations(first)[1:], *related), 1)
             ],
             "partialFingerprints": {"signature/v1": hashlib.sha256(first["signature"].encode()).hexdigest()[:32]},
-            "properties": {"signature": first["signature"], "repro": first["repro"], "issue": first.get("issue")},
+            "properties": {"signature": first["signature"], "repro": first["repro"], "issue": first["issue"]},
         }
 
 
-def _locations(finding: Finding) -> list[dict[str, Any]]:
+def _locations(finding: Json) -> list[dict[str, Any]]:
     return [
         {
             "physicalLocation": {

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from junitparser import Failure, JUnitXml, Skipped
+from junitparser import Error, Failure, JUnitXml, Skipped
 
 from harness.campaign.events import CampaignFinished
 from harness.check.outcome import CodePlace
@@ -19,72 +19,72 @@ from harness.refusal import Refusal
 from harness.reports.written.github import annotation, markdown, require_job
 from harness.reports.written.junit import junit
 from harness.reports.written.registry import REGISTRY, UnknownReport, written_reports
+from harness.reports.written.result import result_of
 from harness.reports.written.sarif import sarif
-from harness.sequences.summary import SequenceFinding, SequenceSummary
 from harness.subject.faults import Fault
+from tests.summaries import case_summary, sequence_finding, sequence_summary
 
 HOSTILE = "<script>alert(1)</script> ]]> & \x1b[31m ::error::\nnext | `code` %0A"
 
 
 def kernel_summary(**changes: Any) -> CaseSummary:
-    """A summary with two findings of one fault; the rest of its fields says as little as it can."""
+    """A summary with two findings of one fault, and hostile texts."""
     place = CodePlace("vllm/v1/worker/mamba_utils.py", 157, "copy", "store")
-    findings = [
-        Finding(
-            "precopy/memory/wrong-bytes/conv/SD", HOSTILE, "reachable", 3, 2, "found/one.json", None, places=[place]
-        ),
-        Finding("precopy/memory/wrong-bytes/temporal/-", "other", "reachable", 5, 1, None, None, issue="F1"),
-    ]
-    values: dict[str, Any] = {field.name: field.default for field in msgspec.structs.fields(CaseSummary)}
-    names = ("judged", "skipped", "skips", "regimes", "unjudged", "lacking", "relations")
-    empty: dict[str, Any] = {name: {} for name in names}
-    numbers = ("cases_judged", "launches", "in_this_part", "seconds", "whole_seconds", "cases_per_second")
-    given = {
-        **{name: value for name, value in values.items() if value is not msgspec.NODEFAULT},
-        **empty,
-        **dict.fromkeys(numbers, 1),
-        "seed": 7,
+    first = Finding(
+        "precopy/memory/wrong-bytes/conv/SD", HOSTILE, "reachable", 3, 2, "found/one.json", None, places=[place]
+    )
+    second = Finding("precopy/memory/wrong-bytes/temporal/-", "other", "reachable", 5, 1, None, None, issue="F1")
+    given: dict[str, Any] = {
         "target": HOSTILE,
-        "executor": "native",
-        "engine": "random",
-        "domain": "both",
-        "cases": 9,
-        "kernel_lines": [],
-        "findings": findings,
-        "exit_status": 1,
-        "missing": [],
-        "harness_failures": 0,
-        "judged": {"postprocess": 4, "precopy": 5, "stage": 0},
+        "judged": {"postprocess": 4, "precopy": 5, "advance": 0, "stage": 0},
         "lacking": {"stage": "no such entry point"},
-        "faults": [Fault("wrong bytes", "one line", [0, 1])],
-        **changes,
+        "findings": [first, second],
+        "faults": [Fault("wrong bytes", ["one line", "one | store"], [0, 1])],
+        "exit_status": 1,
     }
-    return CaseSummary(**{name: value for name, value in given.items() if name in CaseSummary.__struct_fields__})
-
-
-def result(summary: CaseSummary | SequenceSummary) -> Mapping[str, Any]:
-    built: Mapping[str, Any] = msgspec.to_builtins(summary)
-    return built
+    return case_summary(**{**given, **changes})
 
 
 def test_junit_has_a_case_for_each_operation() -> None:
-    text = junit([result(kernel_summary())])
+    text = junit([result_of(kernel_summary())])
     (suite,) = JUnitXml.fromstring(text.encode())
     outcomes = {case.name: [type(one) for one in case.result] for case in suite}
-    assert outcomes == {"postprocess": [], "precopy": [Failure, Failure], "stage": [Skipped]}
-    assert (suite.tests, suite.failures, suite.skipped) == (3, 2, 1)
+    expected = {
+        "postprocess": [],
+        "precopy": [Failure, Failure],
+        "stage": [Skipped],
+        "advance": [Skipped],
+        "campaign": [],
+    }
+    assert outcomes == expected
+    assert (suite.tests, suite.failures, suite.skipped) == (5, 2, 2)
     (first, _) = next(case for case in suite if case.name == "precopy").result
     assert "<script>" in first.text
     assert "harness replay found/one.json" in first.text
 
 
-def test_junit_says_where_the_harness_failed() -> None:
-    (suite,) = JUnitXml.fromstring(junit([result(kernel_summary(findings=[], faults=[], harness_failures=2))]).encode())
-    assert suite.errors == 2, "postprocess and precopy; stage is lacking"
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"harness_failures": 2, "exit_status": 4}, "the harness itself failed in 2 cases"),
+        ({"ended_early": "interrupted", "exit_status": 130}, "ended early (interrupted)"),
+        ({"missing": ["operation advance"], "exit_status": 3}, "what is missing was not judged (status 3)"),
+    ],
+)
+def test_no_report_is_green_where_a_campaign_did_not_do_what_was_asked_for(changes: dict[str, Any], words: str) -> None:
+    given = [result_of(kernel_summary(findings=[], faults=[], **changes))]
+    (suite,) = JUnitXml.fromstring(junit(given).encode())
+    (campaign,) = (case for case in suite if case.name == "campaign")
+    assert [type(one) for one in campaign.result] == [Error]
+    assert words in campaign.result[0].message
+    (run,) = json.loads(sarif(given))["runs"]
+    assert run["invocations"][0]["executionSuccessful"] is False
+    assert words in run["invocations"][0]["exitCodeDescription"]
+    assert words.replace("(", "").split()[-1] in markdown(given)
 
 
 def test_sarif_points_at_the_lines_of_the_target() -> None:
-    (run,) = json.loads(sarif([result(kernel_summary())]))["runs"]
+    (run,) = json.loads(sarif([result_of(kernel_summary())]))["runs"]
     (found,) = run["results"]
     assert found["ruleId"] == "memory/wrong-bytes"
     assert run["tool"]["driver"]["rules"] == [
@@ -97,7 +97,7 @@ def test_sarif_points_at_the_lines_of_the_target() -> None:
 
 
 def test_an_annotation_is_one_line_whatever_the_text() -> None:
-    one, other = (annotation(finding) for finding in result(kernel_summary())["findings"])
+    one, other = (annotation(finding) for finding in result_of(kernel_summary()).json["findings"])
     assert one.startswith(
         "::error file=vllm/v1/worker/mamba_utils.py,line=157,title=precopy/memory/wrong-bytes/conv/SD::"
     )
@@ -108,28 +108,19 @@ def test_an_annotation_is_one_line_whatever_the_text() -> None:
 
 
 def test_markdown_cannot_be_injected_into() -> None:
-    text = markdown([result(kernel_summary())])
+    text = markdown([result_of(kernel_summary())])
     assert "<script>" not in text
     assert "| `" not in text
     assert all(line.count("|") - line.count("\\|") in (0, 3) for line in text.splitlines())
-    assert "1 more that very likely have the same cause: one line" in text
+    assert "1 finding more that very likely have the same cause: one line, one \\| store" in text
 
 
 def test_sequences_are_reported_too() -> None:
-    values = {
-        field.name: {"int": 1, "float": 1.0}.get(getattr(field.type, "__name__", ""), [])
-        for field in msgspec.structs.fields(SequenceSummary)
-        if field.default is msgspec.NODEFAULT and field.default_factory is msgspec.NODEFAULT
-    }
-    finding = SequenceFinding(
-        "sequence/meaning/wrong-state-read/mamba/-", "left-out-row", "a sentence", 1, 1, 3, "x.json", True
-    )
-    summary = SequenceSummary(
-        **{**values, "findings": [finding], "faults": [Fault("t", "", [0])], "target": "vllm==0.33.0"}
-    )
-    given = [result(summary)]
+    finding = sequence_finding("left-out-row")
+    summary = msgspec.structs.replace(sequence_summary([finding]), faults=[Fault("t", [], [0])])
+    given = [result_of(summary)]
     (suite,) = JUnitXml.fromstring(junit(given).encode())
-    assert [case.name for case in suite] == ["sequence"]
+    assert [(case.name, len(case.result)) for case in suite] == [("sequence", 1), ("campaign", 0)]
     assert json.loads(sarif(given))["runs"][0]["results"][0]["level"] == "warning"
     assert "left-out-row" in markdown(given)
 

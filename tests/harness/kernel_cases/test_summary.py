@@ -6,43 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness.kernel_cases.summary import CaseSummary, Finding
 from harness.kernels.targets.vllm.base_release import how_to_have_one
-
-
-def summary(*issues: str | None, **values: Any) -> CaseSummary:
-    """A summary with a finding for each of `issues`, which it looks like; None: it looks like none."""
-    findings = [
-        Finding(f"precopy/memory/wrong-bytes/object-{i}/-", "wrong", "reachable", i, 1, None, None, issue)
-        for i, issue in enumerate(issues)
-    ]
-    fields: dict[str, Any] = {
-        "seed": 0,
-        "target": "vllm==0.25.0",
-        "executor": "native",
-        "engine": "random",
-        "domain": "reachable",
-        "cases": 9,
-        "cases_judged": 9,
-        "judged": {"precopy": 9},
-        "skipped": {},
-        "skips": {},
-        "launches": 9,
-        "in_this_part": 9,
-        "seconds": 1.0,
-        "whole_seconds": 1.0,
-        "cases_per_second": 9.0,
-        "regimes": {},
-        "unjudged": {},
-        "kernel_lines": [],
-        "findings": findings,
-        "exit_status": 1 if findings else 0,
-        "missing": [],
-        "harness_failures": 0,
-        "lacking": {},
-        "relations": {},
-    }
-    return CaseSummary(**{**fields, **values})
+from tests.summaries import case_summary as summary
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,13 @@ from xml.etree import ElementTree
 
 import pytest
 
+from harness.kernels.targets.vllm.family import RELEASES
 from harness.repro import read_repro
+from tests.releases import editable, rename
 
 Suite = Callable[..., "subprocess.CompletedProcess[str]"]
+
+NEWEST = RELEASES[-1]
 
 INERT = """
 import sys
@@ -49,6 +53,7 @@ def test_it_is_inert_without_its_options(suite: Suite, tmp_path: Path) -> None:
         (("--harness-ops", "postprocces"), "harness: unknown operation 'postprocces'; did you mean 'postprocess'?"),
         (("--harness-budget", "soon"), "harness: 'soon' is not a duration: write 60s, 5m or 2h"),
         (("--harness-seed", "-1"), "harness: --harness-seed must not be negative"),
+        (("--harness-cases", "0"), "harness: --harness-cases must be at least 1"),
     ],
 )
 def test_options_that_make_no_sense_are_refused_in_one_line(
@@ -69,7 +74,7 @@ def test_an_unknown_target_fails_with_the_line_of_the_command(suite: Suite) -> N
 
 @pytest.mark.long
 def test_each_operation_is_an_item_also_under_xdist(suite: Suite) -> None:
-    options = ("--harness-target", "builtin", "--harness-ops", "postprocess,precopy", "--harness-budget", "2s")
+    options = ("--harness-target", "builtin", "--harness-ops", "postprocess,precopy", "--harness-cases", "16")
     listed = suite("--collect-only", *options)
     assert listed.stdout.splitlines()[:2] == ["harness::postprocess", "harness::precopy"]
     done = suite("-n", "2", "-rA", *options)
@@ -82,7 +87,7 @@ def test_each_operation_is_an_item_also_under_xdist(suite: Suite) -> None:
 @pytest.mark.long
 def test_findings_fail_the_item_and_name_their_files(suite: Suite, tmp_path: Path) -> None:
     done = suite(
-        *("--harness-target", "builtin+wrong-group", "--harness-ops", "precopy", "--harness-budget", "1s"),
+        *("--harness-target", "builtin+wrong-group", "--harness-ops", "precopy", "--harness-cases", "64"),
         *("--harness-out", "found", "--junitxml", "report.xml"),
     )
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
@@ -97,8 +102,19 @@ def test_findings_fail_the_item_and_name_their_files(suite: Suite, tmp_path: Pat
 @pytest.mark.long
 @pytest.mark.release
 def test_what_a_target_lacks_is_skipped_with_the_reason(suite: Suite) -> None:
-    done = suite("--harness-target", "vllm==0.32.0", "--harness-ops", "all-mode", "--harness-budget", "1s", "-rs")
+    done = suite("--harness-target", "vllm==0.32.0", "--harness-ops", "all-mode", "--harness-cases", "16", "-rs")
     assert done.returncode == 0, done.stdout
     assert "1 skipped" in done.stdout
     (line,) = (line for line in done.stdout.splitlines() if line.startswith("SKIPPED"))
-    assert "all-mode" in line
+    assert "vllm==0.32.0 has no bookkeeping" in line
+
+
+@pytest.mark.long
+@pytest.mark.release
+def test_what_a_checkout_has_lost_is_no_skip(suite: Suite, tmp_path: Path) -> None:
+    """Its base release has the operation: that it is gone is what the author has to see."""
+    checkout = editable(NEWEST, tmp_path / "checkout")
+    rename(checkout, "run_fused_precopy", "run_precopy_fused")
+    done = suite("--harness-target", f"path:{checkout}", "--harness-ops", "precopy", "--harness-cases", "16")
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
+    assert "\nLOST " in done.stdout

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,40 +17,15 @@ from harness.issues.registry import lines_about
 from harness.reports.registry import reporter
 from harness.repro import Origin, SequenceRepro
 from harness.sequences.recipe import SequenceRecipe, sequence_at
-from harness.sequences.summary import SequenceFinding, SequenceSummary
+from harness.sequences.summary import SequenceSummary
 from harness.subject.faults import SEVERAL
 from harness.subject.subject import Key
+from tests.summaries import WRONG_STATE_READ as SIGNATURE
+from tests.summaries import sequence_finding as finding
+from tests.summaries import sequence_summary as summary
 
 ROOT = Path(__file__).resolve().parents[3]
 STAND_IN = Path(__file__).with_name("stand_in_release.py")
-SIGNATURE = "sequence/meaning/wrong-state-read/mamba/-"
-
-
-def finding(issue: str | None = None, repro: str | None = "f.json", *, minimal: bool = True) -> SequenceFinding:
-    return SequenceFinding(SIGNATURE, issue, "this is that", 4, 2, 13, repro, minimal)
-
-
-def summary(
-    findings: Sequence[SequenceFinding] = (), *, missing: Sequence[str] = (), fixes: Sequence[str] = ()
-) -> SequenceSummary:
-    return SequenceSummary(
-        target="vllm==0.33.0",
-        seed=1,
-        sequences=2200,
-        steps=9000,
-        steps_per_second=1000.0,
-        seconds=9.0,
-        whole_seconds=9.5,
-        in_this_part=2200,
-        skipped={"a lacks b": 1700, "no c": 48},
-        counters={"steps": 9000},
-        fixes=list(fixes),
-        fixes_without_effect=list(fixes[:1]),
-        findings=list(findings),
-        missing=list(missing),
-        harness_failures=0,
-        exit_status=1 if findings else 3 if missing else 0,
-    )
 
 
 SIZE = "452 sequences, 9000 steps"
