@@ -14,13 +14,14 @@ from typing import Any
 
 import msgspec
 
+from harness.campaign.blocks import Blocks
 from harness.campaign.earlier import move_aside, moved
 from harness.campaign.events import CampaignFinished, CampaignStarted, CaseJudged, Event, Notice
 from harness.campaign.findings import AS_DRAWN, Findings
 from harness.campaign.folder import CampaignFolder
 from harness.campaign.harness_failures import FAILURES, HarnessFailures
 from harness.campaign.journal import SHARD, Journal
-from harness.campaign.memory import Memory
+from harness.campaign.remembered import Remembered
 from harness.campaign.settings import Settings, useful_workers
 from harness.campaign.stats import FoundSoFar, Phase, Stats, Watch, now
 from harness.files import NotSaved, require_writable
@@ -62,7 +63,7 @@ class Campaign:
         identity = subject.identity() if shard is None else {**subject.identity(), SHARD: str(shard)}
         self._folder = CampaignFolder(settings.out)
         self._journal = Journal(settings.out / subject.journal, identity, subject.noun, subject.current_identity)
-        self._memory = Memory(self._folder.remembered_file(subject.name))
+        self._remembered = Remembered(self._folder.remembered_file(subject.name))
         self._journal.require_regular()
         resumes = settings.resume and not (settings.or_start and self._journal.is_blank)
         settings = self._settings = msgspec.structs.replace(settings, resume=resumes)
@@ -78,7 +79,7 @@ class Campaign:
         self._judged = 0
         """The number of cases that this part judged."""
         self._losses = 0
-        self._next = 0
+        self._blocks = Blocks(subject.block, settings.cases, settings.shard, self._done)
         self._early: str | None = None
         """Why it ends early, if it does: no more cases are given to workers."""
         self._silent: list[WorkerProcess] = []
@@ -120,10 +121,10 @@ class Campaign:
                     seconds = time.monotonic() - self._start
                     answering = [worker for worker in workers if worker not in self._silent]
                     lost = self._losses > 0 or bool(self._silent)
-                    known = self._memory.recall(subject) if settings.resume else 0
+                    known = self._remembered.recall(subject) if settings.resume else 0
                     resumed = known < self._tally.cases - self._judged
                     subject.finish(answering, self._notices.append, lost=lost, resumed=resumed)
-                    self._memory.write(subject, known + (0 if self._silent else self._judged), self._notices.append)
+                    self._remembered.write(subject, known + (0 if self._silent else self._judged), self._notices.append)
                     yield from self._pass_on_notices()
                     if INTERRUPTION.came:
                         raise KeyboardInterrupt
@@ -365,32 +366,13 @@ class Campaign:
         """Give a worker the next block, or the rest of the one it was lost in; nothing if the campaign is over."""
         end = busy.pop(worker, 0)
         if start is None or start >= end:
-            start, end = self._next_block()
-        if start >= end or self._is_over:
+            start, end = self._blocks.take()
+        if start == end or self._is_over:
             return
         busy[worker] = end
         with contextlib.suppress(WorkerLost):  # the loss is handled like any other when it is read
             recipe, fail_fast = self._subject.recipe_text(), self._settings.fail_fast
             worker.send_range(recipe, start, end, self._deadline, fail_fast=fail_fast)
-
-    def _next_block(self) -> tuple[int, int]:
-        """The next cases of a block that no worker has and no earlier part judged."""
-        block, most, shard = self._subject.block, self._settings.cases, self._settings.shard
-        while most is None or self._next < most:
-            if shard is not None and not shard.has(self._next // block):
-                self._next = (self._next // block + 1) * block
-            elif self._next in self._done:
-                self._next += 1
-            else:
-                break
-        start = self._next
-        end = (start // block + 1) * block
-        if most is not None:
-            end = min(end, most)
-        if self._done:
-            end = next((index for index in range(start, end) if index in self._done), end)
-        self._next = max(start, end)
-        return start, end
 
     @property
     def _is_over(self) -> bool:

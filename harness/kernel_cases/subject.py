@@ -56,7 +56,7 @@ EVERY_REGIME = ("all",)
 _REGIMES = tuple(sorted(REGIMES))
 
 
-class _Memory(msgspec.Struct, frozen=True):
+class _Remembered(msgspec.Struct, frozen=True):
     """Kernel lines that ran, all lines of these kernels, and edited lines that ran."""
 
     executed: list[KernelLine]
@@ -147,10 +147,10 @@ class KernelCases(Subject[Case, JudgedCase]):
 
     def remembered(self) -> bytes:
         executed, known = self._lines.remembered()
-        return msgspec.json.encode(_Memory(executed, known, self._edits.remembered()))
+        return msgspec.json.encode(_Remembered(executed, known, self._edits.remembered()))
 
-    def recall(self, memory: bytes) -> None:
-        read = msgspec.json.decode(memory, type=_Memory)
+    def recall(self, said: bytes) -> None:
+        read = msgspec.json.decode(said, type=_Remembered)
         self._lines.recall(read.executed, read.known)
         self._edits.recall(read.edits)
 

@@ -162,8 +162,8 @@ class StepSequences(SequenceSubject):
     def remembered(self) -> bytes:
         return msgspec.json.encode(self._ran.remembered())
 
-    def recall(self, memory: bytes) -> None:
-        self._ran.recall(msgspec.json.decode(memory, type=list[EditedLines]))
+    def recall(self, said: bytes) -> None:
+        self._ran.recall(msgspec.json.decode(said, type=list[EditedLines]))
 
     def _ask_about_edits(self, worker: WorkerProcess, notice: Callable[[str], None]) -> None:
         if self._base is None:

@@ -211,7 +211,7 @@ class Subject(abc.ABC, Generic[Case, Result]):
         """What `finish` got from the workers, as JSON in one line, for later parts of the campaign."""
         return b"null"
 
-    def recall(self, memory: bytes) -> None:
+    def recall(self, said: bytes) -> None:
         """Take over what an earlier part remembered, or a shard. Raises msgspec.DecodeError."""
 
     def replay_options(self) -> Sequence[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from harness.campaign.memory import Memory
+from harness.campaign.remembered import Remembered
 from harness.campaign.settings import Settings
 from harness.kernel_cases.line_coverage import KernelLines
 from harness.subject.edits import EditedLines, EditTally, answer
@@ -31,28 +31,28 @@ class Remembering:
     def remembered(self) -> bytes:
         return msgspec.json.encode(self.known)
 
-    def recall(self, memory: bytes) -> None:
-        self.known += msgspec.json.decode(memory, type=list[int])
+    def recall(self, said: bytes) -> None:
+        self.known += msgspec.json.decode(said, type=list[int])
 
 
-def test_a_memory_is_recalled_also_of_several_and_without_damaged_lines(tmp_path: Path) -> None:
-    memory: Any = Memory(tmp_path / "campaign" / "x.remembered")
+def test_what_was_said_is_recalled_also_of_several_and_without_damaged_lines(tmp_path: Path) -> None:
+    remembered: Any = Remembered(tmp_path / "campaign" / "x.remembered")
     new: Any = Remembering()
-    assert memory.recall(new) == 0
-    memory.write(Remembering(1, 2), 5, print)
+    assert remembered.recall(new) == 0
+    remembered.write(Remembering(1, 2), 5, print)
     with (tmp_path / "campaign" / "x.remembered").open("ab") as file:
-        file.write(b'{"cases":9,"memory":"no list"}\n\xff\n{"cases":3,"memory":[7]}\n{"cases":4,"mem')
-    assert (memory.recall(new), new.known) == (8, [1, 2, 7])
-    memory.write(new, 8, print)
+        file.write(b'{"cases":9,"said":"no list"}\n\xff\n{"cases":3,"said":[7]}\n{"cases":4,"sai')
+    assert (remembered.recall(new), new.known) == (8, [1, 2, 7])
+    remembered.write(new, 8, print)
     again: Any = Remembering()
-    assert (memory.recall(again), again.known) == (8, [1, 2, 7])
+    assert (remembered.recall(again), again.known) == (8, [1, 2, 7])
 
 
-def test_a_memory_that_cannot_be_written_is_a_notice(tmp_path: Path) -> None:
+def test_what_cannot_be_remembered_is_a_notice(tmp_path: Path) -> None:
     (tmp_path / "campaign").write_text("no folder")
-    memory: Any = Memory(tmp_path / "campaign" / "x.remembered")
+    remembered: Any = Remembered(tmp_path / "campaign" / "x.remembered")
     notices: list[str] = []
-    memory.write(Remembering(1), 1, notices.append)
+    remembered.write(Remembering(1), 1, notices.append)
     assert len(notices) == 1
     assert notices[0].startswith(f"{tmp_path / 'campaign' / 'x.remembered'} cannot be written (")
 

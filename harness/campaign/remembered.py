@@ -1,4 +1,5 @@
-"""A memory keeps what workers say at the end, which no journal has: the next part of a campaign has other workers.
+"""What workers say at the end is remembered in a file: no journal has it, and the next part of a campaign has other
+workers.
 
 It has a line of JSON for each of the campaigns that were put together; each part of a campaign makes one line of them.
 """
@@ -16,13 +17,13 @@ from harness.subject.subject import Subject
 
 
 class _Line(msgspec.Struct):
-    """`cases`: how many cases it is about; `memory`: see Subject.remembered."""
+    """`cases`: how many cases it is about; `said`: see Subject.remembered."""
 
     cases: int
-    memory: msgspec.Raw
+    said: msgspec.Raw
 
 
-class Memory:
+class Remembered:
     """The file at `path`."""
 
     def __init__(self, path: Path) -> None:
@@ -38,7 +39,7 @@ class Memory:
         for line in filter(None, text.split(b"\n")):
             try:
                 read = msgspec.json.decode(line, type=_Line)
-                subject.recall(bytes(read.memory))
+                subject.recall(bytes(read.said))
             except (msgspec.DecodeError, RecursionError):
                 continue
             cases += read.cases
