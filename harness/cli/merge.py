@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.options import JsonOption, announce
+from harness.cli.run import parse_reports
 
 
 def merge(
@@ -19,6 +20,7 @@ def merge(
     ] = None,
     json: JsonOption = False,
     no_shrink: Annotated[bool, typer.Option("--no-shrink", help="Keep findings as they were drawn.")] = False,
+    report: Annotated[list[str] | None, typer.Option("--report", metavar="NAME=FILE", help="As `harness run`.")] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="As `harness run`.")] = False,
 ) -> None:
     """Put the shards of a campaign together, and end it as one run of all cases ends.
@@ -29,6 +31,7 @@ def merge(
     from harness.campaign.merging import merge as put_together
     from harness.files import NotSaved
 
+    parse_reports(report or ())  # refused before anything is written
     try:
         merged = put_together(folders, out)
     except NotSaved as not_saved:
@@ -37,7 +40,8 @@ def merge(
         announce(moved(out, merged.aside))
     for text in merged.notices:
         announce(text)
-    more = ["--json"] * json + ["--no-shrink"] * no_shrink + ["--verbose"] * verbose
+    more = [word for text in report or () for word in ("--report", text)]
+    more += ["--json"] * json + ["--no-shrink"] * no_shrink + ["--verbose"] * verbose
     if workers is not None:
         more += ["-j", str(workers)]
     if merged.options.get("cases") is None:

@@ -45,10 +45,7 @@ def payload_bytes(seed: int, offset: int, size: int) -> NDArray[np.uint8]:
 def stale_numbers(seed: int, offset: int, count: int, low: int, high: int) -> NDArray[np.int32]:
     """`count` numbers from `low` to `high`, for a seed and the offset where they will be written."""
     wide = payload_bytes(seed, offset * 3 + 1, count * 4).copy().view(np.uint32)
-    wide %= np.uint32(high - low + 1)
-    numbers = wide.view(np.int32)
-    numbers += np.int32(low)
-    return numbers
+    return (wide % np.uint32(high - low + 1)).astype(np.int32) + np.int32(low)
 
 
 def _slice(table: NDArray[np.uint8], offset: int, size: int) -> NDArray[np.uint8]:

@@ -385,7 +385,7 @@ SIZES = (
     Deviation(
         "unordered-overlap",
         "order of an overlap",
-        "a window were shifted inside its block as if source and destination were apart, in no order",
+        "a window were shifted inside its block in no order, although its source and destination overlap",
         _unordered,
     ),
 )

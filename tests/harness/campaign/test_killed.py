@@ -302,6 +302,15 @@ def test_an_interrupt_ends_with_a_summary_and_leaves_no_process(
     wait_for(lambda: not any(map(is_running, with_it)))
 
 
+def killed_after_some_cases(side: Side, start: Start, folder: Path) -> Path:
+    """The folder of a campaign whose parent was killed in the middle of judging."""
+    out = folder / "out"
+    running = start(out, held=True)
+    wait_for(lambda: lines(side, out) >= 3)
+    assert kill(running)
+    return out
+
+
 @pytest.mark.parametrize("option", ["--resume", "--resume-sequences"])
 def test_what_cannot_be_resumed_is_one_line(side: Side, start: Start, tmp_path: Path, option: str) -> None:
     refused = start(tmp_path / "out", option)
@@ -315,10 +324,7 @@ def test_what_cannot_be_resumed_is_one_line(side: Side, start: Start, tmp_path: 
 def test_the_option_has_the_name_that_it_had_for_sequences(
     side: Side, start: Start, tmp_path: Path, undisturbed: Outcome
 ) -> None:
-    out = tmp_path / "out"
-    running = start(out, held=True)
-    wait_for(lambda: lines(side, out) >= 3)
-    assert kill(running)
+    out = killed_after_some_cases(side, start, tmp_path)
     resumed, _ = answer(side, start(out, "--resume-sequences"))
     assert (resumed, files(out)) == undisturbed
 
@@ -327,10 +333,7 @@ def test_the_option_has_the_name_that_it_had_for_sequences(
 def test_its_folder_is_enough_to_resume_a_killed_campaign(
     side: Side, start: Start, tmp_path: Path, undisturbed: Outcome
 ) -> None:
-    out = tmp_path / "out"
-    running = start(out, held=True)
-    wait_for(lambda: lines(side, out) >= 3)
-    assert kill(running)
+    out = killed_after_some_cases(side, start, tmp_path)
     _, environment = side.command(held=False)
     again = launch([*side.program, "run", "--resume", out, "--json", "-j", 2], tmp_path, environment)
     resumed, _ = answer(side, again)

@@ -87,7 +87,7 @@ def test_each_operation_is_an_item_also_under_xdist(suite: Suite) -> None:
 @pytest.mark.long
 def test_findings_fail_the_item_and_name_their_files(suite: Suite, tmp_path: Path) -> None:
     done = suite(
-        *("--harness-target", "builtin+wrong-group", "--harness-ops", "precopy", "--harness-cases", "64"),
+        *("--harness-target", "builtin+wrong-group", "--harness-ops", "precopy", "--harness-cases", "256"),
         *("--harness-out", "found", "--junitxml", "report.xml"),
     )
     assert done.returncode == pytest.ExitCode.TESTS_FAILED
