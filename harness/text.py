@@ -9,5 +9,5 @@ def counted(number: int, one: str, more: str | None = None) -> str:
 
 
 def one_line(message: object) -> str:
-    """A message, such as that of an exception, in one line."""
-    return " ".join(str(message).split())
+    """A message, such as that of an exception, in one line. Surrogates, which no file can hold, are written out."""
+    return " ".join(str(message).encode("utf-8", "backslashreplace").decode().split())

@@ -65,7 +65,8 @@ class Campaign:
         self._journal = Journal(settings.out / subject.journal, identity, subject.noun, subject.current_identity)
         self._remembered = Remembered(self._folder.remembered_file(subject.name))
         self._journal.require_regular()
-        resumes = settings.resume and not (settings.or_start and self._journal.is_blank)
+        starts = settings.or_start and self._journal.is_blank and settings.seconds != 0
+        resumes = settings.resume and not starts
         settings = self._settings = msgspec.structs.replace(settings, resume=resumes)
         earlier = self._journal.read() if resumes else []
         self._earlier = [entry for entry in earlier if entry.fits(subject.regimes)]
@@ -82,6 +83,10 @@ class Campaign:
         self._blocks = Blocks(subject.block, settings.cases, settings.shard, self._done)
         self._early: str | None = None
         """Why it ends early, if it does: no more cases are given to workers."""
+        self._missing: list[str] = []
+        """What earlier parts had and this one has not, in words."""
+        self._waiting: set[Key] = set()
+        """Findings of earlier parts that were not judged again yet."""
         self._silent: list[WorkerProcess] = []
         """Workers that did not end their range when they were asked to."""
         self._phase: Phase = "loading"
@@ -158,6 +163,7 @@ class Campaign:
                 self._early,
                 bool(failed),
                 INTERRUPTION.status if interrupted else None,
+                tuple(self._missing_now()),
             )
             summary = subject.summary(self._tally, self._findings.summary(), ended)
             self._exit_status = summary.exit_status
@@ -180,7 +186,8 @@ class Campaign:
         if not self._tally.cases:
             return ""
         noun, violations = self._subject.noun, self._tally.violations
-        where = f", as drawn in '{self._settings.out / AS_DRAWN}'"
+        drawn = self._settings.out / AS_DRAWN
+        where = f", as drawn in '{drawn}'" if drawn.exists() else ""  # an earlier part's, or a shard's, may not be here
         what = f"findings in {counted(violations, noun)}{where}" if violations else "no finding"
         return f"{what}, after {counted(self._tally.cases, noun)}"
 
@@ -190,7 +197,7 @@ class Campaign:
         elapsed = time.monotonic() - self._start
         findings = [
             FoundSoFar(key.signature, key.issue, kept.index, kept.count, None if kept.path is None else str(kept.path))
-            for key, kept in self._findings.summary()
+            for key, kept in self._findings.so_far()
         ]
         return Stats(
             subject=subject.name,
@@ -210,14 +217,22 @@ class Campaign:
             per_second=round(judged / elapsed, 2) if elapsed > 0 else 0.0,
             skipped=sum(list(self._tally.skipped.values())),
             violations=self._tally.violations,
-            regimes_reached=len(self._tally.reached),
-            regimes=len(subject.regimes),
+            regimes_reached=len(subject.regimes_within_reach.intersection(list(self._tally.reached))),
+            regimes=len(subject.regimes_within_reach),
             findings=findings,
             harness_failures=self._failures.count,
             workers_lost=self._losses,
             ended_early=self._early,
             exit_status=self._exit_status,
         )
+
+    def _missing_now(self) -> Iterator[str]:
+        """What is not in the summary although an earlier part, or a shard, has seen it."""
+        yield from self._missing
+        if self._waiting:
+            yield f"{counted(len(self._waiting), 'finding')} of the earlier part: not judged again"
+        if self._settings.seconds == 0 and self._journal.damaged:  # else these cases are judged again
+            yield f"what {counted(self._journal.damaged, 'line')} of the journal said, which cannot be read"
 
     def _pass_on_notices(self) -> Iterator[Event]:
         for text in dict.fromkeys(self._notices):
@@ -248,6 +263,7 @@ class Campaign:
             return
         noun, most = self._subject.noun, self._settings.cases
         self._notices += self._journal.notices
+        self._failures.take_over(self._done)
         self._notices.append(_where_it_resumes(self._done, noun))
         if most is not None and len(self._done) > most:
             more = f"which is more than {counted(most, noun)}: all of them count"
@@ -265,13 +281,18 @@ class Campaign:
         if by_key:
             self._notices.append(f"judging again the {noun}s that show what the earlier part found")
         yield from self._pass_on_notices()  # before the findings
+        self._waiting = set(by_key)
         for key, ranked in by_key.items():
             ranked.sort(key=lambda pair: pair[0])
+            number = ranked[0][1].index
             while ranked:
                 now = yield from self._judge_again(worker, ranked.pop(0)[1])
                 if now == key:
                     self._findings.count(key, [rank for rank, _ in ranked])
                     break
+            else:
+                self._missing.append(f"{key.signature} of {noun} {number}, which did not happen again")
+            self._waiting.discard(key)
         self._end_if_hopeless()
         yield from self._pass_on_notices()
 
@@ -437,6 +458,7 @@ class Campaign:
         found = None if key is None else self._findings.record(index, case, result, key)
         entry = self._subject.entry(index, case, result, key)
         self._journal.append(entry)
+        self._failures.settle(index)
         if not counted_before:
             self._judged += 1
             self._tally.add(entry)

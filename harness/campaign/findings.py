@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -289,11 +289,20 @@ class Findings:
         self._kept[key] = first
         return first
 
+    def so_far(self) -> list[tuple[Key, Kept]]:
+        """The same while they are sorted out: as kept, and the others as found. Another thread may ask."""
+        kept, final = dict(self._kept), dict(self._final)
+        waiting = {key: one for key, one in dict(self._found).items() if key not in final}
+        return _in_order({**waiting, **kept})
+
     def summary(self) -> list[tuple[Key, Kept]]:
         """The findings as kept, else as found, in the order of first cases; those that no drawn case showed come
         last."""
-        found = self._kept or self._found
-        return sorted(found.items(), key=lambda item: (not item[1].count, item[1].index, item[0].signature))
+        return _in_order(self._kept or self._found)
+
+
+def _in_order(found: Mapping[Key, Kept]) -> list[tuple[Key, Kept]]:
+    return sorted(found.items(), key=lambda item: (not item[1].count, item[1].index, item[0].signature))
 
 
 class _Guarded:

@@ -24,8 +24,9 @@ CONFIGURATION, STATS, LOCK = "configuration.json", "stats.json", "lock"
 REMEMBERED = ".remembered"
 FORMAT = 1
 
-Options = Mapping[str, str | bool | int | float | None]
-"""Options of a command, by the names of its parameters, as they were written."""
+Kept = dict[str, str | bool]
+Options = Mapping[str, str | bool]
+"""Options of a command, by the names of its parameters: the words as they were written, or true for a flag."""
 
 
 class Configuration(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,11 +34,15 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 
     harness_campaign: int = FORMAT
     harness_version: str = __version__
-    options: dict[str, str | bool | int | float | None]
+    options: Kept
 
 
 class NoConfiguration(Refusal):
     """A folder that cannot be resumed by its name alone; the message is one line that says why."""
+
+
+class InUse(Refusal):
+    """A folder that another campaign is writing in."""
 
 
 class CampaignFolder:
@@ -69,7 +74,6 @@ class CampaignFolder:
             raise NoConfiguration(f"there is no {file}: {how}") from None
         except OSError as error:
             raise NoConfiguration(f"{file}: {error.strerror or error}") from error
-        damaged = f"{file} is damaged: resume with the options of its run, --out and --resume"
         try:
             number = msgspec.json.decode(text, type=_Head).harness_campaign
             if number != FORMAT:
@@ -77,7 +81,12 @@ class CampaignFolder:
                 raise NoConfiguration(f"{file} is of another version of the harness: {why}")
             return msgspec.json.decode(text, type=Configuration)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise NoConfiguration(f"{damaged} ({' '.join(str(error).split())})") from error
+            raise self.damaged(" ".join(str(error).split())) from error
+
+    def damaged(self, why: str) -> NoConfiguration:
+        """The refusal of a configuration that cannot be read."""
+        how = "resume with the options of its run, --out and --resume"
+        return NoConfiguration(f"{self.configuration_file} is damaged: {how} ({why})")
 
     def write(self, options: Options) -> None:
         """Write the configuration. Raises NotSaved."""
@@ -89,14 +98,17 @@ class CampaignFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other campaigns out. The lock ends with the process, in any case. Raises NotSaved, also while another
-        campaign has it."""
+        """Keep other campaigns out. The lock ends with the process, in any case.
+
+        Raises InUse while another campaign has it, and NotSaved."""
         lock = filelock.FileLock(self._lock_file)
         try:
             self._lock_file.parent.mkdir(parents=True, exist_ok=True)
             lock.acquire(timeout=0)
         except filelock.Timeout:
-            raise NotSaved("this campaign", in_use(self.path)) from None
+            raise InUse(
+                f"another campaign is writing in '{self.path}': wait for its end, or give another --out"
+            ) from None
         except OSError as error:
             raise NotSaved("the lock of this campaign", error) from error
         try:
@@ -105,14 +117,10 @@ class CampaignFolder:
             lock.release()
 
     def require_unused(self) -> None:
-        """Raise OSError while another campaign writes there. Nothing is made where there is no folder yet."""
-        if not self._lock_file.exists():
-            return
-        try:
+        """Raise InUse while another campaign writes there. Nothing is made where there is no folder yet."""
+        if self._lock_file.exists():
             with self.locked():
                 return
-        except NotSaved as not_saved:
-            raise not_saved.error from not_saved
 
 
 class _Head(msgspec.Struct):

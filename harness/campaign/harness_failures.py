@@ -7,8 +7,9 @@ continues with a new worker, and its exit status is 4, regardless of its finding
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 
 from harness.files import NotSaved, write_whole
@@ -29,17 +30,35 @@ class HarnessFailures:
 
     def __init__(self, folder: Path, seed: int, options: Sequence[str] = (), noun: str = "case") -> None:
         self._folder, self._seed, self._options, self._noun = folder, seed, options, noun
-        self.count = 0
+        self._here = 0
+        self._earlier: set[int] = set()
+        """Cases that the harness failed in when an earlier part judged them, and that were not judged since."""
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return self._here + len(self._earlier)
 
     @property
     def too_many(self) -> bool:
-        return self.count >= LIMIT
+        return self._here >= LIMIT
+
+    def take_over(self, judged: Container[int]) -> None:
+        """Count those of earlier parts as well, but for cases that were `judged` all the same."""
+        name = re.compile(rf"seed-{self._seed}-{re.escape(self._noun)}-(\d+)\.txt")
+        matches = (name.fullmatch(file.name) for file in self._folder.glob("*.txt"))
+        self._earlier = {int(match[1]) for match in matches if match and int(match[1]) not in judged}
+
+    def settle(self, index: int) -> None:
+        """A case has been judged."""
+        self._earlier.discard(index)
 
     def record(self, index: int, traceback: str, draw: Callable[[], bytes], *, shrinking: bool = False) -> str:
         """Save the traceback and, if `draw` can give it, the case as JSON. Returns a line that reports it. `shrinking`:
         the case is a candidate for a smaller form of the case with this index. Raises NotSaved."""
-        self.count += 1
-        name = f"seed-{self._seed}-{self._noun}-{index}" + (f"-candidate-{self.count}" if shrinking else "")
+        self._here += 1
+        self.settle(index)
+        name = f"seed-{self._seed}-{self._noun}-{index}" + (f"-candidate-{self._here}" if shrinking else "")
         trace, case = self._folder / f"{name}.txt", self._folder / f"{name}.json"
         kept = [trace]
         try:

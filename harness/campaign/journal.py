@@ -22,6 +22,9 @@ from harness.text import counted
 SHARD = "shard"
 """The name in a first line of the part that a campaign is; there is none for a whole campaign."""
 
+SOURCES = "sources"
+"""The setting that says which sources a checkout has."""
+
 VERSIONS = ("generator", "regimes")
 """Settings that no user gives: the version of the harness does."""
 
@@ -48,6 +51,8 @@ class Journal:
         self._stream: BinaryIO | None = None
         self.notices: list[str] = []
         """What was wrong with the journal that was read, in lines for the user."""
+        self.damaged = 0
+        """How many lines of it could not be read: cases that were judged, with what they gave."""
 
     @property
     def is_blank(self) -> bool:
@@ -78,6 +83,7 @@ class Journal:
         if len(lines) == 1:  # a kill may also have cut off the end of the first line
             raise CannotResume(f"{self._path} holds nothing to resume from")
         entries, damaged = entries_of(lines[1:-1])
+        self.damaged = len(damaged)
         again = f"the {self._noun} is judged again"
         if lines[-1]:
             self.notices.append(f"{self._path} ends in half a line, which is left out: {again}")
@@ -107,7 +113,9 @@ class Journal:
         different = [name for name in {**here, **there} if here.get(name) != there.get(name)]
         if not different:
             return f"{other}its first line has another form"
-        if different and not set(different) - set(VERSIONS):
+        if different == [SOURCES]:
+            return f"{self._path} is of other sources of this target, which was edited since: start anew"
+        if not set(different) - set(VERSIONS):
             other = (
                 f"{self._path} is of another version of the harness, which draws other cases or counts other regimes: "
             )

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from harness.files import replace_file
+from harness.files import replace_file, require_regular
 from harness.subject.subject import Subject
 
 
@@ -32,6 +32,7 @@ class Remembered:
     def recall(self, subject: Subject[Any, Any]) -> int:
         """Give a subject what there is. Returns how many cases that is about; a damaged line is about none."""
         try:
+            require_regular(self._path)
             text = self._path.read_bytes()
         except OSError:  # none was written, or it cannot be read: then the cases are not known either
             return 0

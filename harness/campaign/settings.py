@@ -30,7 +30,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     shard: Shard | None = None
     """The part of the campaign that this is; `cases` is the number of the whole campaign."""
-    options: dict[str, str | bool | int | float | None] | None = None
+    options: dict[str, str | bool] | None = None
     """The options of the command, to be kept in the folder: with them its name is enough to resume. None: they are kept
     elsewhere."""
 
@@ -45,6 +45,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def how_to_resume(self) -> str:
         """How to resume the campaign after an interrupt; a time budget starts again."""
         how = f"resume with the same command{'' if self.resume else ' and --resume'}"
+        if self.options is not None:
+            how = f"resume with harness run --resume {self.out}"
         if self.cases is not None:
             return how
         return f"{how}: for another {self.seconds:g} s, or with a new --budget, or --cases N in its place"

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.files import replace_file
+from harness.files import replace_file, require_regular
 from harness.text import counted
 
 STATS_SECONDS = 5.0
@@ -66,8 +66,8 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def line(self) -> str:
         """The progress in a line."""
-        count = counted(len(self.findings), "finding")
-        what = f"{counted(self.judged, self.noun)}, {self.per_second:.1f} a second, {count}"
+        rate = f", {self.per_second:.1f} a second" if self.phase == "judging" else ""
+        what = f"{counted(self.judged, self.noun)}{rate}, {counted(len(self.findings), 'finding')}"
         return f"{self.phase}: {what}, after {self.seconds:.0f} s"
 
 
@@ -134,6 +134,7 @@ class Watch:
 def _rows(path: Path, subjects: Sequence[str]) -> dict[str, Any]:
     """Rows of other campaigns of the same run; none where the file is damaged, as it only repeats what they wrote."""
     try:
+        require_regular(path)
         rows = msgspec.json.decode(path.read_bytes(), type=StatsFile).campaigns
     except (OSError, msgspec.DecodeError, RecursionError):
         return {}

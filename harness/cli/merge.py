@@ -31,13 +31,13 @@ def merge(
     from harness.campaign.merging import merge as put_together
     from harness.files import NotSaved
 
-    parse_reports(report or ())  # refused before anything is written
+    parse_reports(report or (), out)  # refused before anything is written
     try:
         merged = put_together(folders, out)
     except NotSaved as not_saved:
         raise not_saved.error from not_saved
-    if merged.aside is not None:
-        announce(moved(out, merged.aside))
+    for aside in merged.aside:
+        announce(moved(aside.parent, aside))
     for text in merged.notices:
         announce(text)
     more = [word for text in report or () for word in ("--report", text)]

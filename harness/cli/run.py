@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli.groups import given, with_groups
-from harness.cli.options import announce
+from harness.cli.options import announce, split
 from harness.cli.run_command import OPTIONS
 from harness.cli.run_options import RunOptions, SubjectOptions, require_operations
 from harness.cli.subjects import GROUPS
@@ -68,8 +68,10 @@ def run(
     from harness.files import require_writable
     from harness.reports.written.registry import written_reports
 
-    asked = parse_reports(common.report or ())
+    asked = parse_reports(common.report or (), common.out)
     require_writable(common.out)
+    if common.resume and common.targets is not None and any(common.out.glob("*.journal")):
+        raise typer.BadParameter(f"'{common.out}' holds a campaign of one target, not of --targets")
     started = by_name or (len(wanted) > 1 and any(common.out.glob("*.journal")))
     options = None if context.obj is None else context.obj.get(OPTIONS)
     statuses: list[int] = []
@@ -82,14 +84,18 @@ def run(
     sys.exit(worst(statuses))
 
 
-def parse_reports(texts: Sequence[str]) -> list[Asked]:
-    """Reports and their files, from `NAME=FILE` or `NAME`. Raises typer.BadParameter, UnknownReport, and OSError for a
-    file that cannot be written."""
+def parse_reports(texts: Sequence[str], out: Path) -> list[Asked]:
+    """Reports and their files, from `NAME=FILE` or `NAME`, comma-separated. `out` is the folder of the campaign.
+
+    Raises typer.BadParameter, UnknownReport, and OSError for a file that cannot be written."""
+    from harness.campaign.folder import OWN
     from harness.files import require_writable_file
     from harness.reports.written.registry import REGISTRY
 
     asked: list[Asked] = []
-    for text in texts:
+    home = out.resolve()
+    taken = {home}
+    for text in [one for listed in texts for one in split(listed)]:
         name, _, file = text.partition("=")
         report = REGISTRY.named(name)
         if report.takes_file != bool(file):
@@ -97,8 +103,12 @@ def parse_reports(texts: Sequence[str]) -> list[Asked]:
             raise typer.BadParameter(f"--report {text}: write --report {right}")
         path = Path(file) if file else None
         if path is not None:
-            if path in [other for _, other in asked]:
-                raise typer.BadParameter(f"--report {text}: another report is written to that file")
+            place = path.resolve()
+            if place.is_relative_to(home / OWN) or (place.parent == home and place.suffix == ".journal"):
+                raise typer.BadParameter(f"--report {text}: that file is the campaign's own")
+            if place in taken:
+                raise typer.BadParameter(f"--report {text}: something else is written there")
+            taken.add(place)
             require_writable_file(path)
         asked.append((report, path))
     return asked
@@ -160,8 +170,8 @@ def follow(subject: AnySubject, settings: object, report: str, written: Handler 
 
         def handle(event: Event) -> None:
             nonlocal status
+            written(event)  # first: nothing may read what is printed
             report_event(event)
-            written(event)
             if isinstance(event, CampaignStarted):
                 _warn_of_many(event.workers)
             elif isinstance(event, CampaignFinished):
@@ -213,8 +223,8 @@ def follow_several(subject_of: object, settings: object, targets: Sequence[str],
             with reporter(report) as handle:
 
                 def both(event: Event) -> None:
-                    handle(event)
                     written(event)
+                    handle(event)
 
                 comparison = run_several(subject_of, settings, targets, both, _progress())
     except TargetsInterrupted as interrupted:

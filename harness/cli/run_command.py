@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from harness.cli.groups import GroupedCommand
 from harness.cli.run_options import is_nothing
 
@@ -29,14 +31,28 @@ class RunCommand(GroupedCommand):
         if written.get("resume") and isinstance(folder, str) and not written.get("help"):
             from harness.campaign.folder import CampaignFolder
 
-            known = {parameter.name for parameter in self.params}.difference(NOT_KEPT)
-            options = CampaignFolder(Path(folder)).read().options
-            taken = {name: value for name, value in options.items() if name in known}
+            kept = CampaignFolder(Path(folder))
+            known = {one.name: one for one in self.params if one.name not in NOT_KEPT}
+            taken = {name: value for name, value in kept.read().options.items() if name in known}
+            for name, value in taken.items():
+                if isinstance(value, bool) != bool(getattr(known[name], "is_flag", False)):
+                    raise kept.damaged(f"the option {name} has the value {value!r}")
+            _require_same_targets(folder, taken, own)
             ctx.default_map = {**(ctx.default_map or {}), **_without(taken, own)}
         if is_nothing(str(own.get("budget", ""))):  # this part alone judges nothing
             del own["budget"]
         ctx.obj = {**(ctx.obj or {}), OPTIONS: {**_without(taken, own), **own}}
         return super().parse_args(ctx, args)
+
+
+def _require_same_targets(folder: str, taken: dict[str, Any], own: dict[str, Any]) -> None:
+    """A campaign of one target has its journal in another place than one of several: it cannot become the other."""
+    if (
+        own.keys() & {"target", "targets"}
+        and "targets" in {*taken, *own}
+        and own.get("targets") != taken.get("targets")
+    ):
+        raise typer.BadParameter(f"the campaign in '{folder}' has other targets: start another one with --out")
 
 
 def _without(taken: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
@@ -46,4 +62,4 @@ def _without(taken: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_kept(name: str, value: Any) -> bool:
-    return name not in NOT_KEPT and isinstance(value, str | bool | int | float)
+    return name not in NOT_KEPT and isinstance(value, str | bool)

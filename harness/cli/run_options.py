@@ -33,7 +33,7 @@ def parse_budget(text: str) -> float:
 
 def is_nothing(text: str) -> bool:
     """Whether a budget is that of a run that judges nothing."""
-    return re.fullmatch(r"0+\s*[smh]?", str(text).strip()) is not None
+    return re.fullmatch(r"0+(\.0+)?\s*[smh]?", str(text).strip()) is not None
 
 
 def parse_part(text: str) -> Any:

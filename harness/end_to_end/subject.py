@@ -21,6 +21,7 @@ from harness.end_to_end.summary import EngineSummary
 from harness.end_to_end.verdict import evidence_of, signature_of
 from harness.generators.sequences.events import SEQUENCE_GENERATOR_VERSION
 from harness.kernels.mutations.registry import mutation
+from harness.kernels.targets.vllm.base_release import sources_of
 from harness.oracles.states.violation import WRONG_TOKEN, Violation
 from harness.refusal import UnknownTarget
 from harness.repro import EngineRepro, Origin, ShrinkRecord
@@ -104,6 +105,7 @@ class WholeEngines(SequenceSubject):
             "faults": list(self.faults),
             "generator": SEQUENCE_GENERATOR_VERSION,
             **({} if self._base is None else {"base": self._base}),
+            **sources_of(self.target.partition("+")[0]),
         }
 
     def assignment(self) -> Assignment:
@@ -193,7 +195,7 @@ class WholeEngines(SequenceSubject):
     # Answers.
 
     def summary(self, tally: Tally, findings: Sequence[tuple[Key, Kept]], ended: Ended) -> EngineSummary:
-        missing = [] if tally.steps else ["no step was run"]
+        missing = [*([] if tally.steps else ["no step was run"]), *ended.missing]
         return EngineSummary(
             target=self.target,
             build=self.build.description,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -28,7 +29,8 @@ from harness.kernel_cases.summary import CaseSummary, Finding
 from harness.kernel_cases.worker import CaseWorker, KernelLine, assignment, check, lost_outcome
 from harness.kernels.executors.registry import executor_class, recorded_executor_name
 from harness.kernels.targets.download_size import announce_downloads
-from harness.kernels.targets.registry import prepare
+from harness.kernels.targets.registry import parse, prepare
+from harness.kernels.targets.vllm.base_release import sources_of
 from harness.kernels.targets.vllm.edits import why_not_watched
 from harness.oracles.relations.registry import UnknownRelation, relation
 from harness.regimes import REGIMES
@@ -126,7 +128,12 @@ class KernelCases(Subject[Case, JudgedCase]):
             "engine": self.engine,
             "generator": GENERATOR_VERSION,
             "regimes": hashlib.sha256(" ".join(_REGIMES).encode()).hexdigest()[:16],  # entries have them as bits
+            **sources_of(parse(self.target).name),
         }
+
+    @functools.cached_property
+    def regimes_within_reach(self) -> frozenset[str]:
+        return frozenset(within_reach(self._recipe.domains, self._recipe.operations))
 
     def assignment(self) -> Assignment:
         return assignment(self.target, self.executor, base=self.comparison.base)
@@ -322,7 +329,7 @@ class KernelCases(Subject[Case, JudgedCase]):
         excused = {} if self.named or not any(judged.values()) else lacking
         if self.comparison.unknown:  # the target may have lost what it lacks
             excused = {name: words for name, words in excused.items() if name in self.comparison.left}
-        regimes = {name: tally.reached[name] for name in sorted(within_reach(recipe.domains, recipe.operations))}
+        regimes = {name: tally.reached[name] for name in sorted(self.regimes_within_reach)}
         unjudged = {
             name: words.most_common(1)[0][0] for name, words in sorted(tally.missed.items()) if not tally.reached[name]
         }
@@ -333,6 +340,7 @@ class KernelCases(Subject[Case, JudgedCase]):
         relations = {name: counters[f"relation {name}"] for name in self.relations.names}
         if self.relations.required:
             missing += [f"relation {name}" for name, count in relations.items() if not count]
+        missing += ended.missing
         return CaseSummary(
             seed=recipe.seed,
             target=self.target,

@@ -17,6 +17,9 @@ from harness.subject.faults import SEVERAL, Fault, fault_lines, next_lines
 from harness.subject.summary import ComparedFinding, Line, sorting_took
 from harness.text import counted
 
+_OF_CASES = ("regime ", "operation ", "relation ")
+"""How names of what cases have to reach begin, among what is missing."""
+
 
 class Finding(msgspec.Struct, frozen=True):
     """One finding in the summary. `cases` is the number of cases that failed with this signature; `issue` names the
@@ -164,7 +167,8 @@ class CaseSummary(msgspec.Struct, frozen=True):
             missing = [name for name in missing if not name.startswith("operation ")]
         for name in missing:
             why = self.unjudged.get(name.removeprefix("regime "))
-            yield Line("missing", f"{name}: no {'case' if why is None else f'judged case ({why})'}", "bad")
+            no_case = f": no {'case' if why is None else f'judged case ({why})'}"
+            yield Line("missing", f"{name}{no_case if name.startswith(_OF_CASES) else ''}", "bad")
         if self.harness_failures:
             text = f"the harness itself failed in {counted(self.harness_failures, 'case')}: please report them"
             yield Line("not judged", text, "bad")
@@ -258,6 +262,11 @@ class CaseSummary(msgspec.Struct, frozen=True):
         if self.lost and self.exit_status == NOT_REACHED:
             return Line("", f"nothing found, but {self._lost} (status 3)", "bad")
         if self.missing and self.exit_status == NOT_REACHED:
+            if not all(name.startswith(_OF_CASES) for name in self.missing):
+                text = (
+                    f"nothing found in {self._size}, but not all that was seen is here (status 3): see what is missing"
+                )
+                return Line("", text, "bad")
             lacking = {f"operation {name}" for name in self.lacking} | {f"regime {name}" for name in self.unjudged}
             why = "the target does not take it" if lacking.issuperset(self.missing) else "a longer run may reach it"
             if self.uncompared:

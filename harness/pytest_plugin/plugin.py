@@ -20,10 +20,20 @@ from typing import Any
 import pytest
 
 GROUP = "harness"
+TARGET = "--harness-target"
+OPTIONS = (
+    *(TARGET, "--harness-budget", "--harness-cases", "--harness-ops", "--harness-seed", "--harness-executor"),
+    "--harness-out",
+)
 DEFAULT_BUDGET = "60s"
 DEFAULT_OUT = "harness-findings"
+LOOKED_AT = "harness-looked-at"
+"""The property of a report that says how much an item looked at."""
 
-_COMMAND = "from harness.cli.main import main; main()"
+_COMMAND = (
+    "from harness.worker.parent import end_with_parent; end_with_parent(); from harness.cli.main import main; main()"
+)
+"""The campaign ends with pytest, however that ends."""
 
 _PATIENCE = 20.0
 """Seconds in which a campaign that was interrupted ends by itself: it keeps what it has found."""
@@ -31,11 +41,10 @@ _PATIENCE = 20.0
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup(GROUP, "differential fuzzing of kernels that move Mamba state")
-    group.addoption("--harness-target", metavar="TARGET", help="what to test: path:., vllm, vllm==X, builtin")
+    group.addoption(TARGET, metavar="TARGET", help="what to test: path:., vllm, vllm==X, builtin")
     group.addoption(
         "--harness-budget",
         metavar="TIME",
-        default=DEFAULT_BUDGET,
         help=f"how long all operations are tested, shrinking not included: 60s, 5m, 2h; each gets its share "
         f"(default: {DEFAULT_BUDGET})",
     )
@@ -48,15 +57,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--harness-ops",
         metavar="NAMES",
-        default="all",
         help="operations, comma-separated, sequences and engine among them (default: all kernel operations)",
     )
-    group.addoption("--harness-seed", metavar="N", type=int, default=0, help="the seed of the cases (default: 0)")
+    group.addoption("--harness-seed", metavar="N", type=int, help="the seed of the cases (default: 0)")
     group.addoption("--harness-executor", metavar="NAME", help="cuda, native or interpreter (default: the fastest)")
     group.addoption(
         "--harness-out",
         metavar="DIR",
-        default=DEFAULT_OUT,
         help=f"folder for repro files, one inside it for each operation (default: {DEFAULT_OUT})",
     )
 
@@ -64,13 +71,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Raises pytest.UsageError for options that make no sense, before anything is collected."""
     config.addinivalue_line("markers", f"{GROUP}: a campaign of the harness, with --harness-target")
-    if config.getoption("--harness-target"):
+    given = [name for name in OPTIONS if config.getoption(name) is not None]
+    if given and not (config.getoption(TARGET) or "").strip():
+        raise pytest.UsageError(f"harness: {given[0]} needs {TARGET}, which names what to test")
+    if given:
         _plan(config)
 
 
 @pytest.hookimpl(tryfirst=True)  # before others deselect
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
-    target = config.getoption("--harness-target")
+    target = config.getoption(TARGET)
     if target:
         items.extend(Campaigns.from_parent(session, name=GROUP, nodeid=GROUP).collect())
 
@@ -85,15 +95,17 @@ def _plan(config: pytest.Config) -> tuple[list[str], float]:
     from harness.generators.kinds.registry import KINDS
 
     try:
-        names = split(config.getoption("--harness-ops"))
+        names = split(config.getoption("--harness-ops") or ALL)
         require_operations(names, [name for group in GROUPS for name in group.operations()])
-        seconds = parse_seconds(config.getoption("--harness-budget"))
+        seconds = parse_seconds(config.getoption("--harness-budget") or DEFAULT_BUDGET)
     except typer.BadParameter as refused:
         raise pytest.UsageError(f"harness: {refused}") from refused
     cases = config.getoption("--harness-cases")
+    if cases is not None and config.getoption("--harness-budget") is not None:
+        raise pytest.UsageError("harness: --harness-budget and --harness-cases exclude each other")
     if cases is not None and cases < 1:
         raise pytest.UsageError("harness: --harness-cases must be at least 1")
-    if config.getoption("--harness-seed") < 0:
+    if (config.getoption("--harness-seed") or 0) < 0:
         raise pytest.UsageError("harness: --harness-seed must not be negative")
     operations = list(KINDS) if names == [ALL] else names
     return operations, seconds / len(operations)
@@ -128,7 +140,7 @@ class Campaign(pytest.Item):
     def __init__(self, *, seconds: float, **common: Any) -> None:
         super().__init__(**common)
         self.seconds = seconds
-        out = Path(self.config.invocation_params.dir, self.config.getoption("--harness-out"))
+        out = Path(self.config.invocation_params.dir, self.config.getoption("--harness-out") or DEFAULT_OUT)
         self.out = out / self.name
         self.add_marker(GROUP)
 
@@ -138,7 +150,8 @@ class Campaign(pytest.Item):
         status, output, errors = self._run()
         summary = _summary(output)
         if summary is None:
-            raise CampaignError(errors.strip() or f"harness ended with status {status}")
+            raise CampaignError(_last_line(errors) or f"harness ended with status {status}")
+        self.user_properties.append((LOOKED_AT, _looked_at(summary)))
         for finding in summary["findings"]:
             self.user_properties.append(("harness-finding", f"{finding['signature']}: {finding['repro']}"))
         if summary["findings"]:
@@ -149,15 +162,17 @@ class Campaign(pytest.Item):
             pytest.skip(lacking)
         if status != NOTHING_FOUND:
             missing = [f"not judged: {name}" for name in summary["missing"]]
-            raise CampaignError("\n".join((*lost, *missing)) or errors.strip() or f"harness ended with status {status}")
+            raise CampaignError(
+                "\n".join((*lost, *missing)) or _last_line(errors) or f"harness ended with status {status}"
+            )
 
     def _run(self) -> tuple[int, str, str]:
         """Exit status, standard output and standard error of the command."""
         asked = self.config.getoption
-        words = ["run", "--target", asked("--harness-target"), "--ops", self.name]
+        words = ["run", "--target", asked(TARGET), "--ops", self.name]
         cases = asked("--harness-cases")
         words += ["--budget", f"{self.seconds:g}s"] if cases is None else ["--cases", str(cases)]
-        words += ["--seed", str(asked("--harness-seed")), "--out", str(self.out), "--json"]
+        words += ["--seed", str(asked("--harness-seed") or 0), "--out", str(self.out), "--json"]
         if asked("--harness-executor"):
             words += ["--executor", asked("--harness-executor")]
         process = subprocess.Popen(
@@ -173,7 +188,8 @@ class Campaign(pytest.Item):
         except KeyboardInterrupt:
             process.terminate()
             try:
-                process.communicate(timeout=_PATIENCE)
+                _, errors = process.communicate(timeout=_PATIENCE)
+                print(f"\n{_last_line(errors)}", file=sys.stderr)
             except subprocess.TimeoutExpired:
                 process.kill()
             raise
@@ -189,6 +205,33 @@ class Campaign(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, None, str]:
         return self.out, None, f"harness: {self.name} of {self.config.getoption('--harness-target')}"
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """How much each item looked at: a campaign that passed says nothing about what it did not reach."""
+    reports = [one for found in terminalreporter.stats.values() for one in found]
+    looked = [(one.nodeid, dict(one.user_properties)) for one in reports if getattr(one, "when", "") == "call"]
+    lines = [f"{name}: {properties[LOOKED_AT]}" for name, properties in looked if LOOKED_AT in properties]
+    if lines:
+        terminalreporter.section("harness")
+        for line in sorted(lines):
+            terminalreporter.line(line)
+
+
+def _looked_at(summary: Mapping[str, Any]) -> str:
+    """In words."""
+    from harness.text import counted
+
+    if "cases" in summary:
+        what = f"{counted(summary['cases'], 'case')}, {counted(sum(summary['judged'].values()), 'operation')} judged"
+        reached = sum(count > 0 for count in summary["regimes"].values())
+        return f"{what}, {reached} of {len(summary['regimes'])} regimes"
+    return f"{counted(summary['sequences'], 'sequence')}, {counted(summary['steps'], 'step')}"
+
+
+def _last_line(errors: str) -> str:
+    """What the command said last: why it ended."""
+    return (errors.strip().splitlines() or [""])[-1]
 
 
 def _summary(output: str) -> Mapping[str, Any] | None:

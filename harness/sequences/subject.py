@@ -25,6 +25,7 @@ from harness.kernels.targets.vllm.base_release import (
     base_of,
     how_to_have_one,
     is_compared,
+    sources_of,
 )
 from harness.kernels.targets.vllm.edits import why_not_watched
 from harness.kernels.targets.vllm.family import RELEASES
@@ -123,6 +124,7 @@ class StepSequences(SequenceSubject):
             "kernels": msgspec.to_builtins(self.kernel_side.kernels),
             "generator": SEQUENCE_GENERATOR_VERSION,
             **({} if self._base is None else {"base": self._base}),
+            **sources_of(self.target.partition("+")[0]),
         }
 
     def assignment(self) -> Assignment:
@@ -233,6 +235,7 @@ class StepSequences(SequenceSubject):
             missing.append(
                 f"{NOT_COMPARED}, so what is lost, and old issues that are back, are not seen. What helps: {advice}"
             )
+        missing += ended.missing
         lost = [*self._edits.lost]
         lost += [reason.removeprefix(f"{LOST_NAME} ") for reason in tally.skipped if reason.startswith(LOST_NAME)]
         lost = list(dict.fromkeys(lost))

@@ -86,7 +86,8 @@ class Setting:
 class Ended(msgspec.Struct, frozen=True):
     """How a campaign ended: cases judged by this part of it, the seconds by the clock that this took, and those with
     sorting out and shrinking findings; failures of the harness, why it ended early, and whether something could not be
-    written or run (status 2); `interrupted` is the status of the signal that ended it, if one did."""
+    written or run (status 2); `interrupted` is the status of the signal that ended it, if one did.
+    `missing` is what earlier parts of it had and this one has not, in words."""
 
     judged: int
     seconds: float
@@ -95,6 +96,7 @@ class Ended(msgspec.Struct, frozen=True):
     early: str | None
     unusable: bool
     interrupted: int | None = None
+    missing: tuple[str, ...] = ()
 
     def exit_status(self, findings: bool, missing: bool) -> int:
         """The status of the campaign."""
@@ -200,6 +202,11 @@ class Subject(abc.ABC, Generic[Case, Result]):
 
     def prepare(self, worker: WorkerProcess, notice: Callable[[str], None]) -> None:
         """Ask the first worker what is needed before the campaign starts."""
+
+    @property
+    def regimes_within_reach(self) -> frozenset[str]:
+        """The regimes that a case of this campaign can be in."""
+        return frozenset(self.regimes)
 
     def finish(
         self, workers: Sequence[WorkerProcess], notice: Callable[[str], None], *, lost: bool, resumed: bool

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import msgspec
@@ -25,6 +25,7 @@ from harness.sweep.affected import TargetAnswer, affected_range
 from harness.text import one_line
 from harness.worker.losses import WorkerError, WorkerLost, WorkerRefused
 from harness.worker.process import Assignment, WorkerProcess
+from harness.worker.silence import LOOK_SECONDS
 
 LOST = "LOST"
 """How the reason begins if a checkout lacks what its base release has."""
@@ -102,7 +103,13 @@ def sweep(
 
     pool = ThreadPoolExecutor(max_workers=workers)
     try:
-        list(pool.map(ask, targets, columns))
+        waiting = [pool.submit(ask, *one) for one in zip(targets, columns, strict=True)]
+        # In slices: a signal that comes just before a wait without end would not be noticed in it.
+        while waiting:
+            done, rest = wait(waiting, timeout=LOOK_SECONDS)
+            for one in done:
+                one.result()
+            waiting = list(rest)
     except KeyboardInterrupt:
         at_work.interrupt()
         raise SweepInterrupted(_swept(files, targets, [dict(column) for column in columns])) from None

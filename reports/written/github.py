@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from harness.refusal import Refusal
-from harness.reports.written.result import Json, Result, about, faults, is_known, places
+from harness.reports.written.result import Json, Result, about, faults, is_known, places, plain
 from harness.text import counted
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
@@ -20,11 +20,16 @@ SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
 
 def require_job() -> None:
     """Raises Refusal where no job of GitHub Actions runs."""
-    if not os.environ.get(SUMMARY_VARIABLE):
+    file = os.environ.get(SUMMARY_VARIABLE)
+    if not file:
         raise Refusal(
             f"--report github is for jobs of GitHub Actions, which set {SUMMARY_VARIABLE}: elsewhere, "
             "--report markdown=FILE"
         )
+    try:
+        Path(file).open("a").close()
+    except OSError as error:
+        raise Refusal(f"--report github: {SUMMARY_VARIABLE} is {file}: {error.strerror or error}") from error
 
 
 def report_to_job(results: Sequence[Result]) -> None:
@@ -51,7 +56,7 @@ def annotation(finding: Json) -> str:
 
 def _data(text: str) -> str:
     """A message as a workflow command takes it."""
-    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+    return plain(text).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
 def _property(text: str) -> str:
@@ -85,10 +90,14 @@ def _lines(results: Sequence[Result]) -> Iterator[str]:
                 yield f"At {_plain(place['file'])}:{place['line']}"
             if others:
                 yield ""
-                yield f"{counted(len(others), 'finding')} more that very likely have the same cause: {_plain(shared)}"
+                yield f"{counted(len(others), 'finding')} more that very likely have the same cause ({_plain(shared)}):"
+                yield ""
+                for other in others:
+                    yield f"- {_plain(other['signature'])}: {_plain(other['repro'] or 'not saved')}"
 
 
 def _plain(text: str) -> str:
     """Text that Markdown shows as it is: no markup, no HTML."""
-    escaped = "".join(f"\\{letter}" if letter in "\\`*_{}[]#|~" else letter for letter in " ".join(text.split()))
+    words = plain(" ".join(text.split()))
+    escaped = "".join(f"\\{letter}" if letter in "\\`*_{}[]#|~" else letter for letter in words)
     return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -13,21 +13,23 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 from junitparser.junitparser import FinalResult
 
 from harness.exit_status import FINDINGS, NOTHING_FOUND
-from harness.reports.written.result import Json, Result, about, parts_of
+from harness.reports.written.result import Json, Result, about, parts_of, plain
 
 
 def junit(results: Sequence[Result]) -> str:
     """The XML of all results."""
     whole = JUnitXml("harness")
     for result in results:
-        suite = TestSuite(_clean(result.title))
+        suite = TestSuite(plain(result.title))
         for name, outcome in _cases(result):
-            case = TestCase(name, classname=_clean(f"harness.{result.json['target']}"))
+            case = TestCase(name, classname=plain(f"harness.{result.json['target']}"))
             case.result = outcome
             suite.add_testcase(case)
-        suite.time = result.json["whole_seconds"]
         whole.append(suite)  # type: ignore[no-untyped-call]
     whole.update_statistics()  # type: ignore[no-untyped-call]
+    for suite, result in zip(whole, results, strict=True):  # afterwards: cases have no times to add up
+        suite.time = result.json["whole_seconds"]
+    whole.time = sum(result.json["whole_seconds"] for result in results)
     return cast(bytes, whole.tostring()).decode()  # type: ignore[no-untyped-call]
 
 
@@ -42,19 +44,14 @@ def _cases(result: Result) -> Iterator[tuple[str, list[FinalResult]]]:
     )  # of kernel cases; sequences have one operation, which campaign covers
     for operation in dict.fromkeys((*judged, *found)):
         if operation not in found and not judged[operation]:
-            found[operation] = [Skipped(_clean(json["lacking"].get(operation) or "no case of it was judged"))]
+            found[operation] = [Skipped(plain(json["lacking"].get(operation) or "no case of it was judged"))]
         yield operation, found.get(operation, [])
     done = json["exit_status"] in (NOTHING_FOUND, FINDINGS)
     why = "; ".join((result.answer, *json["missing"]))
-    yield "campaign", [] if done else [Error(_clean(why), f"status {json['exit_status']}")]
+    yield "campaign", [] if done else [Error(plain(why), f"status {json['exit_status']}")]
 
 
 def _failure(finding: Json) -> Failure:
-    failure = Failure(_clean(finding["summary"]), "/".join(parts_of(finding)[1:]))
-    failure.text = _clean("\n".join((finding["signature"], *about(finding))))
+    failure = Failure(plain(finding["summary"]), "/".join(parts_of(finding)[1:]))
+    failure.text = plain("\n".join((finding["signature"], *about(finding))))
     return failure
-
-
-def _clean(text: str) -> str:
-    """The text without the control characters that XML cannot hold."""
-    return "".join(letter for letter in text if letter.isprintable() or letter == "\n")

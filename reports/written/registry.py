@@ -17,7 +17,7 @@ from harness.files import replace_file
 from harness.refusal import Refusal
 from harness.registry import Registry, found_at
 from harness.reports.registry import Handler
-from harness.reports.written.result import Result, result_of
+from harness.reports.written.result import Result, broken_off, result_of
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,16 @@ REGISTRY: Registry[WrittenReport] = Registry(
 )
 
 Asked = tuple[WrittenReport, Path | None]
+Maker = Callable[[Sequence[Result]], str | None]
 
 
 @contextmanager
 def written_reports(asked: Sequence[Asked]) -> Iterator[Handler]:
-    """Collect the results of campaigns, and write the reports when all are over, or when something ends them early.
+    """Collect the results of campaigns, and write the reports when all are over. What ends them early is a result as
+    well, so that no report is green without it.
 
-    Raises Refusal before anything runs where a report cannot be made, and OSError if a file cannot be written.
+    Raises Refusal before anything runs where a report cannot be made, and OSError if one cannot be written, after the
+    others.
     """
     make = [(_maker(report), path) for report, path in asked]
     results: list[Result] = []
@@ -71,18 +74,30 @@ def written_reports(asked: Sequence[Asked]) -> Iterator[Handler]:
 
     try:
         yield handle
-    finally:
-        # Nothing if there is no result: an empty report would read as if nothing had been found.
-        for text_of, path in make if results else ():
+    except BaseException as error:
+        results.append(broken_off(error))
+        _write(make, results)
+        raise
+    _write(make, results)
+
+
+def _write(make: Sequence[tuple[Maker, Path | None]], results: Sequence[Result]) -> None:
+    failed: OSError | None = None
+    for text_of, path in make:
+        try:
             text = text_of(results)
             if path is not None:
                 replace_file(path, cast(str, text).encode())
+        except OSError as error:
+            failed = error
+    if failed is not None:
+        raise failed
 
 
-def _maker(report: WrittenReport) -> Callable[[Sequence[Result]], str | None]:
+def _maker(report: WrittenReport) -> Maker:
     if report.check is not None:
         found_at(report.check)()
     try:
-        return cast("Callable[[Sequence[Result]], str | None]", found_at(report.place))
+        return cast(Maker, found_at(report.place))
     except ModuleNotFoundError as error:
         raise Refusal(f"--report {report.name} needs the package {error.name}, which is not installed") from error

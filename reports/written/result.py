@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
+from harness.exit_status import HARNESS_FAILED
 from harness.subject.summary import Summary
-from harness.text import counted
+from harness.text import counted, one_line
 
 Json = Mapping[str, Any]
 
@@ -43,6 +44,21 @@ def result_of(summary: Summary) -> Result:
     )
 
 
+def broken_off(error: BaseException) -> Result:
+    """The result of a command that ended with an exception, whatever its campaigns had reached by then."""
+    why = one_line(error) or type(error).__name__
+    status = getattr(error, "exit_status", HARNESS_FAILED)
+    json: Json = {
+        "target": "-",
+        "exit_status": status,
+        "findings": [],
+        "faults": [],
+        "missing": [],
+        "whole_seconds": 0.0,
+    }
+    return Result("the command was broken off", why, json)
+
+
 def faults(result: Json) -> Iterator[tuple[Json, Sequence[Json], str]]:
     """The simplest finding of each fault, its other findings, and what they share in words."""
     for fault in result["faults"]:
@@ -52,8 +68,13 @@ def faults(result: Json) -> Iterator[tuple[Json, Sequence[Json], str]]:
 
 def parts_of(finding: Json) -> tuple[str, str, str]:
     """Operation, oracle and violation of a signature."""
-    operation, oracle, violation, *_ = finding["signature"].split("/")
-    return operation, oracle, violation
+    operation, oracle, *violation, _, _ = finding["signature"].split("/")  # an exception's name may hold anything
+    return operation, oracle, "/".join(violation)
+
+
+def plain(text: str) -> str:
+    """The text without control characters, which no format here may hold; line breaks stay."""
+    return "".join(letter for letter in text if letter.isprintable() or letter == "\n")
 
 
 def is_known(finding: Json) -> bool:

@@ -12,7 +12,8 @@ from typing import Any
 
 from harness import __version__
 from harness.exit_status import FINDINGS, NOTHING_FOUND
-from harness.reports.written.result import Json, Result, about, faults, is_known, parts_of, places
+from harness.reports.written.result import Json, Result, about, faults, is_known, parts_of, places, plain
+from harness.text import counted
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -48,19 +49,25 @@ def _run(result: Result) -> dict[str, Any]:
 
 def _results(result: Json) -> Iterator[dict[str, Any]]:
     """A result for each fault: its simplest finding, and the lines of the others as related ones."""
-    for first, others, _ in faults(result):
-        related = [location for other in others for location in _locations(other)[:1]]
+    for first, others, shared in faults(result):
+        more = [*_locations(first)[1:], *(place for other in others for place in _locations(other)[:1])]
+        related = [place for number, place in enumerate(more) if place not in more[:number]]
         yield {
             "ruleId": "/".join(parts_of(first)[1:]),
             "level": "warning" if is_known(first) else "error",
-            "message": {"text": "\n".join(about(first))},
+            "message": {"text": plain("\n".join((*about(first), *_others(others, shared))))},
             "locations": _locations(first)[:1],
-            "relatedLocations": [
-                {"id": number, **location} for number, location in enumerate((*_locations(first)[1:], *related), 1)
-            ],
+            "relatedLocations": [{"id": number, **place} for number, place in enumerate(related, 1)],
             "partialFingerprints": {"signature/v1": hashlib.sha256(first["signature"].encode()).hexdigest()[:32]},
             "properties": {"signature": first["signature"], "repro": first["repro"], "issue": first["issue"]},
         }
+
+
+def _others(others: Sequence[Json], shared: str) -> Iterator[str]:
+    """The other findings of a fault, a line each."""
+    if others:
+        yield f"{counted(len(others), 'finding')} more that very likely have the same cause ({shared}):"
+        yield from (f"{other['signature']}: {other['repro'] or 'not saved'}" for other in others)
 
 
 def _locations(finding: Json) -> list[dict[str, Any]]:

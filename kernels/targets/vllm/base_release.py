@@ -167,6 +167,17 @@ def base_of(
     return BaseRelease(version, tuple(_changed(files, theirs or {})), compared)
 
 
+def sources_of(name: str) -> dict[str, str]:
+    """What says which sources a target, written without planted faults, has: a checksum of all its Python files, as
+    `sources`. Nothing for a known release and for a target that is not vLLM: their names say it. Raises UnknownTarget.
+    """
+    if not is_compared(name):
+        return {}
+    files = _checksums(source_tree(name).directory, VLLM_WHOLE)
+    text = "".join(f"{file} {checksum}\n" for file, checksum in sorted(files.items()))
+    return {"sources": hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:16]}
+
+
 def _changed(files: Mapping[str, str], theirs: Mapping[str, str]) -> Iterator[str]:
     """Files that are not the same, without those that a build has made."""
     for file in sorted({file for file, _ in files.items() ^ theirs.items()}):
