@@ -37,6 +37,7 @@ class UnknownReport(Refusal):
 
 
 OURS = (
+    WrittenReport("html", "a page for people, with pictures, in one file", "harness.reports.written.html:html"),
     WrittenReport("junit", "JUnit XML, which CI systems show", "harness.reports.written.junit:junit"),
     WrittenReport("sarif", "SARIF 2.1.0, which code hosts and editors show", "harness.reports.written.sarif:sarif"),
     WrittenReport("markdown", "a summary as Markdown", "harness.reports.written.github:markdown"),

@@ -1,0 +1,293 @@
+"""The arena of a kernel case: states as lanes, blocks as cells, what had to move and what is wrong.
+
+The case says where everything lies, the oracle what has to move, and the evidence what was found. Places that evidence
+names in words alone (races, refused accesses) are found by these words, which `harness.memory.describe` makes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from harness.case import Case, ConvState, operation_name, state_extent
+from harness.case.case import FREE
+from harness.check.outcome import Difference
+from harness.memory import MemoryPlan, StatePlace, describe, state_block
+from harness.oracles.copies import StateCopy
+from harness.reports.expected_copies import expected_copies, plan_of
+from harness.reports.pictures.picture import Arrow, Cell, Lane, Mark, Panel, Picture, Point
+from harness.reports.pictures.races import accesses
+from harness.repro import Repro
+from harness.text import counted
+
+MOST_LANES = 8
+MOST_BLOCKS = 10
+"""What fits on a screen; what the finding is about comes first."""
+MOST_TOKENS = 8
+MOST_DIFFERENCES = 4
+
+BLOCK = re.compile(r"group (\d+), layer (\d+), (?:conv|temporal) state (\d+), (?:[a-z]+ )*block (\d+)")
+FOUND_IN = re.compile(r"found those of block (\d+)")
+
+StateKey = tuple[int, int, int]
+"""Group, layer and number of a state."""
+
+
+def arena(repro: Repro) -> Picture | None:
+    """The picture of a kernel finding; None for one that is about no memory, such as an exception. Raises
+    InvalidCase."""
+    case, evidence = repro.case, repro.evidence
+    plan = plan_of(case)
+    wrong = _Wrong()
+    for difference in evidence.differences:
+        wrong.add(case, plan, difference)
+    for text in (evidence.summary, *evidence.details):
+        wrong.add_named(text)
+    copies = expected_copies(case, plan)
+    index = _operation(case, repro.signature.operation, copies, wrong)
+    panels = [_blocks(case, plan, copies[index], wrong)]
+    panels += [_bytes(case, plan, copies[index], difference) for difference in evidence.differences[:1]]
+    races = accesses(evidence.details or (evidence.summary,))
+    panels += [] if races is None else [races]
+    if not wrong and races is None and not copies[index]:
+        return None
+    moves = counted(len(copies[index]), "copy", "copies")
+    name = operation_name(case.program[index])
+    title = f"Operation {index}, {name}: {moves} due; {evidence.summary}"
+    left = [f"and {counted(len(evidence.differences) - 1, 'more place')} with wrong bytes"]
+    return Picture(title, panels, left if len(evidence.differences) > 1 else ())
+
+
+@dataclass
+class _Wrong:
+    """Where something is wrong: blocks of states, padding behind them, guards of buffers (the first or the last), and
+    from which block of the same state the found bytes are."""
+
+    blocks: dict[StateKey, set[int]] = field(default_factory=dict)
+    padding: dict[StateKey, set[int]] = field(default_factory=dict)
+    guards: dict[StateKey, set[int]] = field(default_factory=dict)
+    sources: dict[tuple[StateKey, int], int] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.blocks or self.padding or self.guards)
+
+    @property
+    def states(self) -> set[StateKey]:
+        return {*self.blocks, *self.padding, *self.guards}
+
+    def add(self, case: Case, plan: MemoryPlan, difference: Difference) -> None:
+        """A difference, at its offset in the arena."""
+        if difference.object not in ("conv", "temporal", "padding", "guard"):
+            return
+        at = state_block(case, plan, difference.offset)
+        if at is not None:
+            key = _key(at[0])
+            self.blocks.setdefault(key, set()).add(at[1])
+            source = FOUND_IN.search(difference.contents)
+            if source is not None:
+                self.sources[key, at[1]] = int(source[1])
+            return
+        near = min(plan.base.states, key=lambda place: _distance(case, place, difference.offset), default=None)
+        if near is None:
+            return
+        last = case.layout.num_blocks - 1
+        block = (difference.offset - near.start) // near.state.block_stride
+        if 0 <= block <= last and difference.object == "padding":
+            self.padding.setdefault(_key(near), set()).add(block)
+        elif difference.object == "guard":
+            self.guards.setdefault(_key(near), set()).add(0 if difference.offset < near.start else 1)
+
+    def add_named(self, text: str) -> None:
+        """The place that a sentence names first."""
+        found = BLOCK.search(text.partition(";")[0])
+        if found is not None and not text.startswith("as if"):
+            group, layer, number, block = map(int, found.groups())
+            self.blocks.setdefault((group, layer, number), set()).add(block)
+
+
+def _key(place: StatePlace) -> StateKey:
+    return place.group, place.layer, place.index
+
+
+def _distance(case: Case, place: StatePlace, offset: int) -> int:
+    """Bytes from a state's blocks to an offset that is in none of them."""
+    end = place.block(case.layout.num_blocks - 1) + place.extent
+    return place.start - offset if offset < place.start else max(0, offset - end)
+
+
+def _operation(case: Case, name: str, copies: Sequence[Sequence[StateCopy]], wrong: _Wrong) -> int:
+    """The operation that the finding is of: the first of this name that has to write what is wrong, else the last of
+    this name."""
+    named = [index for index, operation in enumerate(case.program) if operation_name(operation) == name]
+    for index in named:
+        if any(copy.destination_block in wrong.blocks.get(_key(copy.place), ()) for copy in copies[index]):
+            return index
+    return named[-1] if named else len(case.program) - 1
+
+
+def _blocks(case: Case, plan: MemoryPlan, copies: Sequence[StateCopy], wrong: _Wrong) -> Panel:
+    """Lanes of states, cells of blocks, guards on both sides."""
+    layout = case.layout
+    moved = {_key(copy.place) for copy in copies}
+    places = sorted(plan.base.states, key=lambda one: (_key(one) not in wrong.states, _key(one) not in moved))
+    shown = sorted(places[:MOST_LANES], key=_key)
+    blocks = _shown_blocks(case, copies, wrong)
+    columns = ["guard", *(f"blocks {first} to {last}" if last > first else f"block {first}" for first, last in blocks)]
+    columns.append("guard")
+    lanes, arrows = [], []
+    at = {block: number for number, (block, last) in enumerate(blocks, 1) if block == last}
+    for number, place in enumerate(shown):
+        key = _key(place)
+        guards = wrong.guards.get(key, set())
+        cells: list[Cell | None] = [_guard(0 in guards)]
+        cells += [_block(case, place, run, copies, wrong) for run in blocks]
+        cells.append(_guard(1 in guards))
+        lanes.append(Lane(_name(place), cells))
+        for copy in copies:
+            ends = at.get(copy.source_block), at.get(copy.destination_block)
+            if _key(copy.place) == key and ends[0] is not None and ends[1] is not None:
+                bias = f"from token {copy.move.bias}" if copy.move.bias and isinstance(place.state, ConvState) else ""
+                arrows.append(Arrow("due", Point(number, ends[0]), Point(number, ends[1]), bias))
+        for block in sorted(wrong.blocks.get(key, ())):
+            source = wrong.sources.get((key, block))
+            if source in at and block in at:
+                arrows.append(Arrow("found", Point(number, at[source]), Point(number, at[block])))
+    rest = len(places) - len(shown)
+    title = f"{counted(len(shown), 'state')}{f' of {len(places)}' if rest else ''}, {counted(layout.num_blocks, 'block')}"
+    return Panel(title, columns, lanes, list(dict.fromkeys(arrows)), frozenset({0, len(columns) - 1}))
+
+
+def _shown_blocks(case: Case, copies: Sequence[StateCopy], wrong: _Wrong) -> list[tuple[int, int]]:
+    """Runs of blocks, first and last, that each get a column: alone if the finding is about one."""
+    total = case.layout.num_blocks
+    if total <= MOST_BLOCKS:
+        return [(block, block) for block in range(total)]
+    wanted = [block for blocks in (*wrong.blocks.values(), *wrong.padding.values()) for block in sorted(blocks)]
+    wanted += [*wrong.sources.values()]
+    wanted += [block for copy in copies for block in (copy.source_block, copy.destination_block)]
+    wanted += [0, *(block for table in case.contents.tables for row in table for block in row)]
+    alone = sorted([block for block in dict.fromkeys(wanted) if block < total][: MOST_BLOCKS - 2])
+    runs: list[tuple[int, int]] = []
+    begin = 0
+    for block in alone:
+        if begin < block:
+            runs.append((begin, block - 1))
+        runs.append((block, block))
+        begin = block + 1
+    if begin < total:
+        runs.append((begin, total - 1))
+    return runs
+
+
+def _guard(wrong: bool) -> Cell:
+    return Cell("!" if wrong else "", "wrong" if wrong else "edge", "written" if wrong else "guard")
+
+
+def _block(
+    case: Case, place: StatePlace, run: tuple[int, int], copies: Sequence[StateCopy], wrong: _Wrong
+) -> Cell:
+    block, last = run
+    key = _key(place)
+    if last > block:
+        return Cell("...", "idle", f"blocks {block} to {last}")
+    mine = [copy for copy in copies if _key(copy.place) == key]
+    owner = case.contents.owners[block]
+    cells = _cells(case, place.group, block)
+    text, mark = (cells[0] if cells else "-"), _no_mark(case, place.group, block, bool(cells))
+    if any(copy.source_block == block for copy in mine):
+        mark = "source"
+    if any(copy.destination_block == block for copy in mine):
+        mark = "destination"
+    if block in wrong.blocks.get(key, ()):
+        mark = "wrong"
+    if not cells:
+        text = "null block" if block == 0 else "free" if owner == FREE else f"of group {owner}"
+    gap = place.state.block_stride - state_extent(place.state)
+    bad = block in wrong.padding.get(key, ())
+    tail = "" if gap <= 0 else "!" if bad else "pad"
+    return Cell(text, mark, "; ".join(cells), tail, "wrong" if bad else "edge")
+
+
+def _no_mark(case: Case, group: int, block: int, named: bool) -> Mark:
+    return "plain" if named or case.contents.owners[block] == group else "idle"
+
+
+def _cells(case: Case, group: int, block: int) -> list[str]:
+    """The table cells that lead to a block, of its own group."""
+    return [
+        f"slot {slot}, col {column}"
+        for slot, row in enumerate(case.contents.tables[group])
+        for column, held in enumerate(row)
+        if held == block
+    ]
+
+
+def _name(place: StatePlace) -> str:
+    kind = "conv" if isinstance(place.state, ConvState) else "temporal"
+    return f"group {place.group}, layer {place.layer}\n{kind} state {place.index}"
+
+
+def _bytes(case: Case, plan: MemoryPlan, copies: Sequence[StateCopy], difference: Difference) -> Panel:
+    """The bytes of one difference: tokens or elements as columns."""
+    at = state_block(case, plan, difference.offset)
+    names: list[tuple[str, int]] = []
+    """The columns, each with how many of the bytes it has."""
+    for byte in range(len(difference.found.split())):
+        name = _element(case, plan, difference.offset + byte, at)
+        if names and names[-1][0] == name:
+            names[-1] = (name, names[-1][1] + 1)
+        else:
+            names.append((name, 1))
+    shown = names[:MOST_TOKENS]
+    lanes = [Lane("comes from", [Cell(_comes_from(copies, at, name)) for name, _ in shown])]
+    expected = difference.expected.split()
+    for row in ("before", "expected", "found"):
+        values, cells, begin = getattr(difference, row).split(), list[Cell | None](), 0
+        for _, count in shown:
+            part = values[begin : begin + count]
+            bad = row == "found" and part != expected[begin : begin + count]
+            cells.append(Cell(_hex(part), "wrong" if bad else "plain", " ".join(part)))
+            begin += count
+        lanes.append(Lane(row, cells))
+    if all(cell is not None and not cell.text for cell in lanes[0].cells):
+        lanes = lanes[1:]
+    where = difference.place if at is None else describe(case, plan, difference.offset).name.rpartition(", byte ")[0]
+    more = "" if len(shown) == len(names) else f", the first {len(shown)} of {len(names)}"
+    return Panel(f"{where}, {counted(difference.size, 'byte')}{more}", [name for name, _ in shown], lanes)
+
+
+def _element(case: Case, plan: MemoryPlan, offset: int, at: tuple[StatePlace, int] | None) -> str:
+    """What a byte belongs to: a token of a window (of one row, where rows lie apart), an element, or an entry."""
+    if at is None:
+        return describe(case, plan, offset).kind
+    place, block = at
+    state, within = place.state, offset - place.block(block)
+    if not isinstance(state, ConvState):
+        return f"element {within // state.item_size}"
+    if state.row_stride is None:
+        return f"token {within // (state.dim * state.item_size)}"
+    row, rest = divmod(within, state.row_stride)
+    return f"row {row}, token {rest // state.item_size}"
+
+
+def _comes_from(copies: Sequence[StateCopy], at: tuple[StatePlace, int] | None, name: str) -> str:
+    """Which block and token has to arrive in a token of a window; empty where none has to."""
+    if at is None:
+        return ""
+    place, block = at
+    copy = next((one for one in copies if one.place == place and one.destination_block == block), None)
+    if copy is None:
+        return ""
+    token = re.search(r"token (\d+)", name)
+    if token is None:
+        return f"block {copy.source_block}"
+    wanted = int(token[1]) + copy.move.bias
+    window = place.state.window if isinstance(place.state, ConvState) else 0
+    return f"block {copy.source_block}, token {wanted}" if wanted < window else ""
+
+
+def _hex(values: Sequence[str]) -> str:
+    """Bytes, as many as a cell shows."""
+    return " ".join(values) if len(values) <= 8 else " ".join([*values[:7], "..."])
+
