@@ -31,7 +31,7 @@ from harness.issues.registry import kernel_issue
 from harness.oracles.copies import StateCopy
 from harness.oracles.decisions import decide
 from harness.reports.console import ReportConsole
-from harness.reports.expected_copies import expected_copies, plan_of
+from harness.reports.pictures.copies_due import expected_copies, plan_of
 from harness.reports.words import difference_in_words, places_in_words, violation_in_words
 from harness.repro import Repro
 from harness.text import counted

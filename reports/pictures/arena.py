@@ -7,25 +7,25 @@ names in words alone (races, refused accesses) are found by these words, which `
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from harness.case import Case, ConvState, operation_name, state_extent
 from harness.case.case import FREE
 from harness.check.outcome import Difference
-from harness.memory import MemoryPlan, StatePlace, describe, state_block
+from harness.memory import MemoryPlan, StatePlace, describe, describe_block, state_block
 from harness.oracles.copies import StateCopy
-from harness.reports.expected_copies import expected_copies, plan_of
+from harness.reports.pictures.copies_due import expected_copies, plan_of
 from harness.reports.pictures.picture import Arrow, Cell, Lane, Mark, Panel, Picture, Point
 from harness.reports.pictures.races import accesses
 from harness.repro import Repro
 from harness.text import counted
 
 MOST_LANES = 8
-MOST_BLOCKS = 10
+MOST_BLOCKS = 9
 """What fits on a screen; what the finding is about comes first."""
 MOST_TOKENS = 8
-MOST_DIFFERENCES = 4
+MOST_ARROWS = 12
 
 BLOCK = re.compile(r"group (\d+), layer (\d+), (?:conv|temporal) state (\d+), (?:[a-z]+ )*block (\d+)")
 FOUND_IN = re.compile(r"found those of block (\d+)")
@@ -47,7 +47,7 @@ def arena(repro: Repro) -> Picture | None:
     copies = expected_copies(case, plan)
     index = _operation(case, repro.signature.operation, copies, wrong)
     panels = [_blocks(case, plan, copies[index], wrong)]
-    panels += [_bytes(case, plan, copies[index], difference) for difference in evidence.differences[:1]]
+    panels += [_bytes(case, plan, copies[index], evidence.differences)] if evidence.differences else []
     races = accesses(evidence.details or (evidence.summary,))
     panels += [] if races is None else [races]
     if not wrong and races is None and not copies[index]:
@@ -55,8 +55,7 @@ def arena(repro: Repro) -> Picture | None:
     moves = counted(len(copies[index]), "copy", "copies")
     name = operation_name(case.program[index])
     title = f"Operation {index}, {name}: {moves} due; {evidence.summary}"
-    left = [f"and {counted(len(evidence.differences) - 1, 'more place')} with wrong bytes"]
-    return Picture(title, panels, left if len(evidence.differences) > 1 else ())
+    return Picture(title, panels)
 
 
 @dataclass
@@ -135,7 +134,7 @@ def _blocks(case: Case, plan: MemoryPlan, copies: Sequence[StateCopy], wrong: _W
     blocks = _shown_blocks(case, copies, wrong)
     columns = ["guard", *(f"blocks {first} to {last}" if last > first else f"block {first}" for first, last in blocks)]
     columns.append("guard")
-    lanes, arrows = [], []
+    lanes, due, found = [], list[Arrow](), list[Arrow]()
     at = {block: number for number, (block, last) in enumerate(blocks, 1) if block == last}
     for number, place in enumerate(shown):
         key = _key(place)
@@ -148,14 +147,25 @@ def _blocks(case: Case, plan: MemoryPlan, copies: Sequence[StateCopy], wrong: _W
             ends = at.get(copy.source_block), at.get(copy.destination_block)
             if _key(copy.place) == key and ends[0] is not None and ends[1] is not None:
                 bias = f"from token {copy.move.bias}" if copy.move.bias and isinstance(place.state, ConvState) else ""
-                arrows.append(Arrow("due", Point(number, ends[0]), Point(number, ends[1]), bias))
+                due.append(Arrow("due", Point(number, ends[0]), Point(number, ends[1]), bias))
         for block in sorted(wrong.blocks.get(key, ())):
             source = wrong.sources.get((key, block))
             if source in at and block in at:
-                arrows.append(Arrow("found", Point(number, at[source]), Point(number, at[block])))
+                found.append(Arrow("found", Point(number, at[source]), Point(number, at[block])))
     rest = len(places) - len(shown)
-    title = f"{counted(len(shown), 'state')}{f' of {len(places)}' if rest else ''}, {counted(layout.num_blocks, 'block')}"
-    return Panel(title, columns, lanes, list(dict.fromkeys(arrows)), frozenset({0, len(columns) - 1}))
+    title = (
+        f"{counted(len(shown), 'state')}{f' of {len(places)}' if rest else ''}, {counted(layout.num_blocks, 'block')}"
+    )
+    due = sorted(dict.fromkeys(due), key=lambda arrow: _cell_at(lanes, arrow.end).mark != "wrong")
+    left = len(due) - MOST_ARROWS
+    title += f"; {counted(left, 'more copy', 'more copies')} due between them" if left > 0 else ""
+    return Panel(title, columns, lanes, [*due[:MOST_ARROWS], *found[:MOST_ARROWS]], frozenset({0, len(columns) - 1}))
+
+
+def _cell_at(lanes: Sequence[Lane], at: Point) -> Cell:
+    cell = lanes[at.lane].cells[at.column]
+    assert cell is not None  # lanes of states are full
+    return cell
 
 
 def _shown_blocks(case: Case, copies: Sequence[StateCopy], wrong: _Wrong) -> list[tuple[int, int]]:
@@ -163,20 +173,37 @@ def _shown_blocks(case: Case, copies: Sequence[StateCopy], wrong: _Wrong) -> lis
     total = case.layout.num_blocks
     if total <= MOST_BLOCKS:
         return [(block, block) for block in range(total)]
-    wanted = [block for blocks in (*wrong.blocks.values(), *wrong.padding.values()) for block in sorted(blocks)]
-    wanted += [*wrong.sources.values()]
-    wanted += [block for copy in copies for block in (copy.source_block, copy.destination_block)]
-    wanted += [0, *(block for table in case.contents.tables for row in table for block in row)]
-    alone = sorted([block for block in dict.fromkeys(wanted) if block < total][: MOST_BLOCKS - 2])
+    alone: list[int] = []
+    for block in _by_interest(case, copies, wrong):
+        if block < total and block not in alone and len(_runs(sorted([*alone, block]), total)) <= MOST_BLOCKS:
+            alone.append(block)
+    return _runs(sorted(alone), total)
+
+
+def _by_interest(case: Case, copies: Sequence[StateCopy], wrong: _Wrong) -> Iterator[int]:
+    """Blocks, the most interesting first: what is wrong, with what had to arrive there and what did; then the others
+    that something is copied to or from; then those in tables."""
+    for key in sorted(wrong.states):
+        for block in sorted(wrong.blocks.get(key, set()) | wrong.padding.get(key, set())):
+            yield block
+            yield from (copy.source_block for copy in copies if copy.destination_block == block)
+            if (key, block) in wrong.sources:
+                yield wrong.sources[key, block]
+    for copy in copies:
+        yield from (copy.source_block, copy.destination_block)
+    yield from (block for table in case.contents.tables for row in table for block in row)
+
+
+def _runs(alone: Sequence[int], total: int) -> list[tuple[int, int]]:
+    """All blocks, first and last of each run; those of `alone`, in order, have one of their own."""
     runs: list[tuple[int, int]] = []
     begin = 0
-    for block in alone:
+    for block in (*alone, total):
         if begin < block:
             runs.append((begin, block - 1))
-        runs.append((block, block))
+        if block < total:
+            runs.append((block, block))
         begin = block + 1
-    if begin < total:
-        runs.append((begin, total - 1))
     return runs
 
 
@@ -184,9 +211,7 @@ def _guard(wrong: bool) -> Cell:
     return Cell("!" if wrong else "", "wrong" if wrong else "edge", "written" if wrong else "guard")
 
 
-def _block(
-    case: Case, place: StatePlace, run: tuple[int, int], copies: Sequence[StateCopy], wrong: _Wrong
-) -> Cell:
+def _block(case: Case, place: StatePlace, run: tuple[int, int], copies: Sequence[StateCopy], wrong: _Wrong) -> Cell:
     block, last = run
     key = _key(place)
     if last > block:
@@ -228,33 +253,50 @@ def _name(place: StatePlace) -> str:
     return f"group {place.group}, layer {place.layer}\n{kind} state {place.index}"
 
 
-def _bytes(case: Case, plan: MemoryPlan, copies: Sequence[StateCopy], difference: Difference) -> Panel:
-    """The bytes of one difference: tokens or elements as columns."""
-    at = state_block(case, plan, difference.offset)
-    names: list[tuple[str, int]] = []
-    """The columns, each with how many of the bytes it has."""
-    for byte in range(len(difference.found.split())):
-        name = _element(case, plan, difference.offset + byte, at)
-        if names and names[-1][0] == name:
-            names[-1] = (name, names[-1][1] + 1)
-        else:
-            names.append((name, 1))
-    shown = names[:MOST_TOKENS]
-    lanes = [Lane("comes from", [Cell(_comes_from(copies, at, name)) for name, _ in shown])]
-    expected = difference.expected.split()
-    for row in ("before", "expected", "found"):
-        values, cells, begin = getattr(difference, row).split(), list[Cell | None](), 0
-        for _, count in shown:
-            part = values[begin : begin + count]
-            bad = row == "found" and part != expected[begin : begin + count]
-            cells.append(Cell(_hex(part), "wrong" if bad else "plain", " ".join(part)))
-            begin += count
-        lanes.append(Lane(row, cells))
-    if all(cell is not None and not cell.text for cell in lanes[0].cells):
-        lanes = lanes[1:]
-    where = difference.place if at is None else describe(case, plan, difference.offset).name.rpartition(", byte ")[0]
-    more = "" if len(shown) == len(names) else f", the first {len(shown)} of {len(names)}"
-    return Panel(f"{where}, {counted(difference.size, 'byte')}{more}", [name for name, _ in shown], lanes)
+def _bytes(case: Case, plan: MemoryPlan, copies: Sequence[StateCopy], differences: Sequence[Difference]) -> Panel:
+    """The bytes of the first difference, and of the others in its block: tokens, elements or entries as columns."""
+    first = differences[0]
+    at = state_block(case, plan, first.offset)
+    near = [one for one in differences if one == first or (at and state_block(case, plan, one.offset) == at)]
+    columns: list[_Column] = []
+    for difference in near:
+        values = [getattr(difference, name).split() for name in ("before", "expected", "found")]
+        parted: dict[str, _Column] = {}
+        for byte, three in enumerate(zip(*values, strict=True)):
+            name = _element(case, plan, difference.offset + byte, at)
+            parted.setdefault(name, _Column(name)).add(*three)
+        columns += parted.values()
+    shown = columns[:MOST_TOKENS]
+    lanes = [Lane("comes from", [Cell(_comes_from(copies, at, column.name)) for column in shown])]
+    if not any(cell and cell.text for cell in lanes[0].cells):
+        lanes.clear()
+    lanes.append(Lane("before", [Cell(_hex(column.before)) for column in shown]))
+    lanes.append(Lane("expected", [Cell(_hex(column.expected)) for column in shown]))
+    lanes.append(Lane("found", [Cell(_hex(column.found), "wrong" if column.differs else "plain") for column in shown]))
+    where = first.place if at is None else describe_block(case, *at)
+    size = sum(difference.size for difference in near)
+    given = sum(len(column.found) for column in shown)
+    more = f"{given} of " if given < size else ""
+    return Panel(f"{where}: {more}{counted(size, 'byte')}", [column.name for column in shown], lanes)
+
+
+@dataclass
+class _Column:
+    """Bytes of one token, element or entry, in hex."""
+
+    name: str
+    before: list[str] = field(default_factory=list)
+    expected: list[str] = field(default_factory=list)
+    found: list[str] = field(default_factory=list)
+
+    def add(self, before: str, expected: str, found: str) -> None:
+        self.before.append(before)
+        self.expected.append(expected)
+        self.found.append(found)
+
+    @property
+    def differs(self) -> bool:
+        return self.expected != self.found
 
 
 def _element(case: Case, plan: MemoryPlan, offset: int, at: tuple[StatePlace, int] | None) -> str:
@@ -290,4 +332,3 @@ def _comes_from(copies: Sequence[StateCopy], at: tuple[StatePlace, int] | None, 
 def _hex(values: Sequence[str]) -> str:
     """Bytes, as many as a cell shows."""
     return " ".join(values) if len(values) <= 8 else " ".join([*values[:7], "..."])
-

@@ -1,5 +1,5 @@
-"""A picture is what is drawn of a finding, and not how: panels of lanes, whose cells stand in common columns, and arrows
-between cells.
+"""A picture is what is drawn of a finding, and not how: panels of lanes, whose cells stand in common columns, and
+arrows between cells.
 
 Makers (`arena.py`, `races.py`, `timeline.py`, `streams.py`) make pictures from what repro files say; writers (`svg.py`,
 `plain_text.py`) draw them. So a maker knows neither SVG nor widths of terminals, and a writer nothing of findings.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from markupsafe import escape
 
-from harness.reports.pictures.picture import ARROWS, MARKS, Arrow, Cell, Lane, Panel, Picture
+from harness.reports.pictures.picture import ARROWS, MARKS, Arrow, Cell, Lane, Mark, Panel, Picture
 
 WIDTH = 1160
 LABEL = 150
@@ -79,9 +79,7 @@ class _Placed:
         widths = _widths(panel)
         lefts = [LABEL + sum(widths[:number]) + GAP * number for number in range(len(widths))]
         columns = list(zip(lefts, widths, strict=True))
-        texts = [
-            [_lines(cell, width) for cell, width in zip(lane.cells, widths, strict=True)] for lane in panel.lanes
-        ]
+        texts = [[_lines(cell, width) for cell, width in zip(lane.cells, widths, strict=True)] for lane in panel.lanes]
         at = top + (22 if panel.title else 0) + (18 if any(panel.columns) else 0)
         lanes = []
         for number, (lane, lines) in enumerate(zip(panel.lanes, texts, strict=True)):
@@ -135,9 +133,7 @@ def _panel(panel: Panel, placed: _Placed) -> Iterator[str]:
 
 
 def _inside(panel: Panel, lane: int) -> Iterator[Arrow]:
-    return (
-        arrow for arrow in panel.arrows if arrow.kind != "found" and arrow.start.lane == arrow.end.lane == lane
-    )
+    return (arrow for arrow in panel.arrows if arrow.kind != "found" and arrow.start.lane == arrow.end.lane == lane)
 
 
 def _lane(
@@ -151,15 +147,13 @@ def _lane(
             continue
         own = width - (TAIL if cell.tail else 0)
         note = f"<title>{escape(_safe(cell.note))}</title>" if cell.note and cell.note != cell.text else ""
-        yield f'<g>{note}<rect class="{cell.mark}" x="{left:.0f}" y="{top:.0f}" width="{own:.0f}" height="{height:.0f}"/>'
+        yield f"<g>{note}{_box(cell.mark, left, top, own, height)}"
         for number, line in enumerate(lines):
             yield _text(left + 6, top + 16 + LINE * number, line)
         yield "</g>"
         if cell.tail:
-            yield (
-                f'<rect class="{cell.tail_mark}" x="{left + own:.0f}" y="{top:.0f}" width="{TAIL}"'
-                f' height="{height:.0f}"/>{_text(left + own + 3, top + 16, cell.tail, "head")}'
-            )
+            yield _box(cell.tail_mark, left + own, top, TAIL, height)
+            yield _text(left + own + 3, top + 16, cell.tail, "head")
 
 
 def _arrow(arrow: Arrow, placed: _Placed) -> Iterator[str]:
@@ -204,7 +198,7 @@ def _legend(picture: Picture, top: float) -> tuple[list[str], float]:
     marks, kinds = picture.legend
     parts, x = [], 0.0
     for mark in marks:
-        parts.append(f'<rect class="{mark}" x="{x + 2:.0f}" y="{top + 3:.0f}" width="16" height="12"/>')
+        parts.append(_box(mark, x + 2, top + 3, 16, 12))
         parts.append(_text(x + 24, top + 14, MARKS[mark], "head"))
         x += 40 + LETTER * len(MARKS[mark])
     for kind in kinds:
@@ -212,6 +206,10 @@ def _legend(picture: Picture, top: float) -> tuple[list[str], float]:
         parts.append(_text(x + 28, top + 14, ARROWS[kind], "head"))
         x += 46 + LETTER * len(ARROWS[kind])
     return parts, top + (22 if parts else 0)
+
+
+def _box(mark: Mark, left: float, top: float, width: float, height: float) -> str:
+    return f'<rect class="{mark}" x="{left:.0f}" y="{top:.0f}" width="{width:.0f}" height="{height:.0f}"/>'
 
 
 def _text(x: float, y: float, text: str, name: str = "", anchor: str = "") -> str:
@@ -223,5 +221,3 @@ def _text(x: float, y: float, text: str, name: str = "", anchor: str = "") -> st
 def _safe(text: str) -> str:
     """Without control characters; line breaks stay."""
     return "".join(letter for letter in text if letter.isprintable() or letter == "\n")
-
-

@@ -31,6 +31,7 @@ CHECKPOINT = re.compile(r"a checkpoint after (\d+) tokens? to column (\d+)")
 WHERE = re.compile(r"block (\d+)(?:, (?:column (\d+) of )?group (\d+))?")
 WRITER = re.compile(r"(.+?) of (\S+(?: \d+)?) in step (\d+)")
 
+
 def timeline(repro: SequenceRepro) -> Picture | None:
     """The picture of a sequence's finding; None if its evidence has no history."""
     evidence = repro.evidence
@@ -108,13 +109,13 @@ class _Steps:
         kind, request, bias, rest = move.groups()
         for group, source, window, destination in OF_GROUP.findall(rest):
             self.groups[source] = self.groups[destination] = group
-            if source == destination and not window:
-                self._of(self.blocks, source, step).texts.append(f"{kind} inside, bias {bias}")
-                continue
-            self._of(self.blocks, source, step)
-            self._of(self.blocks, destination, step).texts.append(f"{kind} of {request}")
+            of_request = f"{kind} of {request}"
             label = kind if bias == "0" else f"{kind}, bias {bias}"
-            if source != destination:
+            if source == destination:  # no arrow from a block to itself
+                self._of(self.blocks, source, step).texts.append(f"{of_request} inside, bias {bias}")
+            else:
+                self._of(self.blocks, source, step)
+                self._of(self.blocks, destination, step).texts.append(of_request)
                 self.arrows.append((step, source, destination, label))
             if window and window != destination:
                 self.groups[window] = group
@@ -150,6 +151,8 @@ class _Steps:
             if not entry.texts:
                 entry.texts.append(writer[1])
         entry = self._of(self.blocks, block, step)
+        if entry.mark == "cause":
+            entry.texts.append("wrote it last")
         entry.mark = "wrong"
         held = said.get("holds") or said.get("found") or ""
         entry.texts.append(f"holds {held}" if held else "wrong")
@@ -165,7 +168,12 @@ class _Steps:
             title = name if name in requests else f"block {name}{f' (group {group})' if group else ''}"
             lanes.append(Lane(title, [self._cell(entries.get(step)) for step in numbers]))
         arrows = [
-            Arrow("copy", Point(names.index(one), numbers.index(step)), Point(names.index(other), numbers.index(step)), label)
+            Arrow(
+                "copy",
+                Point(names.index(one), numbers.index(step)),
+                Point(names.index(other), numbers.index(step)),
+                label,
+            )
             for step, one, other, label in dict.fromkeys(self.arrows)
             if one in names and other in names
         ]

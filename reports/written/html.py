@@ -9,9 +9,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from importlib import resources
-from typing import Any
 
-from jinja2 import Environment, StrictUndefined
+from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
 from harness import __version__
@@ -25,11 +24,12 @@ TEMPLATE = "page.html"
 
 def html(results: Sequence[Result]) -> str:
     """The page of all results."""
-    return _template().render(page=page_of(results), version=__version__, style=Markup(STYLE))
+    text: str = _template().render(page=page_of(results), version=__version__, style=Markup(STYLE))
+    return text
 
 
 @functools.cache
-def _template() -> Any:
+def _template() -> Template:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, finalize=_plain, trim_blocks=True, lstrip_blocks=True
     )

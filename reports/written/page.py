@@ -27,8 +27,8 @@ from harness.text import counted
 OPEN_FAULTS = 12
 """A page with more faults shows them folded."""
 
-PICTURED_FAULTS = 1000
-"""Faults after so many have no picture, so that a page stays small enough to open."""
+PICTURED_FAULTS = 300
+"""Faults after so many have no picture, so that a page stays small enough to open; `harness show` draws theirs."""
 
 _SETTINGS = {
     "target": "target",
@@ -244,9 +244,7 @@ def _in_a_line(entry: object) -> str:
     return str(entry)
 
 
-def _fault(
-    campaign: int, number: int, fault: tuple[str, Sequence[int], Sequence[str]], json: Json
-) -> FaultPart:
+def _fault(campaign: int, number: int, fault: tuple[str, Sequence[int], Sequence[str]], json: Json) -> FaultPart:
     title, findings, shared = fault
     first, *others = (json["findings"][one] for one in findings)
     return FaultPart(
@@ -261,7 +259,8 @@ def _fault(
 
 def _short(finding: Json, json: Json) -> FindingPart:
     """What the summary has of a finding."""
-    known = "" if not finding["issue"] else f"{'known issue' if is_known(finding) else 'REGRESSION of'} {finding['issue']}"
+    issue = finding["issue"] or ""
+    known = issue if not issue or is_known(finding) else f"REGRESSION of {issue}"
     settings = finding.get("settings")
     needs = "" if settings is None else f"needs {'; '.join(settings)}" if settings else "at default options"
     return FindingPart(
