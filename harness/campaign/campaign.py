@@ -30,6 +30,7 @@ from harness.refusal import Refusal
 from harness.subject.entry import Entry, Tally
 from harness.subject.registry import subject_classes
 from harness.subject.subject import Ended, Key, Subject
+from harness.subject.summary import Summary, ending_of
 from harness.text import counted
 from harness.worker.losses import WorkerError, WorkerLost, WorkerRefused
 from harness.worker.messages import CaseResult, RangeDone
@@ -167,6 +168,7 @@ class Campaign:
             )
             summary = subject.summary(self._tally, self._findings.summary(), ended)
             self._exit_status = summary.exit_status
+            self._keep_ending(summary)
         yield from self._pass_on_notices()
         yield CampaignFinished(summary)
         if interrupted:
@@ -226,6 +228,13 @@ class Campaign:
             exit_status=self._exit_status,
         )
 
+    def _keep_ending(self, summary: Summary) -> None:
+        """For reports that are made later."""
+        try:
+            self._folder.write_ending(self._subject.name, ending_of(summary), now())
+        except OSError as error:
+            self._notices.append(f"how the campaign ended is not saved: {error.filename}: {error.strerror}")
+
     def _missing_now(self) -> Iterator[str]:
         """What is not in the summary although an earlier part, or a shard, has seen it."""
         yield from self._missing
@@ -252,6 +261,10 @@ class Campaign:
                 self._notices.append(moved(settings.out, aside))
         if settings.options is not None:  # before the journal: a kill in between leaves what can be resumed
             self._folder.write(settings.options)
+        try:
+            self._folder.forget_ending(subject.name)
+        except OSError as error:
+            raise NotSaved("how this campaign ends", error) from error
         self._journal.open(resume=settings.resume)
         watch = Watch(self._folder.stats_file, self._stats, settings.together, self._progress, self._notices.append)
         watch.start()

@@ -29,6 +29,7 @@ from harness.cli import (
     merge,
     names,
     replay,
+    report,
     show,
     shrink,
     sweep,
@@ -84,6 +85,7 @@ def _version(
 # Each has its own line in the list of commands, since the first sentence of its help may be longer than a line.
 app.command("run", cls=RunCommand, epilog=RUN_STATUS, short_help="Draw, run, compare, save and shrink.")(running.run)
 app.command("merge", epilog=RUN_STATUS, short_help="Put the shards of a campaign together.")(merge.merge)
+app.command("report", short_help="Write reports of a campaign that is over.")(report.report)
 app.command("replay", short_help="Run a repro file: FAILED, FIXED or SKIPPED.")(replay.replay)
 app.command("shrink", short_help="Make a repro file smaller.")(shrink.shrink)
 app.command("sweep", short_help="Replay repro files on many releases.")(sweep.sweep)

@@ -88,6 +88,17 @@ def parse_reports(texts: Sequence[str], out: Path) -> list[Asked]:
     """Reports and their files, from `NAME=FILE` or `NAME`, comma-separated. `out` is the folder of the campaign.
 
     Raises typer.BadParameter, UnknownReport, and OSError for a file that cannot be written."""
+    return require_reports(named_reports(texts), out)
+
+
+def named_reports(texts: Sequence[str]) -> list[tuple[str, str]]:
+    """The names and files in `NAME=FILE` or `NAME`, comma-separated; a file is empty where none is given."""
+    parted = [one.partition("=") for listed in texts for one in split(listed)]
+    return [(name, file) for name, _, file in parted]
+
+
+def require_reports(named: Sequence[tuple[str, str]], out: Path) -> list[Asked]:
+    """Reports by name, each with its file (empty: it has none). Raises as `parse_reports`."""
     from harness.campaign.folder import OWN
     from harness.files import require_writable_file
     from harness.reports.written.registry import REGISTRY
@@ -95,8 +106,8 @@ def parse_reports(texts: Sequence[str], out: Path) -> list[Asked]:
     asked: list[Asked] = []
     home = out.resolve()
     taken = {home}
-    for text in [one for listed in texts for one in split(listed)]:
-        name, _, file = text.partition("=")
+    for name, file in named:
+        text = f"{name}={file}" if file else name
         report = REGISTRY.named(name)
         if report.takes_file != bool(file):
             right = f"{name}=FILE" if report.takes_file else name

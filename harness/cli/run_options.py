@@ -124,8 +124,8 @@ class RunOptions:
         typer.Option(
             "--report",
             metavar="NAME=FILE",
-            help="Also write the result for other programs; may be given several times: junit=FILE, sarif=FILE, "
-            "markdown=FILE, or github, which takes no file.",
+            help="Also write the result as a page (html=FILE) or for other programs (junit=FILE, sarif=FILE, "
+            "markdown=FILE, or github, which takes no file); may be given several times.",
         ),
     ] = None
     base: BaseOption = None

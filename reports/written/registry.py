@@ -82,6 +82,11 @@ def written_reports(asked: Sequence[Asked]) -> Iterator[Handler]:
     _write(make, results)
 
 
+def write_reports(asked: Sequence[Asked], results: Sequence[Result]) -> None:
+    """Write reports of results that are there. Raises as `written_reports`."""
+    _write([(_maker(report), path) for report, path in asked], results)
+
+
 def _write(make: Sequence[tuple[Maker, Path | None]], results: Sequence[Result]) -> None:
     failed: OSError | None = None
     for text_of, path in make:

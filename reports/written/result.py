@@ -10,10 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from harness.exit_status import HARNESS_FAILED
-from harness.subject.summary import Summary
+from harness.subject.summary import Ending, Summary, ending_of
 from harness.text import counted, one_line
 
 Json = Mapping[str, Any]
@@ -30,15 +28,19 @@ class Result:
 
 def result_of(summary: Summary) -> Result:
     """The result with this summary."""
-    json = msgspec.to_builtins(summary)
-    answer = summary.answer()
+    return result_of_ending(ending_of(summary))
+
+
+def result_of_ending(ending: Ending) -> Result:
+    """The result of a campaign that ended like this."""
+    json = ending.summary
     parts = [
         json["ended_early"] and f"ended early ({json['ended_early']})",
-        json["harness_failures"] and f"the harness itself failed in {counted(json['harness_failures'], summary.noun)}",
-        answer and answer.text,
+        json["harness_failures"] and f"the harness itself failed in {counted(json['harness_failures'], ending.noun)}",
+        ending.answer,
     ]
     return Result(
-        f"{summary.target}, {counted(summary.count, summary.noun)}, seed {json['seed']}",
+        f"{ending.target}, {counted(ending.count, ending.noun)}, seed {json['seed']}",
         "; ".join(filter(None, parts)) or "nothing was judged",
         json,
     )
