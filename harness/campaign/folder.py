@@ -120,7 +120,7 @@ class CampaignFolder:
         replace_file(self._ending_file(subject), text + b"\n", to_last=True)
 
     def forget_ending(self, subject: str) -> None:
-        """The campaign of a subject continues: how an earlier part of it ended does not hold any more. Raises OSError."""
+        """The campaign of a subject continues: how an earlier part ended does not hold any more. Raises OSError."""
         self._ending_file(subject).unlink(missing_ok=True)
 
     def endings(self) -> list[EndingFile]:
