@@ -167,7 +167,7 @@ def _arrow(arrow: Arrow, placed: _Placed) -> Iterator[str]:
             x, end = x - 14, end + 14
         turn = y + way * (GUTTER - 6)
         yield _path(arrow.kind, f"M{x:.0f} {y:.0f}V{turn:.0f}H{end:.0f}V{y:.0f}", (end, y), (0, -way))
-        label_at, anchor = ((x + end) / 2, turn + (12 if below else -2)), "middle"
+        label_at, anchor = (max(x, end) + 9, turn + (4 if below else 8)), "start"
     elif abs(arrow.start.lane - arrow.end.lane) == 1:
         down = arrow.start.lane < arrow.end.lane
         y = start_top + start_height if down else start_top
