@@ -16,6 +16,7 @@ from harness.check.outcome import Difference
 from harness.memory import MemoryPlan, StatePlace, describe, describe_block, state_block
 from harness.oracles.copies import StateCopy
 from harness.reports.pictures.copies_due import expected_copies, plan_of
+from harness.reports.pictures.numbers import numbers
 from harness.reports.pictures.picture import Arrow, Cell, Lane, Mark, Panel, Picture, Point
 from harness.reports.pictures.races import accesses
 from harness.repro import Repro
@@ -28,6 +29,8 @@ MOST_TOKENS = 8
 MOST_ARROWS = 12
 
 BLOCK = re.compile(r"group (\d+), layer (\d+), (?:conv|temporal) state (\d+), (?:[a-z]+ )*block (\d+)")
+PADDING = re.compile(rf"padding, \d+ bytes? (before|after) {BLOCK.pattern}")
+GUARD = re.compile(r"guard, \d+ bytes? (before|after) buffer (\d+)")
 FOUND_IN = re.compile(r"found those of block (\d+)")
 
 StateKey = tuple[int, int, int]
@@ -43,14 +46,15 @@ def arena(repro: Repro) -> Picture | None:
     for difference in evidence.differences:
         wrong.add(case, plan, difference)
     for text in (evidence.summary, *evidence.details):
-        wrong.add_named(text)
+        wrong.add_named(case, text)
     copies = expected_copies(case, plan)
     index = _operation(case, repro.signature.operation, copies, wrong)
     panels = [_blocks(case, plan, copies[index], wrong)]
     panels += [_bytes(case, plan, copies[index], evidence.differences)] if evidence.differences else []
-    races = accesses(evidence.details or (evidence.summary,))
-    panels += [] if races is None else [races]
-    if not wrong and races is None and not copies[index]:
+    sentences = evidence.details or (evidence.summary,)
+    said = [accesses(sentences), numbers([*sentences, *(one.contents for one in evidence.differences)])]
+    panels += [panel for panel in said if panel is not None]
+    if not wrong and len(panels) == 1 and not copies[index]:
         return None
     moves = counted(len(copies[index]), "copy", "copies")
     name = operation_name(case.program[index])
@@ -97,10 +101,22 @@ class _Wrong:
         elif difference.object == "guard":
             self.guards.setdefault(_key(near), set()).add(0 if difference.offset < near.start else 1)
 
-    def add_named(self, text: str) -> None:
+    def add_named(self, case: Case, text: str) -> None:
         """The place that a sentence names first."""
-        found = BLOCK.search(text.partition(";")[0])
-        if found is not None and not text.startswith("as if"):
+        text = text.partition(";")[0]
+        padding, guard, found = PADDING.search(text), GUARD.search(text), BLOCK.search(text)
+        if padding is not None:
+            group, layer, number, block = map(int, padding.groups()[1:])
+            before = padding[1] == "before"
+            if before and not block:
+                self.guards.setdefault((group, layer, number), set()).add(0)
+            else:
+                self.padding.setdefault((group, layer, number), set()).add(block - before)
+        elif guard is not None:
+            keys = [key for key, state in case.layout.states() if state.buffer == int(guard[2])]
+            for key in keys[:1]:
+                self.guards.setdefault(key, set()).add(guard[1] == "after")
+        elif found is not None:
             group, layer, number, block = map(int, found.groups())
             self.blocks.setdefault((group, layer, number), set()).add(block)
 
@@ -230,7 +246,7 @@ def _block(case: Case, place: StatePlace, run: tuple[int, int], copies: Sequence
         text = "null block" if block == 0 else "free" if owner == FREE else f"of group {owner}"
     gap = place.state.block_stride - state_extent(place.state)
     bad = block in wrong.padding.get(key, ())
-    tail = "" if gap <= 0 else "!" if bad else "pad"
+    tail = "!" if bad else "pad" if gap > 0 else ""
     return Cell(text, mark, "; ".join(cells), tail, "wrong" if bad else "edge")
 
 

@@ -224,3 +224,43 @@ def test_the_smallest_cases_need_no_scrolling() -> None:
         if picture is not None and file.stem != "v2-accepted-race-many-programs":
             root = ElementTree.fromstring(svg(picture))
             assert float(root.attrib["viewBox"].split()[3]) <= 700, file.stem
+
+
+def said(text: str, *details: str) -> Picture:
+    """The picture of a kernel finding whose evidence is these sentences."""
+    repro = kernel("v2-accepted-race-many-programs.json")
+    return drawn(msgspec.structs.replace(repro, evidence=Evidence(text, (), 0, details)))
+
+
+@pytest.mark.parametrize(
+    ("words", "mark", "column"),
+    [
+        ("guard, 256 bytes after buffer 0", "wrong", "guard"),
+        (
+            "padding, 4 bytes after group 0, layer 1, temporal state 0, block 3 (column 0 of slot 1)",
+            "tail wrong",
+            "block 3",
+        ),
+        ("padding, 1 byte before group 0, layer 1, temporal state 0, block 3 (in no table)", "tail wrong", "block 2"),
+        ("padding, 9 bytes before group 0, layer 1, temporal state 0, null block 0", "wrong", "guard"),
+        ("a gap between rows of group 0, layer 1, temporal state 0, block 4 (x)", "wrong", "block 4"),
+    ],
+)
+def test_the_place_of_a_refused_access_is_marked(words: str, mark: str, column: str) -> None:
+    blocks = said(f"out-of-bounds 8-byte store at {words}; a_kernel, a.py:96 (b)").panels[0]
+    assert [name for _, name in marks(blocks, mark)] == [column]
+
+
+def test_wrong_numbers_are_shown() -> None:
+    panel = said("accepted count of batch row 0: expected 1, found 16", "accepted_out[0]: expected 1, found 16").panels[
+        -1
+    ]
+    assert list(panel.columns) == ["accepted_out[0]"]
+    assert [[cell.text for cell in lane.cells if cell] for lane in panel.lanes] == [["1"], ["16"]]
+    shown = difference(0, "accepted", "accepted[29] was 2, expected 1, found 3")
+    panel = drawn(kernel("v2-accepted-race-many-programs.json", shown)).panels[-1]
+    assert [(lane.name, lane.cells[0].text) for lane in panel.lanes if lane.cells[0]] == [
+        ("before", "2"),
+        ("expected", "1"),
+        ("found", "3"),
+    ]
