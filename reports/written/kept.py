@@ -6,22 +6,40 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from harness.campaign.earlier import EARLIER
 from harness.campaign.folder import CampaignFolder, EndingFile, NoEnding
+from harness.check.outcome import CodePlace, Diagnosis
 from harness.reports.written.result import Result, result_of_ending
+from harness.subject.faults import Fault
 from harness.subject.summary import Ending
+from harness.text import one_line
 
-NEEDED = {
-    "seed": int,
-    "exit_status": int,
-    "ended_early": str | None,
-    "harness_failures": int,
-    "whole_seconds": int | float,
-    "missing": list,
-    "findings": list,
-    "faults": list,
-}
-"""What reports rely on in every summary."""
+
+class _Finding(msgspec.Struct):
+    signature: str
+    summary: str
+    repro: str | None
+    issue: str | None
+    regression: bool = False
+    diagnosis: Diagnosis | None = None
+    places: list[CodePlace] = []
+    settings: list[str] | None = None
+
+
+class _Needed(msgspec.Struct):
+    """What reports rely on in every summary; it may have more."""
+
+    target: str
+    seed: int
+    exit_status: int
+    ended_early: str | None
+    harness_failures: int
+    whole_seconds: float
+    missing: list[str]
+    findings: list[_Finding]
+    faults: list[Fault]
 
 
 def results_in(folder: Path) -> list[Result]:
@@ -42,11 +60,27 @@ def results_in(folder: Path) -> list[Result]:
 
 def _results(folder: Path) -> Iterator[Result]:
     for kept in CampaignFolder(folder).endings():
-        summary = kept.ending.summary
-        for name, kind in NEEDED.items():
-            if not isinstance(summary.get(name), kind):
-                raise NoEnding(f"a campaign in '{folder}' has an ending without {name}: its file is damaged")
+        _require_whole(kept.ending.summary, folder)
         yield result_of_ending(_moved(kept, folder))
+
+
+def _require_whole(summary: dict[str, Any], folder: Path) -> None:
+    """Refuse a summary that no campaign writes: a file that somebody changed."""
+    try:
+        needed = msgspec.convert(summary, _Needed)
+    except msgspec.ValidationError as error:
+        raise NoEnding(f"an ending of a campaign in '{folder}' is damaged: {one_line(error)}") from error
+    why = ""
+    if any(not 0 <= number < len(needed.findings) for fault in needed.faults for number in fault.findings):
+        why = "it groups findings that it does not have"
+    elif not all(fault.findings for fault in needed.faults):
+        why = "a fault has no finding"
+    elif any(finding.signature.count("/") < 4 for finding in needed.findings):
+        why = "a finding has no name"
+    if why:
+        raise NoEnding(f"an ending of a campaign in '{folder}' is damaged: {why}")
+            f"an ending of a campaign in '{folder}' is damaged: a finding has no name, or a fault no finding"
+        )
 
 
 def _moved(kept: EndingFile, folder: Path) -> Ending:

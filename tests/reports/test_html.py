@@ -13,9 +13,10 @@ import pytest
 
 from harness.end_to_end.summary import EngineSummary
 from harness.kernel_cases.summary import CaseSummary
+from harness.refusal import Refusal
 from harness.reports.written.html import html
 from harness.reports.written.page import SAID, SHOWN_OTHERWISE, page_of
-from harness.reports.written.result import result_of
+from harness.reports.written.result import broken_off, result_of
 from harness.repro import read_repro
 from harness.sequences.summary import SequenceSummary
 from harness.subject.faults import Fault
@@ -66,6 +67,17 @@ def test_a_file_that_cannot_be_read_is_no_secret(tmp_path: Path) -> None:
     text = html([result([str(tmp_path / "gone.json"), str(tmp_path / "bad.json")])])
     assert "no such file" in text
     assert "not a repro file" in text
+
+
+@pytest.mark.parametrize("path", ["/a/\ud800.json", "/a/\x00.json", "a\n</code>.json"])
+def test_a_path_may_be_anything(path: str) -> None:
+    text = html([result([path])])
+    assert "no such file" in text
+    read(text.encode().decode())
+
+
+def test_a_command_that_was_broken_off_has_a_page() -> None:
+    assert "no such target" in html([broken_off(Refusal("no such target"))])
 
 
 def test_sequences_are_shown_too() -> None:

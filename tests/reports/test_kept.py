@@ -66,20 +66,33 @@ def test_folders_of_targets_count_and_those_of_earlier_campaigns_do_not(tmp_path
     [
         ("{", "is damaged: harness run --resume"),
         ('{"harness_ending": 2}', "is of another version of the harness: it has the number 2"),
-        (None, "has an ending without findings"),
     ],
 )
-def test_a_damaged_ending_is_refused_in_a_line(tmp_path: Path, text: str | None, why: str) -> None:
+def test_a_damaged_ending_is_refused_in_a_line(tmp_path: Path, text: str, why: str) -> None:
     keep(tmp_path)
-    file = tmp_path / "campaign" / "case.ending.json"
-    if text is None:
-        held = json.loads(file.read_text())
-        held["ending"]["summary"]["findings"] = 7
-        text = json.dumps(held)
-    file.write_text(text)
+    (tmp_path / "campaign" / "case.ending.json").write_text(text)
     with pytest.raises(NoEnding, match=why) as refused:
         results_in(tmp_path)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "why"),
+    [
+        ("findings", 7, "Expected `array`"),
+        ("faults", [{"title": "t", "shared": [], "findings": [2]}], "it groups findings that it does not have"),
+        ("faults", [{"title": "t", "shared": [], "findings": []}], "a fault has no finding"),
+        ("findings", [{"signature": "x", "summary": "s", "repro": None, "issue": None}], "a finding has no name"),
+    ],
+)
+def test_an_ending_that_no_campaign_writes_is_refused(tmp_path: Path, field: str, value: object, why: str) -> None:
+    keep(tmp_path)
+    file = tmp_path / "campaign" / "case.ending.json"
+    held = json.loads(file.read_text())
+    held["ending"]["summary"][field] = value
+    file.write_text(json.dumps(held))
+    with pytest.raises(NoEnding, match=why):
+        results_in(tmp_path)
 
 
 def test_the_command_writes_every_report(harness: Command, tmp_path: Path) -> None:
