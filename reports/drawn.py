@@ -17,5 +17,5 @@ def print_picture(repro: AnyRepro) -> None:
         return
     console = ReportConsole()
     console.print(Text("\nPicture", style="bold"))
-    for line in plain_text(picture, console.width):
+    for line in plain_text(picture, console.width)[1:]:  # without the empty line between panels
         console.print(Text(line))

@@ -79,8 +79,6 @@ def _require_whole(summary: dict[str, Any], folder: Path) -> None:
         why = "a finding has no name"
     if why:
         raise NoEnding(f"an ending of a campaign in '{folder}' is damaged: {why}")
-            f"an ending of a campaign in '{folder}' is damaged: a finding has no name, or a fault no finding"
-        )
 
 
 def _moved(kept: EndingFile, folder: Path) -> Ending:
