@@ -84,7 +84,7 @@ def _parts(widths: Sequence[int], room: int) -> Iterator[list[int]]:
 def _lane(name: str, label: int, cells: Sequence[tuple[str, int]]) -> Iterator[str]:
     """The lines of one lane."""
     wrapped = [[line for text in cell.split("\n") for line in textwrap.wrap(text, width - 1)] for cell, width in cells]
-    names = [line for text in name.split("\n") for line in textwrap.wrap(text, label - 2)]
+    names = [line for text in name.split("\n") for line in textwrap.wrap(text, max(1, label - 2))]
     for number in range(max([len(names), *(len(lines) for lines in wrapped)])):
         head = names[number] if number < len(names) else ""
         parts = [

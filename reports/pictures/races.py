@@ -9,7 +9,9 @@ from harness.reports.pictures.picture import Arrow, Cell, Lane, Panel, Point
 
 MOST_RACES = 3
 
-RACE = re.compile(r"race between (?P<who>.+?) at (?P<place>.+?): (?P<first>program \(.+?); (?P<second>program \(.+?); ")
+RACE = re.compile(
+    r"race between (?P<who>[^:;]+?) at (?P<place>[^:;]+): (?P<first>program \([^;]+); (?P<second>program \([^;]+); "
+)
 ACCESS = re.compile(r"(?P<who>program \(.*?\), warp \d+) (?P<what>stores|loads) it (?:at|in) (?P<where>[^,]+)")
 
 

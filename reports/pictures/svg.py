@@ -28,7 +28,7 @@ GUTTER = 20
 MOST_LINES = 5
 
 STYLE = """
-.picture { max-width: 100%; height: auto; display: block; font: 12px system-ui, sans-serif; }
+.picture { max-width: 100%; min-width: 860px; height: auto; display: block; font: 12px system-ui, sans-serif; }
 .picture text { fill: var(--text); }
 .picture .head, .picture .name { fill: var(--dim); }
 .picture .title { font-weight: 600; }

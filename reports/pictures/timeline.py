@@ -17,6 +17,8 @@ START = "the last steps:"
 """The line of evidence that the history follows."""
 
 MOST_LANES = 12
+MOST_STEPS = 6
+"""A history has no more steps, with the one that wrote the state last."""
 
 STEP = re.compile(r"step (\d+): (.*)")
 ROW = re.compile(r"(row|decode) of (request \d+): ([^;]+); state column (\d+)(.*)")
@@ -70,7 +72,7 @@ class _Steps:
     @property
     def numbers(self) -> list[int]:
         steps = {step for lane in (*self.requests.values(), *self.blocks.values()) for step in lane}
-        return sorted(steps)
+        return sorted(steps)[-MOST_STEPS:]
 
     def read(self, line: str) -> bool:
         """Take a line in. Returns False, with nothing done, if it has another form."""
@@ -134,7 +136,7 @@ class _Steps:
 
     def mark(self, said: dict[str, str]) -> None:
         """Mark what the evidence names: the wrong read, and the step that wrote the state last."""
-        if not said.get("step", "").isdigit():
+        if re.fullmatch(r"\d+", said.get("step", "")) is None:
             return
         step, where = int(said["step"]), WHERE.match(said.get("where", ""))
         writer = WRITER.match(said.get("last writer", ""))
@@ -175,7 +177,7 @@ class _Steps:
                 label,
             )
             for step, one, other, label in dict.fromkeys(self.arrows)
-            if one in names and other in names
+            if one in names and other in names and step in numbers
         ]
         left = len(self.requests) + len(self.blocks) - len(names)
         title = "The last steps" if not left else f"The last steps, without {left} more lanes"

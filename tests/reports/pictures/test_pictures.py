@@ -15,7 +15,7 @@ from harness.reports.pictures.picture import Arrow, Cell, Lane, Panel, Picture, 
 from harness.reports.pictures.plain_text import plain_text
 from harness.reports.pictures.registry import picture_of
 from harness.reports.pictures.svg import svg
-from harness.reports.pictures.timeline import START, timeline
+from harness.reports.pictures.timeline import MOST_STEPS, START, timeline
 from harness.repro import EngineRepro, Repro, SequenceRepro, read_any, read_repro
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -264,3 +264,24 @@ def test_wrong_numbers_are_shown() -> None:
         ("expected", "1"),
         ("found", "3"),
     ]
+
+
+def test_files_that_are_made_up_do_no_harm() -> None:
+    """Evidence may say anything, as long as it is text."""
+    many = "9" * 5000
+    repro = sequence("padded-fresh-row.json")
+    lines = [f"step {number}: request {number} preempted" for number in range(500)]
+    details = (f"step: {many}", f"where: block {many}", START, *lines, f"step {many}: block 1 is copied to block 2")
+    picture = drawn(msgspec.structs.replace(repro, evidence=Evidence("s", (), 0, details)))
+    assert len(picture.panels[0].columns) == MOST_STEPS
+    assert len(picture.captions) == 1
+    text = f"group {many}, layer 0, conv state 0, block 1; group 7, layer 7, temporal state 7, block 7777"
+    for one in (
+        picture,
+        said(text),
+        said("x", "group 0, layer 0, temporal state 0, block 7777"),
+        said(f"a: expected {many}"),
+    ):
+        ElementTree.fromstring(svg(one))
+        assert max(map(len, plain_text(one, 80))) <= 80
+    assert picture_of(engine(f"request 1, output {many} (position 9): the engine says nothing")) is None
