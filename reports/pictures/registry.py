@@ -12,7 +12,7 @@ from harness.reports.pictures.timeline import timeline
 from harness.repro import AnyRepro, EngineRepro, Repro, SequenceRepro
 
 MOST_LETTERS = 4096
-"""Of each sentence of evidence: more than any has, and few enough where a file is made up."""
+"""Of each sentence of evidence: more than any has, and few enough where somebody wrote the file."""
 
 
 def picture_of(repro: AnyRepro) -> Picture | None:

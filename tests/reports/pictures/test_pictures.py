@@ -266,7 +266,7 @@ def test_wrong_numbers_are_shown() -> None:
     ]
 
 
-def test_files_that_are_made_up_do_no_harm() -> None:
+def test_files_that_no_campaign_wrote_do_no_harm() -> None:
     """Evidence may say anything, as long as it is text."""
     many = "9" * 5000
     repro = sequence("padded-fresh-row.json")
