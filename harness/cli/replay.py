@@ -46,7 +46,8 @@ def replay(
         (repro, *read_file(repro)) for repro in _repros(file, cases or [])
     ]  # all are read before the first one runs
     statuses = [] if cases is None else [replay_cases(cases, setting, json)]
-    results = [_replay_file(*repro, setting, json) for repro in repros]
+    alone = len(repros) == 1
+    results = [_replay_file(*repro, setting, json, picture=alone) for repro in repros]
     if len(results) > 1 and not json:
         answers = Counter(result.answer for result in results)
         counts = ", ".join(f"{answers[answer]} {answer}" for answer in get_args(Answer))
@@ -64,8 +65,11 @@ def _repros(path: Path, cases: list[Path]) -> list[Path]:
     return files
 
 
-def _replay_file(file: Path, kind: type[AnySubject], repro: AnyRepro, setting: Setting, json: bool) -> Replayed:
-    """Replay one repro file. Raises InvalidCase, and what workers do."""
+def _replay_file(
+    file: Path, kind: type[AnySubject], repro: AnyRepro, setting: Setting, json: bool, *, picture: bool
+) -> Replayed:
+    """Replay one repro file; `picture`: draw what a failure shows. Raises InvalidCase, and what workers do."""
+    from harness.reports.drawn import print_picture
     from harness.reports.registry import file_report
     from harness.repro import naming
 
@@ -73,9 +77,12 @@ def _replay_file(file: Path, kind: type[AnySubject], repro: AnyRepro, setting: S
         subject, repro = kind.of_file(repro, setting)
         with subject.new_worker() as worker:
             options.wait_ready(worker)
-            replayed = subject.replayed(repro, subject.judge_file(worker, repro))
+            judged = subject.judge_file(worker, repro)
+            replayed = subject.replayed(repro, judged)
     if json:
         print(msgspec.json.encode({"file": str(file), **subject.answer_fields(replayed)}).decode())
     else:
         file_report(kind.name).replayed(file, repro, replayed)
+        if picture and replayed.answer == "FAILED":
+            print_picture(subject.with_result(repro, judged))
     return replayed

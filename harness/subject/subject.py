@@ -374,6 +374,12 @@ class Subject(abc.ABC, Generic[Case, Result]):
     def smaller(cls, repro: Any, case: Case, result: Result, issue: str | None, record: ShrinkRecord) -> Any:
         """A file with a smaller case and its result."""
 
+    @classmethod
+    def with_result(cls, repro: Any, result: Result) -> Any:
+        """A file as it would be with this result, a failure, of judging its case again."""
+        record = repro.shrink or ShrinkRecord(executions=0, seconds=0.0, complete=False)
+        return cls.smaller(repro, cls.case_of(repro), result, repro.issue, record)
+
     def judge_file(self, worker: WorkerProcess, repro: Any) -> Result:
         """Judge the case of a file as its finding has to be judged. Raises InvalidCase."""
         return self.judge(worker, self.case_of(repro))

@@ -144,3 +144,12 @@ def test_a_run_and_its_folder_give_one_page(harness: Command, tmp_path: Path) ->
     assert again.returncode == 1, again.stderr
     (found,) = results_in(tmp_path / "out")
     assert found.json["cases"] == 64
+    # What its files show is drawn for one of them, and not for a whole folder.
+    (repro, *_) = [one["repro"] for one in found.json["findings"]]
+    replayed = harness("replay", repro)
+    assert (replayed.returncode, replayed.stdout.count("\nPicture\n")) == (1, 1), replayed.stderr
+    assert "what had to move: " in replayed.stdout
+    (tmp_path / "two").mkdir()
+    for name in ("a.json", "b.json"):
+        shutil.copy(repro, tmp_path / "two" / name)
+    assert "Picture" not in harness("replay", tmp_path / "two").stdout
