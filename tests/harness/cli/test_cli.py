@@ -228,9 +228,8 @@ def test_no_probe_is_left_where_nothing_is_found(
     arguments = ["run", "-t", "builtin", "-e", executor_name, "--cases", 1, "--scale", "small", "--ops", "all"]
     assert command(*arguments)[0] in (0, 3)
     left = [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")]
-    own = [
-        f"findings/campaign{name}" for name in ("", "/case.remembered", "/configuration.json", "/lock", "/stats.json")
-    ]
+    names = ("case.ending.json", "case.remembered", "configuration.json", "lock", "stats.json")
+    own = ["findings/campaign", *(f"findings/campaign/{name}" for name in names)]
     assert sorted(left) == ["findings", *own, "findings/cases.journal"]
 
 
