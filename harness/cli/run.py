@@ -21,6 +21,7 @@ from harness.subject.registry import AnySubject
 
 if TYPE_CHECKING:
     from harness.campaign.events import Event
+    from harness.campaign.expectations import Expectations
     from harness.reports.written.registry import Asked
 
 Handler = Callable[["Event"], None]
@@ -69,6 +70,7 @@ def run(
     from harness.reports.written.registry import written_reports
 
     asked = parse_reports(common.report or (), common.out)
+    expected = _expectations(common)
     require_writable(common.out)
     if common.resume and common.targets is not None and any(common.out.glob("*.journal")):
         raise typer.BadParameter(f"'{common.out}' holds a campaign of one target, not of --targets")
@@ -80,7 +82,7 @@ def run(
             before = wanted if common.resume else wanted[:number]
             others = [one for one in groups if type(one) in group.SHARES]
             together = tuple(one.SUBJECT for one in before)
-            statuses.append(_run(common, group, others, started, together, options, written))
+            statuses.append(_run(common, group, others, started, together, options, expected, written))
     sys.exit(worst(statuses))
 
 
@@ -114,6 +116,18 @@ def parse_reports(texts: Sequence[str], out: Path) -> list[Asked]:
     return asked
 
 
+def _expectations(common: RunOptions) -> Expectations | None:
+    """What is known before the run. Raises typer.BadParameter, or Refusal for a file or folder that cannot be read."""
+    from harness.campaign.expectations import expectations
+
+    if common.baseline is not None:
+        if common.targets is not None:
+            raise typer.BadParameter("--baseline is the folder of one target: it excludes --targets")
+        if common.baseline.resolve() == common.out.resolve():
+            raise typer.BadParameter("--baseline and --out are the same folder: give another --out")
+    return expectations(common.known, common.baseline)
+
+
 def _run(
     common: RunOptions,
     group: SubjectOptions,
@@ -121,6 +135,7 @@ def _run(
     or_start: bool,
     together: tuple[str, ...],
     options: dict[str, Any] | None,
+    expected: Expectations | None,
     written: Handler,
 ) -> int:
     """Run a campaign of one subject, which has options of the groups `shared` too. Returns the exit status. `or_start`
@@ -142,6 +157,7 @@ def _run(
         together=together,
         shard=common.shard,
         options=options,
+        expectations=expected,
     )
     report = "json" if common.json else "verbose" if common.verbose else "terminal"
     if targets is not None:

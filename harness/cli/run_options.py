@@ -51,7 +51,7 @@ class RunOptions:
     """What is tested, for how long, and where findings go."""
 
     LAST: ClassVar[tuple[str, ...]] = (
-        *("shard", "no_shrink", "targets", "report", "base", "executor", "case_limit", "verbose"),
+        *("known", "baseline", "shard", "no_shrink", "targets", "report", "base", "executor", "case_limit", "verbose"),
     )
 
     target: Annotated[
@@ -126,6 +126,23 @@ class RunOptions:
             metavar="NAME=FILE",
             help="Also write the result for other programs; may be given several times: junit=FILE, sarif=FILE, "
             "markdown=FILE, or github, which takes no file.",
+        ),
+    ] = None
+    known: Annotated[
+        Path | None,
+        typer.Option(
+            "--known",
+            metavar="FILE",
+            help="Mute the findings that this file lists, each with a reason (docs/nightly.md): they are reported, and "
+            "do not make status 1.",
+        ),
+    ] = None
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            "--baseline",
+            metavar="FOLDER",
+            help="The folder of an earlier campaign: only findings that it does not have make status 1.",
         ),
     ] = None
     base: BaseOption = None

@@ -217,6 +217,7 @@ class WholeEngines(SequenceSubject):
             ended_early=ended.early,
             faults=self.faults_behind(findings),
             base=self.base,
+            standing=ended.standing,
         )
 
     def replayed(self, repro: EngineRepro, result: RunResult) -> Replayed:

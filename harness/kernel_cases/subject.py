@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -33,13 +32,13 @@ from harness.kernels.targets.registry import parse, prepare
 from harness.kernels.targets.vllm.base_release import sources_of
 from harness.kernels.targets.vllm.edits import why_not_watched
 from harness.oracles.relations.registry import UnknownRelation, relation
-from harness.regimes import REGIMES
+from harness.regimes import REGIMES, regimes_of
 from harness.regimes.reach import within_reach
 from harness.repro import Origin, Repro, ShrinkRecord
 from harness.repro.format import DIGITS
 from harness.shrink.driver import Shrunk
 from harness.subject.edits import EditCoverage, EditedLines, EditTally
-from harness.subject.entry import Entry, Tally, bits_of
+from harness.subject.entry import Entry, Tally, bits_of, regimes_digest
 from harness.subject.faults import facts_of, grouped
 from harness.subject.subject import Answer, Ended, Kept, Key, Replayed, Setting, Subject
 from harness.subject.trust import may_choose, unnamed_target
@@ -127,7 +126,7 @@ class KernelCases(Subject[Case, JudgedCase]):
             "relations": msgspec.to_builtins(self.relations),
             "engine": self.engine,
             "generator": GENERATOR_VERSION,
-            "regimes": hashlib.sha256(" ".join(_REGIMES).encode()).hexdigest()[:16],  # entries have them as bits
+            "regimes": regimes_digest(_REGIMES),  # entries have them as bits
             **sources_of(parse(self.target).name),
         }
 
@@ -267,6 +266,10 @@ class KernelCases(Subject[Case, JudgedCase]):
         issue = self._known_as(repro)
         return [] if issue is None else [issue]
 
+    def issue_of(self, key: Key, repro: Any) -> Key:
+        known = self._known_as(repro)
+        return Key(key.signature, None if known is None else known.name, self._regression(repro) is not None)
+
     def _regression(self, repro: Repro) -> KernelIssue | None:
         """The issue that a finding looks like although the base release does not have it any more."""
         base = self.comparison.base
@@ -361,6 +364,7 @@ class KernelCases(Subject[Case, JudgedCase]):
             unjudged=unjudged,
             kernel_lines=self._lines.coverage(),
             exit_status=ended.exit_status(bool(findings), bool(missing or self.comparison.lost)),
+            standing=ended.standing,
             missing=missing,
             lost=list(self.comparison.lost),
             base=self.comparison.base,
@@ -390,7 +394,7 @@ class KernelCases(Subject[Case, JudgedCase]):
 
     def _finding(self, key: Key, kept: Kept) -> Finding:
         repro: Any = kept.repro
-        known = self._known_as(repro)
+        issue = self.issue_of(key, repro)
         return Finding(
             key.signature,
             repro.evidence.summary,
@@ -399,8 +403,8 @@ class KernelCases(Subject[Case, JudgedCase]):
             kept.count,
             None if kept.path is None else str(kept.path),
             None if repro.shrink is None else msgspec.structs.asdict(repro.shrink),
-            None if known is None else known.name,
-            self._regression(repro) is not None,
+            issue.issue,
+            issue.regression,
             repro.evidence.diagnosis,
             list(repro.evidence.places),
         )
@@ -452,6 +456,10 @@ class KernelCases(Subject[Case, JudgedCase]):
     @classmethod
     def case_of(cls, repro: Repro) -> Case:
         return repro.case
+
+    @classmethod
+    def regimes_of(cls, repro: Repro) -> frozenset[str]:
+        return regimes_of(repro.case)
 
     @classmethod
     def smaller(cls, repro: Repro, case: Case, result: JudgedCase, issue: str | None, record: ShrinkRecord) -> Repro:

@@ -261,6 +261,7 @@ class StepSequences(SequenceSubject):
             ended_early=ended.early,
             exit_status=ended.exit_status(bool(findings), bool(missing or lost)),
             base=self.base,
+            standing=ended.standing,
             lost=lost,
             changed_rules=self._edits.rules,
             edited=None if self.base is None else self._ran.coverage(why_not_watched(self.base)),

@@ -1,0 +1,107 @@
+"""Expectations are what a run knows before it starts: mutes, and the findings of an earlier campaign.
+
+At its end they give each finding its standing (harness.subject.standing)."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from harness.campaign.comparison import compare
+from harness.campaign.folder import CampaignFolder
+from harness.campaign.history import FindingHistory, read_history
+from harness.campaign.mutes import Mute, read_mutes
+from harness.campaign.past import FindingKey, Journaled, Past, read_past
+from harness.subject.standing import Baseline, ExpiredMute, Muted, NeedlessMute, Standing
+from harness.subject.subject import Kept, Key, Subject
+
+
+class Expectations(msgspec.Struct, frozen=True):
+    """`today` decides which mutes have expired. `past` is None where no earlier campaign was named, `history` what its
+    folder knows of when findings were seen."""
+
+    mutes: Sequence[Mute]
+    past: Past | None
+    history: Mapping[FindingKey, FindingHistory]
+    today: datetime.date
+
+    @property
+    def notices(self) -> list[str]:
+        """What a user should know before the run."""
+        return [] if self.past is None else self.past.notices
+
+    def standing(
+        self,
+        subject: Subject[Any, Any],
+        findings: Sequence[tuple[Key, Kept]],
+        journal: Journaled | None,
+        complete: bool,
+    ) -> Standing:
+        """The standing of the findings of one campaign, whose journal is given. Not `complete`: it was interrupted, so
+        that what it found may not be known yet."""
+        muted: list[Muted] = []
+        met: set[int] = set()
+        """The places of mutes whose findings occurred, expired ones too."""
+        for number, (key, kept) in enumerate(findings):
+            case = subject.encode(kept.case)
+            named = subject.issue_of(key, kept.repro)
+            covering = [place for place, one in enumerate(self.mutes) if one.covers(named, kept.repro, case)]
+            met.update(covering)
+            holding = [self.mutes[place] for place in covering if not self.mutes[place].expired(self.today)]
+            if holding:
+                muted.append(_muted(number, holding[0]))
+        needless = []
+        for place, mute in enumerate(self.mutes):
+            if place in met or mute.expired(self.today) or journal is None or not complete:
+                continue
+            situation = mute.situation
+            cases, why = journal.why_unknown(situation)
+            if situation is not None and why is None:
+                needless.append(NeedlessMute(mute=mute.name, cases=cases, one_in=situation.one_in))
+        return Standing(
+            muted=muted,
+            expired=[_expired(one) for one in self.mutes if one.expired(self.today)],
+            needless=needless,
+            baseline=self._baseline(subject, findings, journal, complete),
+        )
+
+    def _baseline(
+        self,
+        subject: Subject[Any, Any],
+        findings: Sequence[tuple[Key, Kept]],
+        journal: Journaled | None,
+        complete: bool,
+    ) -> Baseline | None:
+        if self.past is None:
+            return None
+        keys = [(subject.name, key.signature, key.issue) for key, _ in findings]
+        earlier = [one for one in self.past.findings if one.subject == subject.name]
+        judged = {} if journal is None else {subject.name: journal}
+        return compare(self.past, earlier, keys, judged, self.history, complete=complete)
+
+
+def _muted(number: int, mute: Mute) -> Muted:
+    until = None if isinstance(mute.expires, msgspec.UnsetType) else mute.expires.isoformat()
+    link = None if isinstance(mute.link, msgspec.UnsetType) else mute.link
+    return Muted(finding=number, mute=mute.name, reason=mute.reason, until=until, link=link)
+
+
+def _expired(mute: Mute) -> ExpiredMute:
+    assert not isinstance(mute.expires, msgspec.UnsetType)
+    return ExpiredMute(mute=mute.name, on=mute.expires.isoformat())
+
+
+def expectations(known: Path | None, baseline: Path | None, today: datetime.date | None = None) -> Expectations | None:
+    """What a file of mutes and the folder of an earlier campaign say; None without either. `today` is by UTC.
+
+    Raises InvalidMutes, NoPast, or DamagedHistory."""
+    if known is None and baseline is None:
+        return None
+    mutes = [] if known is None else read_mutes(known)
+    past = None if baseline is None else read_past(baseline)
+    history = {} if baseline is None else read_history(CampaignFolder(baseline).history_file)
+    return Expectations(mutes, past, history, today or datetime.datetime.now(datetime.UTC).date())
