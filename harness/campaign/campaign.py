@@ -303,10 +303,10 @@ class Campaign:
                 rank = self._subject.rank(self._subject.draw(entry.index), entry.index)
                 by_key.setdefault(Key(entry.signature, entry.issue), []).append((rank, entry))
         self._earlier = []
+        self._waiting = set(by_key)
         if by_key:
             self._notices.append(f"judging again the {noun}s that show what the earlier part found")
         yield from self._pass_on_notices()  # before the findings
-        self._waiting = set(by_key)
         for key, ranked in by_key.items():
             ranked.sort(key=lambda pair: pair[0])
             number = ranked[0][1].index

@@ -10,16 +10,18 @@ from typing import Any
 
 import msgspec
 import pytest
+import typer
 from junitparser import Error, Failure, JUnitXml, Skipped
 
 from harness.campaign.events import CampaignFinished
 from harness.check.outcome import CodePlace
+from harness.cli.run import parse_reports
 from harness.kernel_cases.summary import CaseSummary, Finding
 from harness.refusal import Refusal
 from harness.reports.written.github import annotation, markdown, require_job
 from harness.reports.written.junit import junit
 from harness.reports.written.registry import REGISTRY, UnknownReport, written_reports
-from harness.reports.written.result import result_of
+from harness.reports.written.result import parts_of, result_of
 from harness.reports.written.sarif import sarif
 from harness.subject.faults import Fault
 from tests.summaries import case_summary, sequence_finding, sequence_summary
@@ -112,7 +114,8 @@ def test_markdown_cannot_be_injected_into() -> None:
     assert "<script>" not in text
     assert "| `" not in text
     assert all(line.count("|") - line.count("\\|") in (0, 3) for line in text.splitlines())
-    assert "1 finding more that very likely have the same cause: one line, one \\| store" in text
+    assert "1 finding more that very likely have the same cause (one line, one \\| store):" in text
+    assert f"- {result_of(kernel_summary()).json['findings'][1]['signature'].split('/')[0]}" in text
 
 
 def test_sequences_are_reported_too() -> None:
@@ -134,10 +137,56 @@ def test_reports_are_written_once_with_all_results(tmp_path: Path) -> None:
     assert len(json.loads((tmp_path / "s.json").read_text())["runs"]) == 2
 
 
-def test_nothing_is_written_without_a_result(tmp_path: Path) -> None:
-    with pytest.raises(Refusal), written_reports([(REGISTRY.named("junit"), tmp_path / "j.xml")]):
-        raise Refusal("no such target")
-    assert not (tmp_path / "j.xml").exists()
+def test_no_report_is_green_where_the_command_was_broken_off(tmp_path: Path) -> None:
+    names = ("junit", "sarif", "markdown")
+
+    def campaigns() -> None:
+        with written_reports([(REGISTRY.named(name), tmp_path / name) for name in names]) as handle:
+            handle(CampaignFinished(kernel_summary(findings=[], faults=[], exit_status=0)))
+            raise Refusal("no such target: 'next'")
+
+    with pytest.raises(Refusal):
+        campaigns()
+    whole, broken = JUnitXml.fromfile(str(tmp_path / "junit"))
+    assert [len(case.result) for case in whole if case.name == "campaign"] == [0]
+    (case,) = broken
+    assert (case.result[0].message, case.result[0].type) == ("no such target: 'next'", "status 2")
+    runs = json.loads((tmp_path / "sarif").read_text())["runs"]
+    assert [run["invocations"][0]["executionSuccessful"] for run in runs] == [True, False]
+    assert "no such target: 'next'" in (tmp_path / "markdown").read_text()
+
+
+def test_a_report_that_cannot_be_written_costs_no_other(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    asked = [(REGISTRY.named("junit"), tmp_path / "gone" / "j.xml"), (REGISTRY.named("markdown"), tmp_path / "page.md")]
+
+    def campaigns() -> None:
+        with written_reports(asked) as handle:
+            (tmp_path / "gone").rmdir()
+            (tmp_path / "gone").write_text("a file now")
+            handle(CampaignFinished(kernel_summary()))
+
+    with pytest.raises(OSError, match="gone"):
+        campaigns()
+    assert (tmp_path / "page.md").read_text().startswith("## harness")
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (("junit=OUT/case.journal",), "that file is the campaign's own"),
+        (("junit=OUT/a.xml", "sarif=OUT/../NAME/a.xml"), "something else is written there"),
+        (("junit=OUT/a.xml,sarif=OUT/a.xml",), "something else is written there"),
+        (("junit=",), "write --report junit=FILE"),
+    ],
+)
+def test_reports_take_no_place_of_other_files(texts: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    with pytest.raises(typer.BadParameter, match=message):
+        parse_reports([text.replace("OUT", str(tmp_path)).replace("NAME", tmp_path.name) for text in texts], tmp_path)
+
+
+def test_an_exception_named_like_a_path_is_one_violation() -> None:
+    assert parts_of({"signature": "precopy/execution/a/b\nc/conv/SD"}) == ("precopy", "execution", "a/b\nc")
 
 
 def test_github_needs_a_job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 The environment variable NUMBERS says what lists with a number do: `segfault:97`, one of the harms of broken targets.
 NUMBERS_LEAVES_AFTER is the number of a list after whose result a worker ends.
+With NUMBERS_ARE_GOOD none is bad.
 Releases before 0.30.0 have no numbers, and since 0.32.0 none is bad.
 """
 
@@ -44,7 +45,8 @@ class NumbersJudge(Judge):
         super().__init__(channel)
         words = [word.partition(":") for word in os.environ.get("NUMBERS", "").split(",") if word]
         self._harms = {int(number): HARMS[name] for name, _, number in words}
-        self._bad = {} if (release_of(target) or Version("0")) >= Version("0.32") else BAD
+        good = "NUMBERS_ARE_GOOD" in os.environ or (release_of(target) or Version("0")) >= Version("0.32")
+        self._bad = {} if good else BAD
 
     def judge(self, case: bytes, how: bytes) -> bytes:
         self.channel.at("numbers")
@@ -90,6 +92,7 @@ class NumbersSummary(msgspec.Struct):
     count: int
     findings: list[ComparedFinding]
     harness_failures: int
+    missing: list[str]
     exit_status: int
 
     def compared(self) -> Sequence[ComparedFinding]:
@@ -181,8 +184,9 @@ class Numbers(Subject[list[int], str]):
 
     def summary(self, tally: Any, findings: Any, ended: Any) -> NumbersSummary:
         found = [ComparedFinding(key.signature, "total", one.count, str(one.path)) for key, one in findings]
-        status = ended.exit_status(bool(found), False)
-        return NumbersSummary(self.target, self.noun, tally.cases, found, ended.harness_failures, status)
+        missing = list(ended.missing)
+        status = ended.exit_status(bool(found), bool(missing))
+        return NumbersSummary(self.target, self.noun, tally.cases, found, ended.harness_failures, missing, status)
 
     def replayed(self, repro: NumbersRepro, result: str) -> Replayed:
         same = result == repro.signature.violation

@@ -16,9 +16,8 @@ import pytest
 from harness.campaign import stats
 from harness.campaign.campaign import Campaign
 from harness.campaign.events import CaseJudged, Event, Notice
-from harness.campaign.folder import CampaignFolder, NoConfiguration
+from harness.campaign.folder import CampaignFolder, InUse, NoConfiguration
 from harness.campaign.settings import Settings
-from harness.files import NotSaved
 
 if TYPE_CHECKING:
     from tests.harness.campaign.conftest import Kit, Ran
@@ -34,7 +33,7 @@ def row(out: Path, subject: str) -> dict[str, Any]:
 
 
 def test_a_configuration_is_read_as_it_was_written(tmp_path: Path) -> None:
-    options = {"target": "builtin", "seed": "7", "no_shrink": True, "budget": None}
+    options = {"target": "builtin", "seed": "7", "no_shrink": True}
     CampaignFolder(tmp_path / "out").write(options)
     assert CampaignFolder(tmp_path / "out").read().options == options
 
@@ -47,9 +46,10 @@ def test_a_configuration_is_read_as_it_was_written(tmp_path: Path) -> None:
         (b'{"harness_campaign": 1, "options": {"seed": "7"', "is damaged"),
         (b"[" * 100_000, "is damaged"),
         (b'{"harness_campaign": 1, "options": {"seed": [7]}}', "is damaged"),
+        (b'{"harness_campaign": 1, "options": {"seed": null}}', "is damaged"),
         (b'{"harness_campaign": 2, "options": {}}', "is of another version of the harness: it has the number 2"),
     ],
-    ids=["none", "empty", "torn", "nested", "wrong type", "version"],
+    ids=["none", "empty", "torn", "nested", "wrong type", "null", "version"],
 )
 def test_what_is_no_configuration_is_refused_in_one_line(tmp_path: Path, text: bytes | None, message: str) -> None:
     folder = CampaignFolder(tmp_path)
@@ -66,9 +66,8 @@ def test_a_folder_in_use_is_refused_before_anything_is_loaded(kit: Kit, settings
     given = settings(cases=3)
     with CampaignFolder(given.out).locked():
         campaign = Campaign(kit.right(), given)
-        with pytest.raises(OSError, match="another campaign is writing here: give another --out") as refused:
+        with pytest.raises(InUse, match=f"another campaign is writing in '{given.out}'"):
             next(campaign.run())
-    assert refused.value.filename == str(given.out)
     assert [path.name for path in given.out.iterdir()] == ["campaign"]
 
 
@@ -84,7 +83,7 @@ with CampaignFolder(Path({str(tmp_path)!r})).locked():
     assert done.returncode == -9, done.stderr
     folder = CampaignFolder(tmp_path)
     folder.require_unused()
-    with folder.locked(), pytest.raises(NotSaved), CampaignFolder(tmp_path).locked():
+    with folder.locked(), pytest.raises(InUse), CampaignFolder(tmp_path).locked():
         raise AssertionError("two have the lock")
 
 

@@ -284,7 +284,7 @@ def test_an_interrupt_ends_with_a_summary_and_leaves_no_process(
     assert (running.returncode, summary["exit_status"], summary["ended_early"]) == (130, 130, "interrupted")
     last = re.fullmatch(
         r"harness: interrupted: findings in (\d+) \w+, as drawn in '([^']+)', after (\d+) (\w+)s; "
-        r"resume with the same command and --resume",
+        r"resume with harness run --resume (\S+)",
         errors.splitlines()[-1],
     )
     assert last, errors
@@ -297,6 +297,7 @@ def test_an_interrupt_ends_with_a_summary_and_leaves_no_process(
     stats = json.loads((out / "campaign" / "stats.json").read_bytes())["campaigns"][side.name]
     assert (stats["phase"], stats["judged"], stats["exit_status"]) == ("ended", len(entries), 130)
     assert Path(last[2]) == out / "as-drawn"
+    assert Path(last[5]) == out
     assert last[4] == side.name
     assert [read_any(path) for path in (out / "as-drawn").glob("*.json")]
     wait_for(lambda: not any(map(is_running, with_it)))

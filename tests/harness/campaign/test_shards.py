@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,12 +13,11 @@ import pytest
 from junitparser import JUnitXml
 
 from harness.campaign.campaign import Campaign, NotDivisible
-from harness.campaign.folder import CampaignFolder, NoConfiguration
+from harness.campaign.folder import CampaignFolder, InUse, NoConfiguration
 from harness.campaign.journal import CannotResume
 from harness.campaign.merging import CannotMerge, Merged, merge
 from harness.campaign.settings import Settings, useful_workers
 from harness.campaign.shard import Shard, parse_shard
-from harness.files import NotSaved
 
 if TYPE_CHECKING:
     from tests.harness.campaign.conftest import Kit, Ran
@@ -64,7 +64,7 @@ def test_they_are_put_together(kit: Kit, run: Run, settings: Make, whole: Ran, t
     for number, part in enumerate(parts):
         assert {index // block % 2 for index in part.judged} == {number}
     merged = merge([part.out for part in parts], tmp_path / "all")
-    assert merged == Merged({"seed": str(kit.wrong().seed), "cases": str(COUNT)}, None, [])
+    assert merged == Merged({"seed": str(kit.wrong().seed), "cases": str(COUNT)}, [], [])
     assert dict(CampaignFolder(tmp_path / "all").read().options) == merged.options
     together = run(kit.wrong(), settings(out=tmp_path / "all", resume=True))
     assert (together.judged, together.found) == ([], whole.found)
@@ -101,11 +101,9 @@ def test_cases_that_depend_on_each_other_have_no_shards(settings: Make) -> None:
 def test_what_shards_could_not_judge_is_kept(parts: list[Path], tmp_path: Path) -> None:
     (parts[1] / "harness-failures").mkdir()
     (parts[1] / "harness-failures" / "seed-0-number-7.txt").write_text("a traceback")
-    (parts[2] / "numbers.journal").unlink()
     merged = merge(parts, tmp_path / "all")
     assert merged.notices == [
-        f"'{parts[2]}' has no journal: it judged nothing",
-        f"the harness failed 1 times in shards: see 'harness-failures' in '{tmp_path / 'all'}'",
+        f"the harness failed in 1 case of shards: see 'harness-failures' in '{tmp_path / 'all'}'",
     ]
     assert (tmp_path / "all" / "harness-failures" / "seed-0-number-7.txt").read_text() == "a traceback"
 
@@ -117,21 +115,31 @@ def test_damaged_lines_are_reported_and_others_count(parts: list[Path], tmp_path
     assert merge(parts, tmp_path / "all").notices == [
         f"1 line of {journal} cannot be read: what they say is missing",
     ]
-    assert len((tmp_path / "all" / "numbers.journal").read_bytes().splitlines()) == COUNT
+    merged = (tmp_path / "all" / "numbers.journal").read_bytes().splitlines()
+    assert (len(merged), merged[-1]) == (1 + COUNT, b"nothing"), "the damaged line is kept"
+
+
+def test_what_damaged_lines_said_is_missing(parts: list[Path], run: Run, settings: Make, tmp_path: Path) -> None:
+    """Nothing judges those cases again where a merged campaign is only sorted out: it is not complete."""
+    numbers: Any = importlib.import_module("numbers_subject")
+    journal = parts[0] / "numbers.journal"
+    journal.write_bytes(journal.read_bytes() + b"nothing\n")
+    merge(parts, tmp_path / "all")
+    ran = run(numbers.Numbers("builtin"), settings(out=tmp_path / "all", resume=True, cases=None, seconds=0.0))
+    assert ran.summary.missing == ["what 1 line of the journal said, which cannot be read"]
 
 
 def test_a_campaign_that_is_there_is_moved_aside(parts: list[Path], tmp_path: Path, run: Run, settings: Make) -> None:
     numbers: Any = importlib.import_module("numbers_subject")
     out = run(numbers.Numbers("builtin"), settings(options={"seed": "0"})).out
-    assert merge(parts, out).aside == out / "earlier.1"
+    assert merge(parts, out).aside == [out / "earlier.1"]
     assert CampaignFolder(out / "earlier.1").read().options == {"seed": "0"}
     assert (out / "earlier.1" / "numbers.journal").is_file()
 
 
 def test_a_shard_that_is_running_is_not_merged(parts: list[Path], tmp_path: Path) -> None:
-    with CampaignFolder(parts[2]).locked(), pytest.raises(NotSaved) as refused:
+    with CampaignFolder(parts[2]).locked(), pytest.raises(InUse, match=r"another campaign is writing in '.*part 3'"):
         merge(parts, tmp_path / "all")
-    assert "another campaign is writing here" in str(refused.value.error)
     assert not (tmp_path / "all").exists()
 
 
@@ -164,8 +172,37 @@ def test_what_is_not_the_shards_of_one_campaign_is_refused(parts: list[Path], tm
     text = journal.read_bytes()
     journal.write_bytes(text.replace(b'"builtin"', b'"another"', 1))
     assert "are not of one campaign" in refused(*parts)
+    journal.write_bytes(text.replace(b'"1/3"', b'"3/3"', 1))
+    assert refused(*parts) == f"{journal} is not the journal of shard 1/3, as its configuration has it"
     journal.write_bytes(text[20:])
     assert "the first line of" in refused(*parts)
+    journal.unlink()
+    assert refused(*parts) == f"'{parts[0]}' has no journal, so nothing of this shard was judged: resume it first"
+    os.mkfifo(journal)
+    assert refused(*parts) == f"{journal}: not a regular file"
+    journal.unlink()
+    journal.write_bytes(text)
+    (parts[0] / "campaign" / "number.remembered").unlink()
+    os.mkfifo(parts[0] / "campaign" / "number.remembered")
+    assert refused(*parts).endswith("number.remembered: not a regular file")
+
+
+def test_what_an_earlier_campaign_left_in_a_shard_is_not_merged(parts: list[Path], tmp_path: Path) -> None:
+    (parts[0] / "earlier.1").mkdir()
+    (parts[0] / "earlier.1" / "numbers.journal").write_bytes(b"of another campaign")
+    merge(parts, tmp_path / "all")
+    assert not (tmp_path / "all" / "earlier.1").exists()
+
+
+def test_a_shard_without_cases_is_merged(run: Run, settings: Make, tmp_path: Path) -> None:
+    """There are more shards than blocks of cases."""
+    numbers: Any = importlib.import_module("numbers_subject")
+    outs = []
+    for number in (1, 2, 3):
+        options = {"seed": "0", "cases": "1", "shard": f"{number}/3"}
+        given = settings(out=tmp_path / str(number), cases=1, shard=Shard(number, 3), options=options)
+        outs.append(run(numbers.Numbers("builtin"), given).out)
+    assert merge(outs, tmp_path / "all").notices == []
 
 
 # The command line.
