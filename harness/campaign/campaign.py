@@ -417,14 +417,26 @@ class Campaign:
             return
         busy[worker] = end
         with contextlib.suppress(WorkerLost):  # the loss is handled like any other when it is read
-            recipe, fail_fast = self._subject.recipe_text(), self._settings.fail_fast
-            worker.send_range(recipe, start, end, self._deadline, fail_fast=fail_fast)
+            # A worker does not know which findings count.
+            fail_fast = self._settings.fail_fast and self._settings.expectations is None
+            worker.send_range(self._subject.recipe_text(), start, end, self._deadline, fail_fast=fail_fast)
 
     @property
     def _is_over(self) -> bool:
         """Whether no more cases are to be judged, even if some are left."""
-        found = self._settings.fail_fast and len(self._findings) > 0
-        return found or self._early is not None or INTERRUPTION.came or time.monotonic() >= self._deadline
+        return self._failed_fast or self._early is not None or INTERRUPTION.came or time.monotonic() >= self._deadline
+
+    @property
+    def _failed_fast(self) -> bool:
+        """Whether a finding ends the campaign."""
+        if not self._settings.fail_fast:
+            return False
+        expected, found = self._settings.expectations, self._findings.so_far()
+        return (
+            bool(found)
+            if expected is None
+            else any(expected.counts_as_drawn(self._subject, key, kept) for key, kept in found)
+        )
 
     @property
     def _deadline(self) -> float:

@@ -47,9 +47,7 @@ class Expectations(msgspec.Struct, frozen=True):
         met: set[int] = set()
         """The places of mutes whose findings occurred, expired ones too."""
         for number, (key, kept) in enumerate(findings):
-            case = subject.encode(kept.case)
-            named = subject.issue_of(key, kept.repro)
-            covering = [place for place, one in enumerate(self.mutes) if one.covers(named, kept.repro, case)]
+            covering = self._covering(subject, key, kept)
             met.update(covering)
             holding = [self.mutes[place] for place in covering if not self.mutes[place].expired(self.today)]
             if holding:
@@ -68,6 +66,19 @@ class Expectations(msgspec.Struct, frozen=True):
             needless=needless,
             baseline=self._baseline(subject, findings, journal, complete),
         )
+
+    def counts_as_drawn(self, subject: Subject[Any, Any], key: Key, kept: Kept) -> bool:
+        """Whether a finding counts, as far as its case as it was drawn says that."""
+        if self.past is not None and (subject.name, key.signature, key.issue) in (
+            one.key for one in self.past.findings
+        ):
+            return False
+        return all(self.mutes[place].expired(self.today) for place in self._covering(subject, key, kept))
+
+    def _covering(self, subject: Subject[Any, Any], key: Key, kept: Kept) -> list[int]:
+        """The places of the mutes that cover a finding, expired ones too."""
+        case, named = subject.encode(kept.case), subject.issue_of(key, kept.repro)
+        return [place for place, one in enumerate(self.mutes) if one.covers(named, kept.repro, case)]
 
     def _baseline(
         self,

@@ -28,6 +28,9 @@ from harness.suggestions import unknown
 DEFAULT_ONE_IN = 100
 """How rare a finding is taken to be among the cases in its regimes, where its mute does not say."""
 
+NEW_ENTRY = "\n\n"
+"""What separates an entry from what is before it."""
+
 Words = Annotated[str, Meta(min_length=1, max_length=1000, pattern=r"\S")]
 
 
@@ -173,8 +176,8 @@ def add_mute(file: Path, mute: Mute) -> None:
     for number, one in enumerate(before, 1):
         if one.covers_what == mute.covers_what:
             raise InvalidMutes(f"{file}: entry {number} covers that already: {mute.name}")
-    text = text_of(file).decode().rstrip("\n") + "\n\n" if there and before else text_of(file).decode() if there else ""
-    replace_file(file, f"{text}{in_toml(mute)}".encode(), to_last=True)
+    kept = text_of(file).decode().rstrip("\n") if there else ""
+    replace_file(file, f"{kept}{kept and NEW_ENTRY}{in_toml(mute)}".encode(), to_last=True)
 
 
 def in_toml(mute: Mute) -> str:

@@ -1,9 +1,9 @@
 """JUnit: a suite for each campaign, a test case for each operation, whose findings are its failures.
 
 One more case, `campaign`, is an error if the campaign could not do what was asked for: it was interrupted, something is
-missing, or the harness failed; a mute that has expired, or whose finding no longer occurs, is a failure of it. A finding
-that does not count is skipped, with the reason. An operation that no case judged is skipped, so nothing is green that
-was not looked at.
+missing, or the harness failed; a mute that has expired, or whose finding no longer occurs, is a failure of it. What
+does not count is skipped, with the reason: a finding that was known, and an operation that no case judged, so that
+nothing is green that was not looked at.
 """
 
 from __future__ import annotations
