@@ -67,10 +67,6 @@ def test_from_a_finding_to_a_run_that_does_not_fail_for_it(command: Command, cwd
     status, printed, _ = command("diff", "first", "third")
     assert status == 0
     assert printed.splitlines()[-1] == f"0 new findings, {len(signatures)} still there, 0 gone"
-    status, new = ran("fourth", "--seed", "1", "--baseline", "first")
-    keys = {one["signature"] for one in new["findings"]} - set(signatures)
-    assert status == (1 if keys else 0)
-    assert len(new["standing"]["baseline"]["new"]) == len(keys)
 
 
 @pytest.mark.parametrize(
