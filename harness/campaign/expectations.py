@@ -12,22 +12,25 @@ from typing import Any
 import msgspec
 
 from harness.campaign.comparison import compare
+from harness.campaign.corpus import Replayed
 from harness.campaign.folder import CampaignFolder
 from harness.campaign.history import FindingHistory, read_history
 from harness.campaign.mutes import Mute, read_mutes
 from harness.campaign.past import FindingKey, Journaled, Past, read_past
-from harness.subject.standing import Baseline, ExpiredMute, Muted, NeedlessMute, Standing
+from harness.repro import AnyRepro
+from harness.subject.standing import Baseline, CorpusAnswer, ExpiredMute, Muted, NeedlessMute, Standing
 from harness.subject.subject import Kept, Key, Subject
 
 
 class Expectations(msgspec.Struct, frozen=True):
     """`today` decides which mutes have expired. `past` is None where no earlier campaign was named, `history` what its
-    folder knows of when findings were seen."""
+    folder knows of when findings were seen. `corpus` are files that were replayed before the run."""
 
     mutes: Sequence[Mute]
     past: Past | None
     history: Mapping[FindingKey, FindingHistory]
     today: datetime.date
+    corpus: Sequence[Replayed] = ()
 
     @property
     def notices(self) -> list[str]:
@@ -52,6 +55,12 @@ class Expectations(msgspec.Struct, frozen=True):
             holding = [self.mutes[place] for place in covering if not self.mutes[place].expired(self.today)]
             if holding:
                 muted.append(_muted(number, holding[0]))
+        corpus = []
+        for one in self.corpus:
+            if one.file.kind.name == subject.name:
+                answer, covering = self._answer(one)
+                corpus.append(answer)
+                met.update(covering)
         needless = []
         for place, mute in enumerate(self.mutes):
             if place in met or mute.expired(self.today) or journal is None or not complete:
@@ -65,6 +74,7 @@ class Expectations(msgspec.Struct, frozen=True):
             expired=[_expired(one) for one in self.mutes if one.expired(self.today)],
             needless=needless,
             baseline=self._baseline(subject, findings, journal, complete),
+            corpus=corpus,
         )
 
     def counts_as_drawn(self, subject: Subject[Any, Any], key: Key, kept: Kept) -> bool:
@@ -77,8 +87,30 @@ class Expectations(msgspec.Struct, frozen=True):
 
     def _covering(self, subject: Subject[Any, Any], key: Key, kept: Kept) -> list[int]:
         """The places of the mutes that cover a finding, expired ones too."""
-        case, named = subject.encode(kept.case), subject.issue_of(key, kept.repro)
-        return [place for place, one in enumerate(self.mutes) if one.covers(named, kept.repro, case)]
+        return self._places(subject.issue_of(key, kept.repro), kept.repro, subject.encode(kept.case))
+
+    def _places(self, key: Key, repro: AnyRepro, case: bytes) -> list[int]:
+        return [place for place, one in enumerate(self.mutes) if one.covers(key, repro, case)]
+
+    def _answer(self, one: Replayed) -> tuple[CorpusAnswer, list[int]]:
+        """What came of a file of the corpus, and the places of the mutes that cover it, expired ones too."""
+        file = str(one.file.path)
+        if one.replay is None:
+            return CorpusAnswer(file=file, answer="SKIPPED", reason=one.reason), []
+        subject, repro, replayed, _ = one.replay
+        covering: list[int] = []
+        if replayed.answer == "FAILED" and replayed.signature is not None:
+            key = subject.issue_of(Key(replayed.signature, repro.issue if replayed.same else None), repro)
+            covering = self._places(key, repro, one.file.case)
+        holding = [self.mutes[place] for place in covering if not self.mutes[place].expired(self.today)]
+        return CorpusAnswer(
+            file=file,
+            answer=replayed.answer,
+            signature=replayed.signature,
+            summary=replayed.summary,
+            reason=replayed.reason,
+            muted=_muted(0, holding[0]).why if holding else None,
+        ), covering
 
     def _baseline(
         self,
@@ -106,12 +138,10 @@ def _expired(mute: Mute) -> ExpiredMute:
     return ExpiredMute(mute=mute.name, on=mute.expires.isoformat())
 
 
-def expectations(known: Path | None, baseline: Path | None, today: datetime.date | None = None) -> Expectations | None:
-    """What a file of mutes and the folder of an earlier campaign say; None without either. `today` is by UTC.
+def expectations(known: Path | None, baseline: Path | None, today: datetime.date | None = None) -> Expectations:
+    """What a file of mutes and the folder of an earlier campaign say. `today` is by UTC.
 
     Raises InvalidMutes, NoPast, or DamagedHistory."""
-    if known is None and baseline is None:
-        return None
     mutes = [] if known is None else read_mutes(known)
     past = None if baseline is None else read_past(baseline)
     history = {} if baseline is None else read_history(CampaignFolder(baseline).history_file)

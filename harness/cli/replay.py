@@ -35,7 +35,8 @@ def replay(
     its reason (3)."""
     from harness.cli.cases import plain_cases, replay_cases
     from harness.subject.registry import read_file
-    from harness.subject.subject import Answer, Setting
+    from harness.subject.standing import Answer
+    from harness.subject.subject import Setting
 
     cases = plain_cases(file)
     options.require_base(base, [target or "a file's own target"])

@@ -51,7 +51,19 @@ class RunOptions:
     """What is tested, for how long, and where findings go."""
 
     LAST: ClassVar[tuple[str, ...]] = (
-        *("known", "baseline", "shard", "no_shrink", "targets", "report", "base", "executor", "case_limit", "verbose"),
+        *(
+            "known",
+            "baseline",
+            "corpus",
+            "shard",
+            "no_shrink",
+            "targets",
+            "report",
+            "base",
+            "executor",
+            "case_limit",
+            "verbose",
+        ),
     )
 
     target: Annotated[
@@ -143,6 +155,15 @@ class RunOptions:
             "--baseline",
             metavar="FOLDER",
             help="The folder of an earlier campaign: only findings that it does not have make status 1.",
+        ),
+    ] = None
+    corpus: Annotated[
+        Path | None,
+        typer.Option(
+            "--corpus",
+            metavar="FOLDER",
+            help="Replay the repro files of this folder first, on the target of the run; one that FAILED makes status "
+            "1.",
         ),
     ] = None
     base: BaseOption = None

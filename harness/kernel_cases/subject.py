@@ -25,7 +25,15 @@ from harness.kernel_cases.line_coverage import KernelLines
 from harness.kernel_cases.plan import CasePlan
 from harness.kernel_cases.recipe import ENCODER, JUDGED, CaseQuestion, CaseRecipe, EngineName, JudgedCase, with_regimes
 from harness.kernel_cases.summary import CaseSummary, Finding
-from harness.kernel_cases.worker import CaseWorker, KernelLine, assignment, check, lost_outcome
+from harness.kernel_cases.worker import (
+    CaseWorker,
+    KernelLine,
+    assignment,
+    check,
+    forget_lines,
+    kernel_lines,
+    lost_outcome,
+)
 from harness.kernels.executors.registry import executor_class, recorded_executor_name
 from harness.kernels.targets.download_size import announce_downloads
 from harness.kernels.targets.registry import parse, prepare
@@ -40,7 +48,8 @@ from harness.shrink.driver import Shrunk
 from harness.subject.edits import EditCoverage, EditedLines, EditTally
 from harness.subject.entry import Entry, Tally, bits_of, regimes_digest
 from harness.subject.faults import facts_of, grouped
-from harness.subject.subject import Answer, Ended, Kept, Key, Replayed, Setting, Subject
+from harness.subject.standing import Answer
+from harness.subject.subject import Ended, Kept, Key, Replayed, Setting, Subject
 from harness.subject.trust import may_choose, unnamed_target
 from harness.worker.losses import WorkerLost
 from harness.worker.process import Assignment, WorkerProcess
@@ -480,6 +489,15 @@ class KernelCases(Subject[Case, JudgedCase]):
         )
         question = CaseQuestion(relations_to_ask(signature), instrumented=watched, explain=self.explains)
         return JudgedCase(check(worker, case, question))
+
+    def reach(self, worker: WorkerProcess, repro: Repro) -> tuple[JudgedCase, frozenset[str]]:
+        """Regimes that were judged, and kernel lines that ran where the executor knows them."""
+        forget_lines(worker)
+        result = self.judge_file(worker, repro)
+        regimes = with_regimes(repro.case, result.outcome).regimes
+        executed, _ = kernel_lines(worker)
+        lines = (f"{file}:{line} ({function})" for file, function, line in executed)
+        return result, frozenset((*(f"regime {name}" for name in regimes), *lines))
 
 
 def relations_to_ask(signature: Signature) -> tuple[str, ...]:

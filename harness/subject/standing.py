@@ -5,12 +5,17 @@ status 1. A mute that has expired does, and so does one whose finding no longer 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Literal, get_args
 
 import msgspec
 
 from harness.subject.summary import Line
 from harness.text import counted
+
+Answer = Literal["FAILED", "FIXED", "SKIPPED"]
+"""Of a replay: whether a finding is still there, or why that was not looked at."""
 
 
 class Muted(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,13 +89,34 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     not_looked_at: list[Absent]
 
 
+class CorpusAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of replaying a file of the corpus before the run: `FAILED`, `FIXED`, or `SKIPPED` for the `reason`.
+    `signature` is that of a failure. `muted` says why it does not count; null if it does."""
+
+    file: str
+    answer: Answer
+    signature: str | None = None
+    summary: str = ""
+    reason: str | None = None
+    muted: str | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether it makes status 1."""
+        return self.answer == "FAILED" and self.muted is None
+
+    def __str__(self) -> str:
+        return f"{self.file} of the corpus FAILED: {self.signature}"
+
+
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """`baseline` is None where no earlier campaign was named."""
+    """`baseline` is None where no earlier campaign was named. `corpus` has the files that were replayed first."""
 
     muted: list[Muted] = []
     expired: list[ExpiredMute] = []
     needless: list[NeedlessMute] = []
     baseline: Baseline | None = None
+    corpus: list[CorpusAnswer] = []
 
     def counts(self, finding: int) -> bool:
         """Whether a finding, by its number, makes status 1."""
@@ -104,10 +130,12 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def problems(self) -> list[str]:
         """What makes status 1 in addition to findings, in words."""
-        return [str(one) for one in (*self.expired, *self.needless)]
+        failed = [one for one in self.corpus if one.counts]
+        return [str(one) for one in (*failed, *self.expired, *self.needless)]
 
     def lines(self, names: Sequence[str]) -> Iterator[Line]:
         """Lines for people; `names` are those of the findings."""
+        yield from _corpus_lines(self.corpus)
         for muted in self.muted:
             yield Line("muted", f"{names[muted.finding]}: {muted.why}", "dim")
         for problem in self.expired:
@@ -116,6 +144,21 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
             yield Line("NEEDLESS", f"mute: {needless}", "bad")
         if self.baseline is not None:
             yield from _baseline_lines(self.baseline, names)
+
+
+def _corpus_lines(corpus: Sequence[CorpusAnswer]) -> Iterator[Line]:
+    if not corpus:
+        return
+    answers = Counter(one.answer for one in corpus)
+    counts = ", ".join(f"{answers[answer]} {answer}" for answer in get_args(Answer))
+    yield Line("", f"{counted(len(corpus), 'file')} of the corpus replayed: {counts}")
+    for one in corpus:
+        if one.counts:
+            yield Line("FAILED", f"{one.file}: {one.signature}: {one.summary}", "bad")
+        elif one.answer == "FAILED":
+            yield Line("muted", f"{one.file}: {one.signature}: {one.muted}", "dim")
+        elif one.answer == "SKIPPED":
+            yield Line("skipped", f"{one.file}: {one.reason}", "warning")
 
 
 def _baseline_lines(baseline: Baseline, names: Sequence[str]) -> Iterator[Line]:

@@ -19,7 +19,7 @@ from harness.issues.known_issue import REGRESSION, KnownIssue
 from harness.repro.format import AnyRepro, ShrinkRecord
 from harness.shrink.driver import Plan, Shrunk
 from harness.subject.entry import Entry, Tally
-from harness.subject.standing import Standing
+from harness.subject.standing import Answer, Standing
 from harness.subject.summary import Summary
 from harness.worker.losses import WorkerLost
 from harness.worker.process import Assignment, WorkerProcess
@@ -44,9 +44,6 @@ class Key(NamedTuple):
 
 class NotApplicable(Exception):
     """A target says nothing about a file, which is a fault of neither; the message is one line that says why."""
-
-
-Answer = Literal["FAILED", "FIXED", "SKIPPED"]
 
 
 class Replayed(msgspec.Struct, frozen=True):
@@ -393,6 +390,10 @@ class Subject(abc.ABC, Generic[Case, Result]):
     def judge_file(self, worker: WorkerProcess, repro: Any) -> Result:
         """Judge the case of a file as its finding has to be judged. Raises InvalidCase."""
         return self.judge(worker, self.case_of(repro))
+
+    def reach(self, worker: WorkerProcess, repro: Any) -> tuple[Result, frozenset[str]]:
+        """Judge the case of a file, and name all that it reached: situations, and lines of code. Raises InvalidCase."""
+        return self.judge_file(worker, repro), frozenset()
 
     def variations(self, worker: WorkerProcess, repro: Any, result: Result) -> Iterator[Variation]:
         """Other forms of a file whose finding the worker's target might have too, the likeliest for a user first;
