@@ -98,7 +98,7 @@ class Expectations(msgspec.Struct, frozen=True):
         if one.replay is None:
             return CorpusAnswer(file=file, answer="SKIPPED", reason=one.reason), []
         subject, repro, replayed, _ = one.replay
-        covering: list[int] = []
+        key, covering = None, []
         if replayed.answer == "FAILED" and replayed.signature is not None:
             key = subject.issue_of(Key(replayed.signature, repro.issue if replayed.same else None), repro)
             covering = self._places(key, repro, one.file.case)
@@ -107,6 +107,7 @@ class Expectations(msgspec.Struct, frozen=True):
             file=file,
             answer=replayed.answer,
             signature=replayed.signature,
+            issue=None if key is None else key.issue_in_words,
             summary=replayed.summary,
             reason=replayed.reason,
             muted=_muted(0, holding[0]).why if holding else None,

@@ -22,6 +22,7 @@ from harness.cli import (
     bisect,
     cache,
     confirm,
+    corpus,
     demo,
     diff,
     doctor,
@@ -98,6 +99,7 @@ app.command("names", short_help="List operations, regimes, relations, known issu
 app.command("doctor", short_help="Report what this machine can do.")(doctor.doctor)
 app.command("demo", short_help="Find a planted bug, then fuzz a release.")(demo.demo)
 app.command("confirm", short_help="Run findings of step sequences on a whole engine.")(confirm.confirm)
+app.add_typer(corpus.app, name="corpus", short_help="Keep the repro files that runs replay first.")
 app.add_typer(known.app, name="known", short_help="Mute findings that are known.")
 app.add_typer(engine.app, name="engine", short_help="Make, list or remove environments with CPU builds of vLLM.")
 app.add_typer(bench.app, name="bench", short_help="Measure executors, campaigns and planted faults.")

@@ -91,11 +91,13 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True):
 
 class CorpusAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """What came of replaying a file of the corpus before the run: `FAILED`, `FIXED`, or `SKIPPED` for the `reason`.
-    `signature` is that of a failure. `muted` says why it does not count; null if it does."""
+    `signature` is that of a failure, `issue` the known issue that it is or looks like, `summary` what was wrong.
+    `muted` says why it does not count; None if it does."""
 
     file: str
     answer: Answer
     signature: str | None = None
+    issue: str | None = None
     summary: str = ""
     reason: str | None = None
     muted: str | None = None
@@ -106,7 +108,12 @@ class CorpusAnswer(msgspec.Struct, frozen=True, kw_only=True):
         return self.answer == "FAILED" and self.muted is None
 
     def __str__(self) -> str:
-        return f"{self.file} of the corpus FAILED: {self.signature}"
+        return f"{self.file} of the corpus FAILED: {self.name}"
+
+    @property
+    def name(self) -> str:
+        """The signature of a failure, with its issue in brackets."""
+        return f"{self.signature} [{self.issue}]" if self.issue else str(self.signature)
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -154,9 +161,9 @@ def _corpus_lines(corpus: Sequence[CorpusAnswer]) -> Iterator[Line]:
     yield Line("", f"{counted(len(corpus), 'file')} of the corpus replayed: {counts}")
     for one in corpus:
         if one.counts:
-            yield Line("FAILED", f"{one.file}: {one.signature}: {one.summary}", "bad")
+            yield Line("FAILED", f"{one.file}: {one.name}: {one.summary}", "bad")
         elif one.answer == "FAILED":
-            yield Line("muted", f"{one.file}: {one.signature}: {one.muted}", "dim")
+            yield Line("muted", f"{one.file}: {one.name}: {one.muted}", "dim")
         elif one.answer == "SKIPPED":
             yield Line("skipped", f"{one.file}: {one.reason}", "warning")
 
@@ -188,7 +195,10 @@ def answered(answer: Line | None, standing: Standing | None, findings: int, exit
         parts.append(f"{len(standing.muted)} muted")
     if standing.baseline is not None:
         parts.append(f"{len(standing.baseline.new)} new since '{standing.baseline.folder}'")
-    parts += standing.problems
+    failed = sum(one.counts for one in standing.corpus)
+    if failed:
+        parts.append(f"{counted(failed, 'file')} of the corpus FAILED")
+    parts += [str(one) for one in (*standing.expired, *standing.needless)]
     if findings and not counting:
         parts.append(f"no finding counts (status {exit_status})")
     elif standing.problems and not findings:
