@@ -76,7 +76,7 @@ def test_from_a_finding_to_a_run_that_does_not_fail_for_it(command: Command, cwd
         (["--known", "bad.toml"], "bad.toml:1: entry 1: Object missing required field `reason`"),
         (["--baseline", "none"], "there is no none/campaign/stats.json"),
         (["--baseline", "found", "--out", "found"], "--baseline and --out are the same folder"),
-        (["--baseline", "found", "--targets", "builtin"], "--baseline is the folder of one target"),
+        (["--baseline", "found", "--targets", "builtin"], "they exclude --targets"),
     ],
 )
 def test_a_run_refuses_what_it_cannot_read_before_it_starts(
