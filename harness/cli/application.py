@@ -21,6 +21,7 @@ from harness.cli import (
     bench,
     bisect,
     cache,
+    config,
     confirm,
     corpus,
     demo,
@@ -87,6 +88,7 @@ def _version(
 # Each has its own line in the list of commands, since the first sentence of its help may be longer than a line.
 app.command("run", cls=RunCommand, epilog=RUN_STATUS, short_help="Draw, run, compare, save and shrink.")(running.run)
 app.command("merge", epilog=RUN_STATUS, short_help="Put the shards of a campaign together.")(merge.merge)
+app.command("config", short_help="Print the options of a profile.")(config.config)
 app.command("diff", short_help="Compare the findings of two campaigns.")(diff.diff)
 app.command("replay", short_help="Run a repro file: FAILED, FIXED or SKIPPED.")(replay.replay)
 app.command("shrink", short_help="Make a repro file smaller.")(shrink.shrink)

@@ -55,6 +55,8 @@ class RunOptions:
             "known",
             "baseline",
             "corpus",
+            "profile",
+            "config",
             "shard",
             "no_shrink",
             "targets",
@@ -165,6 +167,15 @@ class RunOptions:
             help="Replay the repro files of this folder first, on the target of the run; one that FAILED makes status "
             "1.",
         ),
+    ] = None
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile", metavar="NAME", help="Take options from [profile.NAME] of harness.toml; others override them."
+        ),
+    ] = None
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="Another file of profiles than harness.toml.")
     ] = None
     base: BaseOption = None
     executor: Annotated[
