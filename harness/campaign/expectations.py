@@ -101,7 +101,7 @@ class Expectations(msgspec.Struct, frozen=True):
         key, covering = None, []
         if replayed.answer == "FAILED" and replayed.signature is not None:
             key = subject.issue_of(Key(replayed.signature, repro.issue if replayed.same else None), repro)
-            covering = self._places(key, repro, one.file.case)
+            covering = self._places(key, repro, subject.encode(type(subject).case_of(repro)))
         holding = [self.mutes[place] for place in covering if not self.mutes[place].expired(self.today)]
         return CorpusAnswer(
             file=file,

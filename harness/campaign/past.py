@@ -42,7 +42,8 @@ class NoPast(Refusal):
 
 class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """The cases among which a finding shows: those that judged its `operation` (None: any) in all of its `regimes`
-    together, drawn in the way that `drawn_as` names (None: any). One in `one_in` of them showed it."""
+    together, drawn in the way that `drawn_as` names (None: any). One in `one_in` of them showed it, the others passed.
+    """
 
     operation: str | None
     regimes: tuple[str, ...]
@@ -62,24 +63,25 @@ class Journaled(msgspec.Struct, frozen=True):
     entries: list[Entry]
     regimes: tuple[str, ...]
 
-    def of(self, situation: Situation) -> int:
-        """How many cases were judged in a situation, however they were drawn."""
+    def passed(self, situation: Situation) -> int:
+        """How many cases were judged in a situation, however they were drawn, and nothing was found in them: another
+        finding may hide this one."""
         wanted = sum(1 << self.regimes.index(name) for name in situation.regimes)
-        return sum(_is_in(entry, wanted, situation.operation) for entry in self.entries)
+        return sum(entry.signature is None and _is_in(entry, wanted, situation.operation) for entry in self.entries)
 
     def why_unknown(self, situation: Situation | None) -> tuple[int, str | None]:
-        """How many cases were judged in the situation of a finding, and why they do not say whether it is gone; None if
-        they do."""
+        """How many cases passed in the situation of a finding, and why they do not say whether it is gone; None if they
+        do."""
         if situation is None:
             return 0, "the earlier campaign does not say in which of its cases it shows"
         if situation.drawn_as not in (None, self.drawn_as):
             return 0, "cases are drawn in another way here"
         if not set(situation.regimes) <= set(self.regimes):
             return 0, "cases of this kind are in none of its regimes"
-        cases = self.of(situation)
+        cases = self.passed(situation)
         if cases >= situation.enough:
             return cases, None
-        return cases, f"{cases} of its cases were judged, and {situation.enough} are needed"
+        return cases, f"{cases} of its cases passed, and {situation.enough} are needed"
 
 
 def _is_in(entry: Entry, wanted: int, operation: str | None) -> bool:
@@ -217,8 +219,8 @@ def _situation(found: FoundSoFar, regimes: Iterable[str], journal: Journaled) ->
     operation = found.signature.partition("/")[0] if journal.regimes else None
     drawn = journal.drawn_as
     situation = Situation(operation=operation, regimes=tuple(sorted(common)), one_in=1, drawn_as=drawn)
-    one_in = -(-journal.of(situation) // min(len(failing), found.count))
-    return msgspec.structs.replace(situation, one_in=max(1, one_in))
+    showed = min(len(failing), found.count)
+    return msgspec.structs.replace(situation, one_in=-(-(journal.passed(situation) + showed) // showed))
 
 
 def _named(bits: str, names: Sequence[str]) -> list[str]:

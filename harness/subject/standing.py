@@ -46,15 +46,15 @@ class ExpiredMute(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NeedlessMute(msgspec.Struct, frozen=True, kw_only=True):
-    """A mute whose finding no longer occurs: `cases` were judged in its situation, of which one in `one_in` showed it
-    when the mute was written."""
+    """A mute whose finding no longer occurs: `cases` passed in its situation, of which one in `one_in` showed it when
+    the mute was written."""
 
     mute: str
     cases: int
     one_in: int
 
     def __str__(self) -> str:
-        seen = f"one in {self.one_in} of its cases showed it, and now none of {self.cases} does"
+        seen = f"one in {self.one_in} of its cases showed it, and now {self.cases} passed"
         return f"{self.mute} no longer occurs: remove its entry ({seen})"
 
 
@@ -69,7 +69,7 @@ class StillThere(msgspec.Struct, frozen=True, kw_only=True):
 
 class Absent(msgspec.Struct, frozen=True, kw_only=True):
     """A finding of the earlier campaign that this one does not have, by its name. `cases` is the number of cases in its
-    situation that were judged here. `why_unknown` says why that is too little to call it gone; None: it is gone."""
+    situation that passed here. `why_unknown` says why that is too little to call it gone; None: it is gone."""
 
     name: str
     cases: int
@@ -176,7 +176,7 @@ def _baseline_lines(baseline: Baseline, names: Sequence[str]) -> Iterator[Line]:
     for still in baseline.still:
         yield Line("still", f"{names[still.finding]}{_since(still)}", "dim")
     for gone in baseline.gone:
-        yield Line("gone", f"{gone.name} ({counted(gone.cases, 'case')} in its situation)", "good")
+        yield Line("gone", f"{gone.name} ({counted(gone.cases, 'case')} in its situation passed)", "good")
     for absent in baseline.not_looked_at:
         yield Line("not looked at", f"{absent.name}: {absent.why_unknown}", "dim")
 

@@ -45,9 +45,8 @@ def test_the_findings_of_any_subject_are_read_from_its_folder(kit: Kit, whole: R
     for signature, _, cases, _ in whole.found:
         one = found[signature.partition(" ")[0]]
         assert one.situation is not None
-        judged = past.journals[kit.name].of(one.situation)
-        assert judged >= cases
-        assert one.situation.one_in == max(1, -(-judged // cases))
+        passed = past.journals[kit.name].passed(one.situation)
+        assert one.situation.one_in == -(-(passed + cases) // cases)
         assert one.situation.drawn_as == past.journals[kit.name].drawn_as
 
 
@@ -83,7 +82,7 @@ def test_gone_is_said_where_enough_cases_were_judged(
     assert baseline.gone == []
     needed = situations["unlucky"]
     assert needed is not None
-    why = f"16 of its cases were judged, and {needed.enough} are needed"
+    why = f"16 of its cases passed, and {needed.enough} are needed"
     assert baseline.not_looked_at[0] == Absent(name="unlucky", cases=16, why_unknown=why)
 
 
@@ -190,13 +189,14 @@ def test_a_situation_is_all_of_its_regimes_together_in_cases_that_judged_its_ope
         judged(2, "2", copy=1),
         judged(3, "3", other=1),
         Entry(4, skipped="lacks", reached="3"),
+        Entry(5, counters={"judged copy": 1}, reached="3", signature="another"),
     ]
     journal = Journaled("0" * 8, entries, ("a", "b", "c"))
     both = Situation(operation="copy", regimes=("a", "b"), one_in=1, drawn_as="0" * 8)
-    assert journal.of(both) == 2
-    assert journal.of(msgspec.structs.replace(both, operation=None)) == 3
-    assert journal.of(msgspec.structs.replace(both, regimes=())) == 3
-    assert journal.why_unknown(both) == (2, "2 of its cases were judged, and 10 are needed")
+    assert journal.passed(both) == 2
+    assert journal.passed(msgspec.structs.replace(both, operation=None)) == 3
+    assert journal.passed(msgspec.structs.replace(both, regimes=())) == 3
+    assert journal.why_unknown(both) == (2, "2 of its cases passed, and 10 are needed")
     elsewhere = msgspec.structs.replace(both, drawn_as="1" * 8)
     assert journal.why_unknown(elsewhere) == (0, "cases are drawn in another way here")
     unheard = msgspec.structs.replace(both, regimes=("d",))
