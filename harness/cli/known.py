@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from harness.cli.options import option
+from harness.cli.options import announce, option
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Mute findings that are known.")
 
@@ -73,4 +73,6 @@ def add(
         )
     )
     add_mute(file, mute)
+    if situation is None:
+        announce(f"'{folder}' does not say in which cases this shows, so no run will say that it no longer occurs")
     print(f"added to {file}:\n{in_toml(mute)}", end="")

@@ -137,8 +137,12 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def problems(self) -> list[str]:
         """What makes status 1 in addition to findings, in words."""
-        failed = [one for one in self.corpus if one.counts]
-        return [str(one) for one in (*failed, *self.expired, *self.needless)]
+        return [*(str(one) for one in self.corpus if one.counts), *self.mute_problems]
+
+    @property
+    def mute_problems(self) -> list[str]:
+        """Those of them that are about mutes."""
+        return [str(one) for one in (*self.expired, *self.needless)]
 
     def lines(self, names: Sequence[str]) -> Iterator[Line]:
         """Lines for people; `names` are those of the findings."""
@@ -198,7 +202,7 @@ def answered(answer: Line | None, standing: Standing | None, findings: int, exit
     failed = sum(one.counts for one in standing.corpus)
     if failed:
         parts.append(f"{counted(failed, 'file')} of the corpus FAILED")
-    parts += [str(one) for one in (*standing.expired, *standing.needless)]
+    parts += standing.mute_problems
     if findings and not counting:
         parts.append(f"no finding counts (status {exit_status})")
     elif standing.problems and not findings:

@@ -48,7 +48,7 @@ def report_to_job(results: Sequence[Result]) -> None:
         for first, _, _ in faults(result.json):
             print(annotation(first, why_not_counted(result.json, first)), file=sys.stderr)
         for problem in standing_of(result.json).problems:
-            print(f"::error title=mute::{_data(problem)}", file=sys.stderr)
+            print(f"::error title=harness::{_data(problem)}", file=sys.stderr)
     with Path(os.environ[SUMMARY_VARIABLE]).open("a", encoding="utf-8") as file:
         file.write(markdown(results))
 

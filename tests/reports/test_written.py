@@ -285,7 +285,7 @@ def test_github_says_why_a_finding_does_not_count(
     assert first.startswith("::notice ")
     assert "muted: " in first
     assert second.startswith("::warning "), "a known issue that is new here"
-    assert third == "::error title=mute::mute of that expired on 2026-06-14"
+    assert third == "::error title=harness::mute of that expired on 2026-06-14"
     text = (tmp_path / "summary.md").read_text()
     assert "<script>" not in text
     assert "muted: " in text

@@ -13,7 +13,7 @@ import pytest
 
 from harness.campaign.expectations import expectations
 from harness.campaign.history import DamagedHistory, read_history
-from harness.campaign.past import Journaled, NoPast, Situation, drawn_as, read_past
+from harness.campaign.past import Journaled, NoPast, Situation, drawn_as, journaled, read_past
 from harness.campaign.settings import Settings
 from harness.subject.entry import Entry
 from harness.subject.standing import Absent, StillThere
@@ -84,6 +84,18 @@ def test_gone_is_said_where_enough_cases_were_judged(
     assert needed is not None
     why = f"16 of its cases passed, and {needed.enough} are needed"
     assert baseline.not_looked_at[0] == Absent(name="unlucky", cases=16, why_unknown=why)
+
+
+def test_an_interrupted_campaign_says_of_nothing_that_it_is_gone(
+    numbers: NumberKit, run: Run, settings: Make, tmp_path: Path
+) -> None:
+    found = run(numbers.wrong(), settings(out=tmp_path / "found"))
+    long = run(numbers.right(), settings(out=tmp_path / "long", cases=4000))
+    expected, subject = since(found.out)["expectations"], numbers.right()
+    journal = journaled(long.out, type(subject))
+    assert len(expected.standing(subject, [], journal, complete=True).baseline.gone) == 2
+    baseline = expected.standing(subject, [], journal, complete=False).baseline
+    assert [one.why_unknown for one in baseline.not_looked_at] == ["the campaign was interrupted"] * 2
 
 
 def test_the_history_follows_a_chain_of_campaigns(

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from junitparser import Failure, JUnitXml
 
 Command = Callable[..., tuple[int, str, str]]
 CORPUS = Path(__file__).resolve().parents[3] / "corpus"
@@ -76,7 +77,10 @@ def test_a_run_replays_the_corpus_first(command: Command, corpus: Path) -> None:
     status, out, _ = command(*run, "failed", "-t", "vllm==0.22.0", "--report", f"junit={junit}")
     (answer,) = json.loads(out)["standing"]["corpus"]
     assert (status, answer["answer"], answer["issue"]) == (1, "FAILED", "ds-window-as-sd")
-    assert "corpus/a.json of the corpus FAILED: " in Path(junit).read_text()
+    (suite,) = JUnitXml.fromfile(junit)
+    (case,) = (one for one in suite if one.name == "corpus corpus/a.json")
+    assert [type(one) for one in case.result] == [Failure]
+    assert "harness replay corpus/a.json" in case.result[0].text
 
 
 @pytest.mark.parametrize(
