@@ -5,7 +5,7 @@ At its end they give each finding its standing (harness.subject.standing)."""
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -61,18 +61,11 @@ class Expectations(msgspec.Struct, frozen=True):
                 answer, covering = self._answer(one)
                 corpus.append(answer)
                 met.update(covering)
-        needless = []
-        for place, mute in enumerate(self.mutes):
-            if place in met or mute.expired(self.today) or journal is None or not complete:
-                continue
-            situation = mute.situation
-            cases, why = journal.why_unknown(situation)
-            if situation is not None and why is None:
-                needless.append(NeedlessMute(mute=mute.name, cases=cases, one_in=situation.one_in))
+        absent = [one for place, one in enumerate(self.mutes) if place not in met and not one.expired(self.today)]
         return Standing(
             muted=muted,
             expired=[_expired(one) for one in self.mutes if one.expired(self.today)],
-            needless=needless,
+            needless=[] if journal is None or not complete else list(_needless(absent, journal)),
             baseline=self._baseline(subject, findings, journal, complete),
             corpus=corpus,
         )
@@ -126,6 +119,15 @@ class Expectations(msgspec.Struct, frozen=True):
         earlier = [one for one in self.past.findings if one.subject == subject.name]
         judged = {} if journal is None else {subject.name: journal}
         return compare(self.past, earlier, keys, judged, self.history, complete=complete)
+
+
+def _needless(absent: Iterable[Mute], journal: Journaled) -> Iterator[NeedlessMute]:
+    """Of mutes whose findings did not occur, those that say nothing any more."""
+    for mute in absent:
+        situation = mute.situation
+        cases, why = journal.why_unknown(situation)
+        if situation is not None and why is None:
+            yield NeedlessMute(mute=mute.name, cases=cases, one_in=situation.one_in)
 
 
 def _muted(number: int, mute: Mute) -> Muted:

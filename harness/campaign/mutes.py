@@ -74,13 +74,15 @@ class Mute(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def situation(self) -> Situation | None:
-        """The cases among which its finding shows; None if it does not say."""
-        if self.regimes is UNSET and self.drawn_as is UNSET:
+        """The cases among which its finding shows; None if it does not say. With `regimes`, even none of them, it is of
+        a kind of case that has regimes, and counts judged operations."""
+        has_regimes = self.regimes is not UNSET
+        operation = self.signature.partition("/")[0] if has_regimes and self.signature is not UNSET else None
+        if self.drawn_as is UNSET and not operation and not (has_regimes and self.regimes):
             return None
-        regimes = () if self.regimes is UNSET else tuple(self.regimes)
         return Situation(
-            operation=self.signature.partition("/")[0] if regimes and self.signature is not UNSET else None,
-            regimes=regimes,
+            operation=operation,
+            regimes=() if self.regimes is UNSET else tuple(self.regimes),
             one_in=DEFAULT_ONE_IN if self.one_in is UNSET else self.one_in,
             drawn_as=None if self.drawn_as is UNSET else self.drawn_as,
         )

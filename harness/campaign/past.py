@@ -28,8 +28,9 @@ ENOUGH = 10
 """A finding that one in N cases of its situation showed is gone where ENOUGH times N of them do not show it. One that a
 single case showed may be rarer than that: of such, about one in a hundred seems gone by chance, of others far fewer."""
 
-NOT_DRAWING = ("target", "base", SOURCES, SHARD, "seed")
-"""Settings of a journal that do not decide how cases are drawn."""
+NOT_DRAWING = ("target", "base", "build", SOURCES, SHARD, "seed")
+"""Settings of a journal, and of the groups in it, that do not decide how cases are drawn and judged: the same cases can
+be judged on any target."""
 
 
 FindingKey = tuple[str, str, str | None]
@@ -179,11 +180,12 @@ def journaled(folder: Path, subject: type[AnySubject]) -> Journaled | None:
 def drawn_as(head: Mapping[str, Any]) -> str:
     """A short name of how a campaign draws and judges cases, from the first line of its journal: equal for all targets
     and seeds."""
-    settings = {name: value for name, value in head.items() if name not in NOT_DRAWING}
-    recipe = settings.get("recipe")
-    if isinstance(recipe, dict):
-        settings["recipe"] = {name: value for name, value in recipe.items() if name not in NOT_DRAWING}
+    settings = {name: _drawing(value) if isinstance(value, dict) else value for name, value in _drawing(head).items()}
     return hashlib.sha256(msgspec.json.encode(settings, order="sorted")).hexdigest()[:8]
+
+
+def _drawing(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name not in NOT_DRAWING}
 
 
 def _finding(

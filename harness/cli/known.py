@@ -67,7 +67,7 @@ def add(
             reason=reason,
             link=UNSET if link is None else link,
             expires=UNSET if expires is None else expires,
-            regimes=UNSET if situation is None or not situation.regimes else list(situation.regimes),
+            regimes=UNSET if situation is None or situation.operation is None else list(situation.regimes),
             one_in=UNSET if situation is None else situation.one_in,
             drawn_as=UNSET if situation is None or situation.drawn_as is None else situation.drawn_as,
         )

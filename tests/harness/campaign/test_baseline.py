@@ -225,5 +225,8 @@ def test_targets_and_seeds_draw_alike_and_other_settings_do_not() -> None:
         "generator": 8,
     }
     assert drawn_as(head) == drawn_as(other)
+    on_bytes = {**head, "kernels": {"target": "builtin", "executor": "native"}}
+    assert drawn_as(on_bytes) == drawn_as({**on_bytes, "kernels": {"target": "vllm", "executor": "native"}})
+    assert drawn_as(on_bytes) != drawn_as({**on_bytes, "kernels": {"target": "builtin", "executor": "cuda"}})
     assert drawn_as(head) != drawn_as({**head, "generator": 9})
     assert drawn_as(head) != drawn_as({**head, "recipe": {"seed": 1, "domains": ["reachable"]}})

@@ -150,6 +150,23 @@ def test_what_people_wrote_in_the_file_stays(tmp_path: Path) -> None:
     assert len(read_mutes(file)) == 1
 
 
+@pytest.mark.parametrize(
+    ("keys", "operation"),
+    [
+        ({"signature": RACE, "regimes": ["one-request"]}, "postprocess"),
+        ({"signature": RACE, "regimes": []}, "postprocess"),
+        ({"signature": RACE, "drawn_as": "0e5b1777"}, None),
+        ({"issue": "accepted-count-race", "regimes": ["one-request"]}, None),
+        ({"signature": RACE}, "no situation"),
+        ({"issue": "accepted-count-race", "regimes": []}, "no situation"),
+        ({"signature": RACE, "one_in": 3}, "no situation"),
+    ],
+)
+def test_an_entry_says_in_which_cases_its_finding_shows(keys: dict[str, Any], operation: str | None) -> None:
+    situation = Mute(**keys, reason="known").situation
+    assert (situation.operation if situation is not None else "no situation") == operation
+
+
 CASE = b'{"a": 1}'
 
 
