@@ -9,6 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli.options import announce, option
+from harness.suggestions import unknown
+
+NARROWINGS = ("line", "case")
+DIGITS_OF_NAMES = 8
+"""How many digits of the checksum of its case the name of a finding's file ends with."""
 
 app = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="Mute findings that are known.")
 
@@ -19,6 +24,30 @@ def parse_day(text: str) -> datetime.date:
         return datetime.date.fromisoformat(text)
     except ValueError:
         raise typer.BadParameter(f"{text!r} is no day: write it as 2026-12-31") from None
+
+
+def parse_narrowing(text: str) -> str:
+    """One of NARROWINGS. Raises typer.BadParameter."""
+    if text not in NARROWINGS:
+        raise typer.BadParameter(unknown("narrowing", [text], NARROWINGS))
+    return text
+
+
+def _narrowed(what: str | None, file: Path | None) -> dict[str, str]:
+    """The key of an entry that narrows it to what the file of a finding shows. Raises typer.BadParameter."""
+    from harness.repro import read_any
+
+    if what is None:
+        return {}
+    if file is None:
+        raise typer.BadParameter("--narrow: the folder does not have the file of this finding")
+    _, repro = read_any(file)
+    if what == "case":
+        return {"sha256": Path(repro.file_name).stem[-DIGITS_OF_NAMES:]}
+    if not repro.evidence.places:
+        raise typer.BadParameter(f"--narrow line: {file} names no line of the code under test")
+    place = repro.evidence.places[0]
+    return {"line": f"{place.file}:{place.line}"}
 
 
 @app.command("add")
@@ -33,6 +62,15 @@ def add(
         Any,
         option("--expires", parser=parse_day, metavar="DATE", help="The last day on which it is muted: 2026-12-31."),
     ] = None,
+    narrow: Annotated[
+        Any,
+        option(
+            "--narrow",
+            parser=parse_narrowing,
+            metavar="WHAT",
+            help="Mute only what goes back to the same line (line), or has the same smallest case (case).",
+        ),
+    ] = None,
     file: Annotated[Path, typer.Option("--to", metavar="FILE", help="The file of mutes.")] = Path("known.toml"),
 ) -> None:
     """Mute a finding of a campaign: write an entry, with the situation in which it shows.
@@ -43,7 +81,6 @@ def add(
 
     from harness.campaign.mutes import Mute, add_mute, checked, in_toml
     from harness.campaign.past import read_past
-    from harness.suggestions import unknown
 
     found = read_past(folder).findings
     if not found:
@@ -64,6 +101,7 @@ def add(
         Mute(
             signature=one.signature,
             issue=UNSET if one.issue is None else one.issue,
+            **_narrowed(narrow, one.file),
             reason=reason,
             link=UNSET if link is None else link,
             expires=UNSET if expires is None else expires,

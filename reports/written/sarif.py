@@ -77,12 +77,22 @@ def _results(result: Json) -> Iterator[dict[str, Any]]:
             "relatedLocations": [{"id": number, **place} for number, place in enumerate(related, 1)],
             "partialFingerprints": {"signature/v1": hashlib.sha256(first["signature"].encode()).hexdigest()[:32]},
             "properties": {"signature": first["signature"], "repro": first["repro"], "issue": first["issue"]},
+            **_baseline_state(result, [first, *others]),
             "suppressions": [
                 {"kind": "external", "status": "accepted", "justification": plain(why)}
                 for why in dict.fromkeys(filter(None, reasons))
                 if known
             ],
         }
+
+
+def _baseline_state(result: Json, findings: Sequence[Json]) -> dict[str, str]:
+    """Whether a fault is new since the baseline, if there is one: it is if one of its findings is."""
+    baseline = standing_of(result).baseline
+    if baseline is None:
+        return {}
+    new = any(result["findings"].index(finding) in baseline.new for finding in findings)
+    return {"baselineState": "new" if new else "unchanged"}
 
 
 def _others(others: Sequence[Json], shared: str) -> Iterator[str]:

@@ -264,6 +264,7 @@ def test_sarif_suppresses_what_does_not_count() -> None:
     assert [one["kind"] for one in known["suppressions"]] == ["external", "external"]
     assert known["suppressions"][0]["justification"].endswith("until 2026-12-31 (https://example.org)")
     assert (known["level"], new["suppressions"]) == ("warning", [])
+    assert (known["baselineState"], new["baselineState"]) == ("unchanged", "new")
     notes = run["invocations"][0]["toolExecutionNotifications"]
     assert [one["message"]["text"] for one in notes] == ["mute of that expired on 2026-06-14"]
 

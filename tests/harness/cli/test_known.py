@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,6 +13,10 @@ import pytest
 
 from harness.campaign.mutes import read_mutes
 from harness.campaign.stats import FoundSoFar, Stats, StatsFile
+from harness.case import encode_case
+from harness.check.outcome import CodePlace
+from harness.repro import read_repro, write_repro
+from harness.subject.subject import Key
 
 Command = Callable[..., tuple[int, str, str]]
 
@@ -143,6 +148,31 @@ def test_a_finding_is_chosen_by_its_issue_too(command: Command, cwd: Path) -> No
     assert command("known", "add", "found", "--signature", name, "--reason", "known")[0] == 0
     (mute,) = read_mutes(cwd / "known.toml")
     assert mute.name == name
+
+
+@pytest.mark.parametrize(("what", "key"), [("line", "line"), ("case", "sha256")])
+def test_an_entry_can_be_narrowed(command: Command, cwd: Path, what: str, key: str) -> None:
+    corpus = Path(__file__).resolve().parents[3] / "corpus"
+    file = corpus / "v2-accepted-race-temporal.json"
+    place = CodePlace("vllm/v1/worker/mamba_utils.py", 157, "copy", "store")
+    repro = read_repro(file)
+    repro = msgspec.structs.replace(repro, evidence=msgspec.structs.replace(repro.evidence, places=(place,)))
+    campaign(cwd / "found", FoundSoFar(str(repro.signature), None, 3, 2, f"elsewhere/{file.name}"))
+    write_repro(cwd / "found" / file.name, repro)
+    status, _, _ = command("known", "add", "found", "--reason", "known", "--narrow", what)
+    assert status == 0
+    (mute,) = read_mutes(cwd / "known.toml")
+    digits = hashlib.sha256(encode_case(repro.case)).hexdigest()[:8]
+    assert getattr(mute, key) == (f"{place.file}:{place.line}" if what == "line" else digits)
+    assert mute.covers(Key(str(repro.signature)), repro, encode_case(repro.case))
+
+
+def test_what_cannot_be_narrowed_is_one_line(command: Command, cwd: Path) -> None:
+    campaign(cwd / "found", FOUND)
+    for what, message in (("line", "does not have the file of this finding"), ("file", "unknown narrowing 'file'")):
+        status, out, err = command("known", "add", "found", "--reason", "known", "--narrow", what)
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert message in err
 
 
 def test_a_difference_names_what_is_new(command: Command, cwd: Path) -> None:
