@@ -35,6 +35,9 @@ _COMMAND = (
 )
 """The campaign ends with pytest, however that ends."""
 
+_INTERRUPTED = pytest.StashKey[str]()
+"""What the command said of a campaign that was interrupted."""
+
 _PATIENCE = 20.0
 """Seconds in which a campaign that was interrupted ends by itself: it keeps what it has found."""
 
@@ -189,7 +192,7 @@ class Campaign(pytest.Item):
             process.terminate()
             try:
                 _, errors = process.communicate(timeout=_PATIENCE)
-                print(f"\n{_last_line(errors)}", file=sys.stderr)
+                self.config.stash[_INTERRUPTED] = f"{self.nodeid}: {_last_line(errors)}"  # what is printed is captured
             except subprocess.TimeoutExpired:
                 process.kill()
             raise
@@ -207,11 +210,14 @@ class Campaign(pytest.Item):
         return self.out, None, f"harness: {self.name} of {self.config.getoption('--harness-target')}"
 
 
-def pytest_terminal_summary(terminalreporter: Any) -> None:
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     """How much each item looked at: a campaign that passed says nothing about what it did not reach."""
     reports = [one for found in terminalreporter.stats.values() for one in found]
     looked = [(one.nodeid, dict(one.user_properties)) for one in reports if getattr(one, "when", "") == "call"]
     lines = [f"{name}: {properties[LOOKED_AT]}" for name, properties in looked if LOOKED_AT in properties]
+    interrupted = config.stash.get(_INTERRUPTED, None)
+    if interrupted is not None:
+        lines.append(interrupted)
     if lines:
         terminalreporter.section("harness")
         for line in sorted(lines):

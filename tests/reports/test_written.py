@@ -175,7 +175,7 @@ def test_a_report_that_cannot_be_written_costs_no_other(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("texts", "message"),
     [
-        (("junit=OUT/case.journal",), "that file is the campaign's own"),
+        (("junit=OUT/cases.journal",), "that file is the campaign's own"),
         (("junit=OUT/a.xml", "sarif=OUT/../NAME/a.xml"), "something else is written there"),
         (("junit=OUT/a.xml,sarif=OUT/a.xml",), "something else is written there"),
         (("junit=",), "write --report junit=FILE"),

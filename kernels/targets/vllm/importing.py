@@ -19,7 +19,7 @@ from typing import Any
 
 from harness.kernels.executors.base import Executor
 from harness.kernels.targets.loading import load_module
-from harness.kernels.targets.vllm.placeholders import PlaceholderModule
+from harness.kernels.targets.vllm.placeholders import NotReplaced, PlaceholderModule
 from harness.refusal import UnknownTarget
 from harness.text import one_line
 
@@ -108,6 +108,8 @@ def import_under_test(origin: str, file: str) -> ModuleType:
     """Import a module under test. Raises UnknownTarget if it does not load on the stubs."""
     try:
         return importlib.import_module(module_name(file))
-    except Exception as error:  # whatever it raises: it is the code under test
-        reason = one_line(error) or type(error).__name__
+    except NotReplaced as error:
+        raise UnknownTarget(f"{origin}: {file} does not load: {error}") from error
+    except (Exception, SystemExit) as error:  # whatever it raises: it is the code under test
+        reason = ": ".join(filter(None, (type(error).__name__, one_line(error))))
         raise UnknownTarget(f"{origin}: {file} does not load: {reason}") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,8 +12,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from harness.kernel_cases.subject import KernelCases
 from harness.kernels.targets.vllm.family import RELEASES
 from harness.repro import read_repro
+from tests.processes import children, is_running, wait_for
 from tests.releases import editable, rename
 
 Suite = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -80,6 +83,7 @@ def test_each_operation_is_an_item_also_under_xdist(suite: Suite) -> None:
     done = suite("-n", "2", "-rA", *options)
     assert done.returncode == 0, done.stdout
     assert {"PASSED harness::postprocess", "PASSED harness::precopy"} <= {*done.stdout.splitlines()}
+    assert "harness::precopy: 16 cases, " in done.stdout, "how much it looked at"
     chosen = suite("-k", "precopy", "-rA", *options)
     assert "1 passed, 1 deselected" in chosen.stdout
 
@@ -118,3 +122,42 @@ def test_what_a_checkout_has_lost_is_no_skip(suite: Suite, tmp_path: Path) -> No
     done = suite("--harness-target", f"path:{checkout}", "--harness-ops", "precopy", "--harness-cases", "16")
     assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout
     assert "\nLOST " in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--harness-budget", "5m"), "harness: --harness-budget needs --harness-target, which names what to test"),
+        (("--harness-target", ""), "harness: --harness-target needs --harness-target"),
+        (
+            ("--harness-target", "builtin", "--harness-budget", "5m", "--harness-cases", "5"),
+            "harness: --harness-budget and --harness-cases exclude each other",
+        ),
+    ],
+)
+def test_options_that_would_test_nothing_are_refused(suite: Suite, options: tuple[str, ...], message: str) -> None:
+    done = suite(*options)
+    assert done.returncode == pytest.ExitCode.USAGE_ERROR
+    (line,) = filter(None, done.stderr.splitlines())
+    assert line.startswith(f"ERROR: {message}")
+
+
+@pytest.mark.long
+def test_an_interrupt_ends_the_campaign_too(tmp_path: Path) -> None:
+    command = [sys.executable, "-P", "-m", "pytest", "-q", "-p", "no:cacheprovider", "--harness-target", "builtin"]
+    out = tmp_path / "found"
+    running = subprocess.Popen(
+        [*command, "--harness-ops", "precopy", "--harness-budget", "30m", "--harness-out", str(out)],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    journal = out / "precopy" / KernelCases.journal
+    wait_for(lambda: running.poll() is not None or (journal.is_file() and journal.read_bytes().count(b"\n") > 3))
+    started = children(running.pid)
+    running.send_signal(signal.SIGINT)
+    printed, _ = running.communicate(timeout=300)
+    assert running.returncode == pytest.ExitCode.INTERRUPTED
+    assert "\nharness::precopy: harness: terminated: no finding, after " in printed
+    wait_for(lambda: not any(map(is_running, started)))
