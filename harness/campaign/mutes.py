@@ -28,6 +28,11 @@ from harness.suggestions import unknown
 DEFAULT_ONE_IN = 100
 """How rare a finding is taken to be among the cases in its regimes, where its mute does not say."""
 
+NARROWING = ("line", "sha256")
+SITUATION = ("regimes", "one_in", "drawn_as")
+"""Keys that say in which cases a finding shows. They are known of a signature, not of some of its findings: so an entry
+has either these or those that narrow it."""
+
 NEW_ENTRY = "\n\n"
 """What separates an entry from what is before it."""
 
@@ -43,7 +48,8 @@ class Mute(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     only those that go back to its `line` (`path:line`), and those whose smallest case has this `sha256` (its first
     digits are enough, and the names of files end with eight of them). It holds up to and including the day `expires`.
 
-    `regimes`, `one_in` and `drawn_as` are the situation in which the finding shows (harness.campaign.past)."""
+    `regimes`, `one_in` and `drawn_as` are the situation in which the finding shows (harness.campaign.past); an entry
+    with `line` or `sha256` has none of them."""
 
     signature: Words | UnsetType = UNSET
     issue: Words | UnsetType = UNSET
@@ -157,6 +163,10 @@ def _mute(row: Any, place: str) -> Mute:
         raise InvalidMutes(f"{place}: {' '.join(str(error).split())}") from error
     if mute.signature is UNSET and mute.issue is UNSET:
         raise InvalidMutes(f"{place}: it needs a signature or an issue")
+    of_a_part = [name for name in NARROWING if getattr(mute, name) is not UNSET]
+    of_all = [name for name in SITUATION if getattr(mute, name) is not UNSET]
+    if of_a_part and of_all:
+        raise InvalidMutes(f"{place}: {of_all[0]} is about all that has the signature, not with {of_a_part[0]}")
     if mute.issue is not UNSET:
         names = [str(one.name) for one in KNOWN_ISSUES]
         issues = [one for one in mute.issue.split(TOGETHER) if current_name(one) not in names]

@@ -96,7 +96,7 @@ def add(
             f"several findings have this signature, name one: {', '.join(repr(one.name) for one in chosen)}"
         )
     one = chosen[0]
-    situation = one.situation
+    situation = one.situation if narrow is None else None
     mute = checked(
         Mute(
             signature=one.signature,
@@ -112,5 +112,5 @@ def add(
     )
     add_mute(file, mute)
     if situation is None:
-        announce(f"'{folder}' does not say in which cases this shows, so no run will say that it no longer occurs")
+        announce("in which cases this shows is not known, so no run will say that it no longer occurs")
     print(f"added to {file}:\n{in_toml(mute)}", end="")

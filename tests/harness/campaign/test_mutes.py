@@ -42,26 +42,28 @@ def entry(**changes: str) -> str:
 
 
 def test_a_file_is_read_in_order(tmp_path: Path) -> None:
+    narrow = entry(issue='"accepted-count-race"', line='"vllm/v1/worker/mamba_utils.py:157"', sha256='"815cddc7"')
     full = entry(
         issue='"accepted-count-race"',
-        line='"vllm/v1/worker/mamba_utils.py:157"',
-        sha256='"815cddc7"',
         link='"https://example.org/1"',
         expires="2026-12-31",
         regimes='["one-request"]',
         one_in="4",
         drawn_as='"0e5b1777"',
     )
-    first, second = read_mutes(file_of(tmp_path, full, entry(signature="", issue='"left-out-row+cut-padding"')))
+    first, second, third = read_mutes(
+        file_of(tmp_path, full, narrow, entry(signature="", issue='"left-out-row+cut-padding"'))
+    )
     assert first.expires == datetime.date(2026, 12, 31)
-    assert first.name == f"{RACE} [accepted-count-race] at vllm/v1/worker/mamba_utils.py:157 of case 815cddc7"
+    assert first.name == f"{RACE} [accepted-count-race]"
+    assert second.name == f"{first.name} at vllm/v1/worker/mamba_utils.py:157 of case 815cddc7"
     assert first.situation is not None
     assert (first.situation.operation, first.situation.regimes, first.situation.enough) == (
         "postprocess",
         ("one-request",),
         40,
     )
-    assert (second.name, second.situation) == ("issue left-out-row+cut-padding", None)
+    assert (third.name, third.situation) == ("issue left-out-row+cut-padding", None)
 
 
 def test_an_empty_file_mutes_nothing(tmp_path: Path) -> None:
@@ -87,6 +89,8 @@ def test_an_empty_file_mutes_nothing(tmp_path: Path) -> None:
         ({"line": '"157"'}, "at `$.line`"),
         ({"sha256": '"815CDD"'}, "at `$.sha256`"),
         ({"one_in": "0"}, "at `$.one_in`"),
+        ({"line": '"a.py:7"', "one_in": "3"}, "one_in is about all that has the signature, not with line"),
+        ({"sha256": '"815cddc7"', "regimes": "[]"}, "regimes is about all that has the signature, not with sha256"),
     ],
 )
 def test_what_is_wrong_with_an_entry_is_one_line_that_says_where(

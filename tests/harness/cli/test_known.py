@@ -102,9 +102,7 @@ def test_an_entry_has_what_was_given(command: Command, cwd: Path) -> None:
     more = ("--link", "https://example.org", "--expires", "2026-12-31", "--to", "mine.toml")
     status, _, err = command("known", "add", "found", "--reason", "known", *more)
     assert status == 0
-    assert err == (
-        "harness: 'found' does not say in which cases this shows, so no run will say that it no longer occurs\n"
-    )
+    assert err == "harness: in which cases this shows is not known, so no run will say that it no longer occurs\n"
     assert (cwd / "mine.toml").read_text().splitlines() == [
         "[[finding]]",
         f'signature = "{FOUND.signature}"',
