@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import msgspec
@@ -49,7 +50,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """How to resume the campaign after an interrupt; a time budget starts again."""
         how = f"resume with the same command{'' if self.resume else ' and --resume'}"
         if self.options is not None:
-            how = f"resume with harness run --resume {self.out}"
+            how = f"resume with harness run --resume {shlex.quote(str(self.out))}"
         if self.cases is not None:
             return how
         return f"{how}: for another {self.seconds:g} s, or with a new --budget, or --cases N in its place"

@@ -10,46 +10,43 @@ all of them would count as defined. Nor does the old `torch.utils.dlpack.to_dlpa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any, Self
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.overrides import TorchFunctionMode
 
 from harness.kernels.executors.base import Arena
 from harness.kernels.executors.host_memory import HostArena
 from harness.memory import ArraySpan
 
-_WAYS_OUT = {
-    *(torch.Tensor.numpy, torch.Tensor.__array__, torch.Tensor.__dlpack__),
-    *(torch.Tensor.untyped_storage, torch.Tensor.storage, torch.Tensor._typed_storage),
-    *(torch.Tensor.apply_, torch.Tensor.map_, torch.Tensor.map2_, torch.Tensor.share_memory_),
-}
+_WAYS_OUT = (
+    *("numpy", "__array__", "__dlpack__", "untyped_storage", "storage", "_typed_storage"),
+    *("apply_", "map_", "map2_", "share_memory_"),
+)
 """Methods after which a tensor's memory may be written unobserved, or, for `apply_` and similar ones, has been."""
 
+_entered: list[ExportedMemory] = []
+"""The records that are kept now; the last ones get what happens."""
 
-class ExportedMemory(TorchFunctionMode):
+
+class ExportedMemory:
     """Records which memory is exported while it is entered; the records stay valid afterwards."""
 
     def __init__(self, arena: Arena) -> None:
-        super().__init__()
+        _observe()
         raised_by = arena.raised_by if isinstance(arena, HostArena) else 0
         self._start, self._size = arena.address - raised_by, arena.size
         self._storages: dict[int, tuple[StorageWeakRef, int, int]] = {}
         """By identity, which no other storage gets while a reference is kept: with arena offset and size."""
 
-    def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: Iterable[type],
-        args: Sequence[Any] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
-        if func in _WAYS_OUT and args and isinstance(args[0], torch.Tensor) and args[0].layout is torch.strided:
-            self._note(storage_of(args[0]))
-        return result
+    def __enter__(self) -> Self:
+        _entered.append(self)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        _entered.remove(self)
 
     def holds(self, storage: torch.UntypedStorage) -> bool:
         """Whether a storage outside of the arena has been exported, or never was torch's own. Torch itself records
@@ -72,7 +69,11 @@ class ExportedMemory(TorchFunctionMode):
         for key in [key for key, noted in self._storages.items() if chosen(*noted)]:
             del self._storages[key]
 
-    def _note(self, storage: torch.UntypedStorage) -> None:
+    def note(self, tensor: torch.Tensor) -> None:
+        """The memory of a tensor has been exported."""
+        if tensor.layout is not torch.strided:  # it has no storage
+            return
+        storage = storage_of(tensor)
         self._storages[storage._cdata] = (
             StorageWeakRef(storage),  # type: ignore[no-untyped-call]
             storage.data_ptr() - self._start,
@@ -80,7 +81,27 @@ class ExportedMemory(TorchFunctionMode):
         )
 
 
+@functools.cache
+def _observe() -> None:
+    """Have the methods report their calls, from now on in this process.
+
+    Nothing else becomes slower by it. A `TorchFunctionMode` sees them as well, but it is called for every use of a
+    tensor, each of its attributes included, and host code reads many of those."""
+    for name in _WAYS_OUT:
+        setattr(torch.Tensor, name, _observed(getattr(torch.Tensor, name)))
+
+
+def _observed(method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def reporting(tensor: torch.Tensor, *args: Any, **named: Any) -> Any:
+        result = method(tensor, *args, **named)
+        if _entered:
+            _entered[-1].note(tensor)
+        return result
+
+    return reporting
+
+
 def storage_of(tensor: torch.Tensor) -> torch.UntypedStorage:
     """A tensor's storage, read without counting as an export."""
-    with torch._C.DisableTorchFunction():
-        return tensor.untyped_storage()
+    return torch._C.TensorBase.untyped_storage(tensor)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from harness.regimes.copies import differ
 from harness.regimes.facts import Facts, StateMove
 from harness.regimes.regime import Regime
@@ -27,11 +29,15 @@ def _has_stale_id(f: Facts) -> bool:
     for b in f.block_moves:
         targets[b.group][b.destination_block] = b.move.slot
     return any(
-        any(found[block] != slot for block in found.keys() & set(row))
+        not found.keys().isdisjoint(row) and any(found.get(block, slot) != slot for block in row)
         for found, table in zip(targets, f.case.contents.tables, strict=True)
         if found
         for slot, row in enumerate(table)
     )
+
+
+def _names_one_twice(row: Sequence[int]) -> bool:
+    return len(set(row)) < len(row) and len(row) - row.count(0) > len(set(row) - {0})
 
 
 def _tables_differ(f: Facts) -> bool:
@@ -81,9 +87,7 @@ REGIMES: tuple[Regime, ...] = (
     Regime(
         "block-under-two-columns",
         "a table row that names one block twice",
-        lambda f: any(
-            len(row) - row.count(0) > len(set(row) - {0}) for table in f.case.contents.tables for row in table
-        ),
+        lambda f: any(_names_one_twice(row) for table in f.case.contents.tables for row in table),
     ),
     Regime(
         "null-columns",

@@ -74,6 +74,8 @@ class LayoutFacts:
         ]
         self.has_temporal = [any(not isinstance(state, ConvState) for state in states) for states in self.by_group]
         self.pages = self._pages()
+        self.farthest = max((state.block_stride for _, state in self.states), default=0) * (layout.num_blocks - 1)
+        """Bytes from a state's first block to its last, at most."""
         self.regimes: frozenset[str] | None = None
         """Regimes that the layout alone decides; empty until they are first needed."""
 

@@ -11,7 +11,8 @@ from harness.regimes.regime import Predicate, Regime, of_layout
 
 
 def _reaches(f: Facts, distance: int) -> bool:
-    return any(
+    """Whether a copy has an end so many bytes from its state's first block. Only few layouts are large enough."""
+    return f.of_layout.farthest >= distance and any(
         max(origin(copy), copy.block_move.destination_block) * copy.state.block_stride >= distance for copy in f.copies
     )
 

@@ -28,6 +28,12 @@ DECODES = "            is_decode = (\n                ~is_prefilling_np\n"
 REGRESSION = "REGRESSION of zero-draft-row"
 
 
+@pytest.fixture
+def no_sources(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checkout of `subject` is nowhere."""
+    monkeypatch.setattr("harness.sequences.subject.sources_of", lambda target: {})
+
+
 def subject(base: str | None, fixes: tuple[str, ...] = DEFAULT_FIXES) -> StepSequences:
     """Sequences of a checkout that was made from a release."""
     return StepSequences(
@@ -38,6 +44,7 @@ def subject(base: str | None, fixes: tuple[str, ...] = DEFAULT_FIXES) -> StepSeq
     )
 
 
+@pytest.mark.usefixtures("no_sources")
 @pytest.mark.parametrize(("base", "acts"), [("0.31.0", True), ("0.32.0", False), (None, True)])
 def test_a_fix_acts_only_where_the_base_release_may_have_its_issue(base: str | None, acts: bool) -> None:
     made = subject(base)

@@ -108,7 +108,7 @@ def test_sigterm_ends_a_campaign_as_ctrl_c_does(start: Start, tmp_path: Path, wh
     assert summary["ended_early"] == "terminated"
     assert re.fullmatch(
         r"harness: loading a stand-in ...\nharness: terminated: findings in [1-9]\d* sequences?, as drawn in "
-        r"'findings/as-drawn', after \d+ sequences?; resume with the same command and --resume: for another 36000 s, "
+        r"'findings/as-drawn', after \d+ sequences?; resume with harness run --resume findings: for another 36000 s, "
         r"or with a new --budget, or --cases N in its place\n",
         errors,
     )
