@@ -1,7 +1,8 @@
 """A campaign folder is what `--out` names: findings, journals, and in `campaign/` what the campaign itself needs.
 
-There are its configuration (the options of its command), its statistics (`stats.json`), what workers said, how it
-ended, and a lock. They have a folder of their own so that every `*.json` directly in a campaign folder is a finding."""
+There are its configuration (the options of its command), its statistics (`stats.json`), the history of its findings,
+what workers said, how it ended, and a lock. They have a folder of their own so that every `*.json` directly in a
+campaign folder is a finding."""
 
 from __future__ import annotations
 
@@ -23,7 +24,11 @@ from harness.text import one_line
 
 OWN = "campaign"
 """The subfolder of a campaign folder for files that are no findings."""
-CONFIGURATION, STATS, LOCK = "configuration.json", "stats.json", "lock"
+AS_DRAWN = "as-drawn"
+"""The subfolder for findings as they were first seen."""
+MET = "met-while-shrinking"
+"""The subfolder for findings that only smaller variants of others showed."""
+CONFIGURATION, STATS, HISTORY, LOCK = "configuration.json", "stats.json", "history.json", "lock"
 REMEMBERED = ".remembered"
 ENDING = ".ending.json"
 FORMAT = 1
@@ -69,13 +74,15 @@ class CampaignFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.configuration_file, self.stats_file = path / OWN / CONFIGURATION, path / OWN / STATS
+        self.history_file = path / OWN / HISTORY
         self._lock_file = path / OWN / LOCK
 
     @property
     def files(self) -> list[Path]:
         """Its own files that are there and belong to one campaign."""
         several = [sorted((self.path / OWN).glob(f"*{name}")) for name in (REMEMBERED, ENDING)]
-        return [file for file in (self.configuration_file, self.stats_file, *chain(*several)) if os.path.lexists(file)]
+        written = (self.configuration_file, self.stats_file, self.history_file, *chain(*several))
+        return [file for file in written if os.path.lexists(file)]
 
     def remembered_file(self, subject: str) -> Path:
         """Where campaigns of a subject keep what workers said at the end of each part, a line of JSON for each."""

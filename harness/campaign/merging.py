@@ -13,8 +13,7 @@ from typing import Any
 import msgspec
 
 from harness.campaign.earlier import EARLIER, move_aside
-from harness.campaign.findings import AS_DRAWN, MET
-from harness.campaign.folder import OWN, REMEMBERED, CampaignFolder, Kept, Options
+from harness.campaign.folder import AS_DRAWN, MET, OWN, REMEMBERED, CampaignFolder, Kept, Options
 from harness.campaign.harness_failures import FAILURES
 from harness.campaign.journal import SHARD, entries_of
 from harness.campaign.shard import Shard, parse_shard

@@ -19,7 +19,8 @@ from harness.text import counted
 if TYPE_CHECKING:
     from harness.repro import AnyRepro
     from harness.subject.registry import AnySubject
-    from harness.subject.subject import Replayed, Setting
+    from harness.subject.replaying import Replayer
+    from harness.subject.subject import Replayed
 
 
 def replay(
@@ -35,7 +36,9 @@ def replay(
     its reason (3)."""
     from harness.cli.cases import plain_cases, replay_cases
     from harness.subject.registry import read_file
-    from harness.subject.subject import Answer, Setting
+    from harness.subject.replaying import replaying
+    from harness.subject.standing import Answer
+    from harness.subject.subject import Setting
 
     cases = plain_cases(file)
     options.require_base(base, [target or "a file's own target"])
@@ -47,7 +50,8 @@ def replay(
     ]  # all are read before the first one runs
     statuses = [] if cases is None else [replay_cases(cases, setting, json)]
     alone = len(repros) == 1
-    results = [_replay_file(*repro, setting, json, picture=alone) for repro in repros]
+    with replaying(setting) as replayer:
+        results = [_replay_file(*repro, replayer, json, picture=alone) for repro in repros]
     if len(results) > 1 and not json:
         answers = Counter(result.answer for result in results)
         counts = ", ".join(f"{answers[answer]} {answer}" for answer in get_args(Answer))
@@ -66,7 +70,7 @@ def _repros(path: Path, cases: list[Path]) -> list[Path]:
 
 
 def _replay_file(
-    file: Path, kind: type[AnySubject], repro: AnyRepro, setting: Setting, json: bool, *, picture: bool
+    file: Path, kind: type[AnySubject], repro: AnyRepro, replayer: Replayer, json: bool, *, picture: bool
 ) -> Replayed:
     """Replay one repro file; `picture`: draw what a failure shows. Raises InvalidCase, and what workers do."""
     from harness.reports.drawn import print_picture
@@ -74,11 +78,7 @@ def _replay_file(
     from harness.repro import naming
 
     with naming(file):
-        subject, repro = kind.of_file(repro, setting)
-        with subject.new_worker() as worker:
-            options.wait_ready(worker)
-            judged = subject.judge_file(worker, repro)
-            replayed = subject.replayed(repro, judged)
+        subject, repro, replayed, _, judged = replayer.replay(kind, repro)
     if json:
         print(msgspec.json.encode({"file": str(file), **subject.answer_fields(replayed)}).decode())
     else:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from harness.cli.groups import given, with_groups
@@ -18,9 +19,11 @@ from harness.cli.run_options import RunOptions, SubjectOptions, require_operatio
 from harness.cli.subjects import GROUPS
 from harness.exit_status import Interrupted, worst
 from harness.subject.registry import AnySubject
+from harness.text import counted
 
 if TYPE_CHECKING:
     from harness.campaign.events import Event
+    from harness.campaign.expectations import Expectations
     from harness.reports.written.registry import Asked
 
 Handler = Callable[["Event"], None]
@@ -69,6 +72,7 @@ def run(
     from harness.reports.written.registry import written_reports
 
     asked = parse_reports(common.report or (), common.out)
+    expected = _expectations(common)
     require_writable(common.out)
     if common.resume and common.targets is not None and any(common.out.glob("*.journal")):
         raise typer.BadParameter(f"'{common.out}' holds a campaign of one target, not of --targets")
@@ -80,7 +84,7 @@ def run(
             before = wanted if common.resume else wanted[:number]
             others = [one for one in groups if type(one) in group.SHARES]
             together = tuple(one.SUBJECT for one in before)
-            statuses.append(_run(common, group, others, started, together, options, written))
+            statuses.append(_run(common, group, others, started, together, options, expected, written))
     sys.exit(worst(statuses))
 
 
@@ -125,6 +129,48 @@ def require_reports(named: Sequence[tuple[str, str]], out: Path) -> list[Asked]:
     return asked
 
 
+def _expectations(common: RunOptions) -> Expectations | None:
+    """What is known before the run; None if nothing is. Raises typer.BadParameter, Refusal for a file or folder that
+    cannot be read, and InvalidCase."""
+    from harness.campaign.corpus import Replayed, read_corpus
+    from harness.campaign.expectations import expectations
+
+    for option, folder in (("--baseline", common.baseline), ("--corpus", common.corpus)):
+        if folder is not None and folder.resolve() == common.out.resolve():
+            raise typer.BadParameter(f"{option} and --out are the same folder: give another --out")
+    if common.targets is not None and (common.baseline is not None or common.corpus is not None):
+        raise typer.BadParameter("--baseline and --corpus are for one target: they exclude --targets")
+    if common.known is None and common.baseline is None and common.corpus is None:
+        return None
+    expected = expectations(common.known, common.baseline)
+    if common.corpus is None:
+        return expected
+    unread = [Replayed(file, None) for file in read_corpus(common.corpus)]
+    return msgspec.structs.replace(expected, corpus=unread)
+
+
+def _replayed(expected: Expectations | None, kind: str, common: RunOptions, target: str) -> Expectations | None:
+    """The same, with the files of the corpus that are of a kind replayed on a target, as `harness replay` does it.
+    Raises InvalidCase, Refusal, and what workers do."""
+    from harness.campaign.corpus import replay_corpus
+    from harness.subject.subject import Setting
+
+    if expected is None:
+        return None
+    files = [one.file for one in expected.corpus if one.file.kind.name == kind]
+    if files:
+        announce(f"replaying {counted(len(files), 'file')} of '{common.corpus}' ...")
+    setting = Setting(
+        target=target or None,
+        base=common.base,
+        executor=common.executor,
+        limit=common.case_limit,
+        announce=announce,
+        sweeping=True,
+    )
+    return msgspec.structs.replace(expected, corpus=replay_corpus(files, setting))
+
+
 def _run(
     common: RunOptions,
     group: SubjectOptions,
@@ -132,6 +178,7 @@ def _run(
     or_start: bool,
     together: tuple[str, ...],
     options: dict[str, Any] | None,
+    expected: Expectations | None,
     written: Handler,
 ) -> int:
     """Run a campaign of one subject, which has options of the groups `shared` too. Returns the exit status. `or_start`
@@ -141,6 +188,7 @@ def _run(
 
     targets = None if common.targets is None else select(common.targets)
     names, subject_of = group.subjects(common, targets, shared)
+    expected = _replayed(expected, group.SUBJECT, common, names[0])
     settings = Settings(
         out=common.out,
         cases=common.cases,
@@ -153,6 +201,7 @@ def _run(
         together=together,
         shard=common.shard,
         options=options,
+        expectations=expected,
     )
     report = "json" if common.json else "verbose" if common.verbose else "terminal"
     if targets is not None:

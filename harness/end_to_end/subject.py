@@ -35,7 +35,8 @@ from harness.sequences.worker import defaults_of
 from harness.shrink.driver import Shrunk
 from harness.shrink.sequences import without_events
 from harness.subject.entry import Tally
-from harness.subject.subject import Answer, Ended, Kept, Key, NotApplicable, Replayed, Setting
+from harness.subject.standing import Answer
+from harness.subject.subject import Ended, Kept, Key, NotApplicable, Replayed, Setting
 from harness.subject.trust import may_choose, unnamed_target
 from harness.text import counted, one_line
 from harness.worker.losses import WorkerLost
@@ -217,6 +218,7 @@ class WholeEngines(SequenceSubject):
             ended_early=ended.early,
             faults=self.faults_behind(findings),
             base=self.base,
+            standing=ended.standing,
         )
 
     def replayed(self, repro: EngineRepro, result: RunResult) -> Replayed:

@@ -19,7 +19,7 @@ from harness.exit_status import FINDINGS, NOTHING_FOUND
 from harness.reports.pictures.picture import Picture
 from harness.reports.pictures.registry import picture_of
 from harness.reports.words import difference_in_words
-from harness.reports.written.result import Json, Result, is_known, places
+from harness.reports.written.result import Json, Result, is_known, places, standing_of, why_not_counted
 from harness.repro import read_any
 from harness.subject.edits import EditCoverage
 from harness.text import counted
@@ -82,6 +82,7 @@ SHOWN_OTHERWISE = (
     "base",
     "uncompared",
     "edited",
+    "standing",
 )
 """Fields that a page shows in a form of their own."""
 
@@ -107,13 +108,14 @@ class ByteRun:
 
 @dataclass(frozen=True)
 class FindingPart:
-    """One finding. `sentence` is what went wrong; `known` the known issue, empty if there is none; `commands` show it
-    again; `unread` says why its file gives no evidence."""
+    """One finding. `sentence` is what went wrong; `known` the known issue, empty if there is none; `not_counted` why it
+    does not make status 1, empty if it does; `commands` show it again; `unread` says why its file gives no evidence."""
 
     signature: str
     sentence: str
     seen: str
     known: str
+    not_counted: str
     diagnosis: str
     needs: str
     repro: str
@@ -205,6 +207,9 @@ def _facts(json: Json) -> Iterator[tuple[str, str]]:
 
 
 def _tables(json: Json) -> Iterator[Table]:
+    standing = list(standing_of(json).lines([finding["signature"] for finding in json["findings"]]))
+    if standing:
+        yield Table("In the light of what was known", [(line.word, line.text) for line in standing], open=True)
     for name, title in _LISTS.items():
         entries = json.get(name)
         if entries:
@@ -268,6 +273,7 @@ def _short(finding: Json, json: Json) -> FindingPart:
         sentence=finding["summary"],
         seen=_seen(finding),
         known=known,
+        not_counted=why_not_counted(json, finding) or "",
         diagnosis=finding["diagnosis"]["sentence"] if finding.get("diagnosis") else "",
         needs=needs,
         repro=finding["repro"] or "",

@@ -10,7 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from harness.exit_status import HARNESS_FAILED
+from harness.subject.standing import Standing
 from harness.subject.summary import Ending, Summary, ending_of
 from harness.text import counted, one_line
 
@@ -66,6 +69,22 @@ def faults(result: Json) -> Iterator[tuple[Json, Sequence[Json], str]]:
     for fault in result["faults"]:
         first, *others = (result["findings"][number] for number in fault["findings"])
         yield first, others, ", ".join(fault["shared"])
+
+
+def standing_of(result: Json) -> Standing:
+    """What its findings count for in the light of what was known before."""
+    return msgspec.convert(result.get("standing") or {}, Standing)
+
+
+def why_not_counted(result: Json, finding: Json) -> str | None:
+    """Why a finding of a result does not make status 1, in words; None if it does."""
+    standing, number = standing_of(result), result["findings"].index(finding)
+    muted = [one.why for one in standing.muted if one.finding == number]
+    if muted:
+        return f"muted: {muted[0]}"
+    if standing.counts(number) or standing.baseline is None:
+        return None
+    return f"already in '{standing.baseline.folder}'"
 
 
 def parts_of(finding: Json) -> tuple[str, str, str]:

@@ -20,6 +20,7 @@ from harness.reports.written.result import broken_off, result_of
 from harness.repro import read_repro
 from harness.sequences.summary import SequenceSummary
 from harness.subject.faults import Fault
+from harness.subject.standing import Muted, Standing
 from tests.reports.pages import read, result, saved
 from tests.summaries import sequence_finding, sequence_summary
 
@@ -87,6 +88,14 @@ def test_sequences_are_shown_too() -> None:
     text = html([result_of(summary)])
     assert "left-out-row" in text
     assert "What the sequences met" in text
+
+
+def test_what_does_not_count_is_said() -> None:
+    plain = result([None, None])
+    standing = Standing(muted=[Muted(finding=1, mute="that", reason="wait for <b>release</b>", until="2030-01-01")])
+    text = html([replace(plain, json={**plain.json, "standing": msgspec.to_builtins(standing)})])
+    assert text.count("muted: wait for &lt;b&gt;release&lt;/b&gt;, until 2030-01-01") == 1
+    assert "In the light of what was known" in text
 
 
 def test_a_regression_is_called_so() -> None:

@@ -36,7 +36,23 @@ SUMMARY_KEYS = {
     "exit_status",
 }
 FINDING_KEYS = {"signature", "summary", "domain", "first_case", "repro", "shrink"}
-COMMANDS = ("run", "replay", "shrink", "show", "targets", "doctor", "demo", "sweep", "cache", "bench", "names")
+COMMANDS = (
+    "run",
+    "known",
+    "diff",
+    "corpus",
+    "config",
+    "replay",
+    "shrink",
+    "show",
+    "targets",
+    "doctor",
+    "demo",
+    "sweep",
+    "cache",
+    "bench",
+    "names",
+)
 
 MODULES = """
 import sys
