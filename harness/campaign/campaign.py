@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Collection, Generator, Iterator, Sequence
-from multiprocessing.connection import wait
 from typing import Any
 
 import msgspec
@@ -39,6 +38,7 @@ from harness.worker.losses import WorkerError, WorkerLost, WorkerRefused
 from harness.worker.messages import CaseResult, RangeDone
 from harness.worker.process import WorkerProcess
 from harness.worker.silence import LOOK_SECONDS
+from harness.worker.waiting import Readiness
 
 STOP_SECONDS = 5.0
 """How long an interrupted campaign waits for the cases that are being judged."""
@@ -387,11 +387,12 @@ class Campaign:
         """After an interrupt, workers finish their cases if that does not take long."""
         busy: dict[WorkerProcess, int] = {}  # the end of the worker's block
         until: float | None = None
+        readiness = Readiness()
         with INTERRUPTION.held():
             for worker in workers:
                 self._assign_block(worker, busy)
             while busy:
-                ready = wait([worker.connection for worker in busy], timeout=LOOK_SECONDS)
+                ready = readiness.of([worker.connection for worker in busy], LOOK_SECONDS)
                 if INTERRUPTION.came and until is None:
                     until = time.monotonic() + STOP_SECONDS
                     for worker in busy:
