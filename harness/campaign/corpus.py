@@ -5,6 +5,7 @@ It stays small: of many files those are enough that together reach what all of t
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -12,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from harness.case import InvalidCase
+from harness.files import require_text
 from harness.repro import AnyRepro, naming, write_repro
 from harness.subject.registry import AnySubject, read_file
 from harness.subject.replaying import Replay, replaying
@@ -40,11 +42,14 @@ class Replayed(NamedTuple):
 
 
 def read_corpus(folder: Path) -> list[CorpusFile]:
-    """The files of a corpus, those in its folders too, in the order of their names. Raises InvalidCase if one of them
-    is no repro file, or if there is none."""
-    files = sorted(folder.rglob("*.json"))
+    """The files of a corpus, those in its folders too (linked ones as well), in the order of their names. Raises
+    InvalidCase if one of them is no repro file, or if there is none, and OSError for a name that no report can hold."""
+    inside = (Path(home, name) for home, _, names in os.walk(folder, followlinks=True) for name in names)
+    files = sorted(file for file in inside if file.suffix.lower() == ".json")
     if not files:
         raise InvalidCase(f"{folder}: no repro file in this folder")
+    for file in files:
+        require_text(file)
     return [CorpusFile(file, *read_file(file)) for file in files]
 
 

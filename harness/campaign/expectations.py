@@ -24,7 +24,7 @@ from harness.subject.subject import Kept, Key, Subject
 
 class Expectations(msgspec.Struct, frozen=True):
     """`today` decides which mutes have expired. `past` is None where no earlier campaign was named, `history` what its
-    folder knows of when findings were seen. `corpus` are files that were replayed before the run."""
+    folder knows of when findings were seen. `corpus` are files that were replayed before this campaign, or left out."""
 
     mutes: Sequence[Mute]
     past: Past | None
@@ -57,10 +57,9 @@ class Expectations(msgspec.Struct, frozen=True):
                 muted.append(_muted(number, holding[0]))
         corpus = []
         for one in self.corpus:
-            if one.file.kind.name == subject.name:
-                answer, covering = self._answer(one)
-                corpus.append(answer)
-                met.update(covering)
+            answer, covering = self._answer(one)
+            corpus.append(answer)
+            met.update(covering)
         absent = [one for place, one in enumerate(self.mutes) if place not in met and not one.expired(self.today)]
         return Standing(
             muted=muted,

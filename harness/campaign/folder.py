@@ -130,10 +130,12 @@ class CampaignFolder:
         """The campaign of a subject continues: how an earlier part ended does not hold any more. Raises OSError."""
         self._ending_file(subject).unlink(missing_ok=True)
 
-    def endings(self) -> list[EndingFile]:
-        """How campaigns here ended, in that order. Raises NoEnding for a file that cannot be read."""
-        found = [_read_ending(file) for file in sorted((self.path / OWN).glob(f"*{ENDING}"))]
-        return sorted(found, key=lambda one: one.at)
+    def endings(self) -> list[tuple[str, EndingFile]]:
+        """How campaigns here ended, in that order, each with the name of its subject. Raises NoEnding for a file that
+        cannot be read."""
+        files = sorted((self.path / OWN).glob(f"*{ENDING}"))
+        found = [(file.name.removesuffix(ENDING), _read_ending(file)) for file in files]
+        return sorted(found, key=lambda one: one[1].at)
 
     def _ending_file(self, subject: str) -> Path:
         return self.path / OWN / f"{subject}{ENDING}"

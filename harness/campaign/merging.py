@@ -32,6 +32,10 @@ MAY_DIFFER = (*OWN_TO_A_SHARD, "budget", "case_limit")
 """Options that decide neither which cases there are nor what they give."""
 
 
+READ_ONLY = ("baseline", "corpus")
+"""Options that name folders in which a campaign writes nothing."""
+
+
 class CannotMerge(Refusal):
     """Folders that are not the shards of one campaign; the message is one line that says why."""
 
@@ -52,6 +56,10 @@ def merge(folders: Sequence[Path], out: Path) -> Merged:
     if any(out.resolve().is_relative_to(folder.resolve()) for folder in folders):
         raise CannotMerge(f"'{out}' is one of the shards, or in one: name another folder with --out")
     options, parts = _options(folders)
+    for name in READ_ONLY:
+        read = options.get(name)
+        if isinstance(read, str) and Path(read).resolve() == out.resolve():
+            raise CannotMerge(f"'{out}' is the --{name} of this campaign: name another folder with --out")
     require_writable(out)
     with contextlib.ExitStack() as stack:
         for folder in folders:

@@ -9,6 +9,7 @@ import hashlib
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -120,7 +121,7 @@ def read_mutes(file: Path) -> list[Mute]:
         content = tomllib.loads(text)
     except OSError as error:
         raise InvalidMutes(f"{file}: {error.strerror or error}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # a number with thousands of digits is no TOMLDecodeError
         raise InvalidMutes(f"{file}: no TOML: {' '.join(str(error).split())}") from error
     rows = content.pop("finding", [])
     if content:
@@ -177,6 +178,9 @@ def _mute(row: Any, place: str) -> Mute:
         unheard = [name for name in mute.regimes if name not in regimes]
         if unheard:
             raise InvalidMutes(f"{place}: {unknown('regime', unheard, regimes)}")
+        twice = [name for name, count in Counter(mute.regimes).items() if count > 1]
+        if twice:
+            raise InvalidMutes(f"{place}: the regime {twice[0]} is there twice")
     return mute
 
 

@@ -67,7 +67,7 @@ class Journaled(msgspec.Struct, frozen=True):
     def passed(self, situation: Situation) -> int:
         """How many cases were judged in a situation, however they were drawn, and nothing was found in them: another
         finding may hide this one."""
-        wanted = sum(1 << self.regimes.index(name) for name in situation.regimes)
+        wanted = sum(1 << self.regimes.index(name) for name in set(situation.regimes))
         return sum(entry.signature is None and _is_in(entry, wanted, situation.operation) for entry in self.entries)
 
     def why_unknown(self, situation: Situation | None) -> tuple[int, str | None]:

@@ -22,6 +22,7 @@ from harness.subject.registry import AnySubject
 from harness.text import counted
 
 if TYPE_CHECKING:
+    from harness.campaign.corpus import CorpusFile
     from harness.campaign.events import Event
     from harness.campaign.expectations import Expectations
     from harness.reports.written.registry import Asked
@@ -73,6 +74,7 @@ def run(
 
     asked = parse_reports(common.report or (), common.out)
     expected = _expectations(common)
+    corpus = _corpus(common)
     require_writable(common.out)
     if common.resume and common.targets is not None and any(common.out.glob("*.journal")):
         raise typer.BadParameter(f"'{common.out}' holds a campaign of one target, not of --targets")
@@ -84,7 +86,9 @@ def run(
             before = wanted if common.resume else wanted[:number]
             others = [one for one in groups if type(one) in group.SHARES]
             together = tuple(one.SUBJECT for one in before)
-            statuses.append(_run(common, group, others, started, together, options, expected, written))
+            played, left = _parted(corpus, group.SUBJECT, [] if number else [one.SUBJECT for one in wanted])
+            files = (played, left)
+            statuses.append(_run(common, group, others, started, together, options, expected, files, written))
     sys.exit(worst(statuses))
 
 
@@ -132,9 +136,11 @@ def require_reports(named: Sequence[tuple[str, str]], out: Path) -> list[Asked]:
 def _expectations(common: RunOptions) -> Expectations | None:
     """What is known before the run; None if nothing is. Raises typer.BadParameter, Refusal for a file or folder that
     cannot be read, and InvalidCase."""
-    from harness.campaign.corpus import Replayed, read_corpus
     from harness.campaign.expectations import expectations
+    from harness.files import require_text
 
+    for path in filter(None, (common.known, common.baseline, common.corpus)):
+        require_text(path)
     for option, folder in (("--baseline", common.baseline), ("--corpus", common.corpus)):
         if folder is not None and folder.resolve() == common.out.resolve():
             raise typer.BadParameter(f"{option} and --out are the same folder: give another --out")
@@ -142,22 +148,38 @@ def _expectations(common: RunOptions) -> Expectations | None:
         raise typer.BadParameter("--baseline and --corpus are for one target: they exclude --targets")
     if common.known is None and common.baseline is None and common.corpus is None:
         return None
-    expected = expectations(common.known, common.baseline)
-    if common.corpus is None:
-        return expected
-    unread = [Replayed(file, None) for file in read_corpus(common.corpus)]
-    return msgspec.structs.replace(expected, corpus=unread)
+    return expectations(common.known, common.baseline)
 
 
-def _replayed(expected: Expectations | None, kind: str, common: RunOptions, target: str) -> Expectations | None:
-    """The same, with the files of the corpus that are of a kind replayed on a target, as `harness replay` does it.
-    Raises InvalidCase, Refusal, and what workers do."""
-    from harness.campaign.corpus import replay_corpus
+def _corpus(common: RunOptions) -> list[CorpusFile]:
+    """The files of the corpus, if there is one. Raises InvalidCase."""
+    from harness.campaign.corpus import read_corpus
+
+    return [] if common.corpus is None else read_corpus(common.corpus)
+
+
+def _parted(corpus: Sequence[CorpusFile], kind: str, kinds: Sequence[str]) -> tuple[list[CorpusFile], list[CorpusFile]]:
+    """The files that a campaign of a kind replays, and those that it lists as left out: where `kinds` are given, those
+    that are of none of them."""
+    left = [one for one in corpus if kinds and one.kind.name not in kinds]
+    return [one for one in corpus if one.kind.name == kind], left
+
+
+def _replayed(
+    expected: Expectations | None,
+    parts: tuple[Sequence[CorpusFile], Sequence[CorpusFile]],
+    common: RunOptions,
+    target: str,
+) -> Expectations | None:
+    """The same with files of the corpus: the first ones are replayed on a target, as `harness replay` does it, the
+    others are listed as left out. Raises InvalidCase, Refusal, and what workers do."""
+    from harness.campaign.corpus import Replayed, replay_corpus
     from harness.subject.subject import Setting
 
     if expected is None:
         return None
-    files = [one.file for one in expected.corpus if one.file.kind.name == kind]
+    files, left = parts
+    skipped = [Replayed(one, None, f"the run judges no {one.kind.noun}s (--ops)") for one in left]
     if files:
         announce(f"replaying {counted(len(files), 'file')} of '{common.corpus}' ...")
     setting = Setting(
@@ -168,7 +190,7 @@ def _replayed(expected: Expectations | None, kind: str, common: RunOptions, targ
         announce=announce,
         sweeping=True,
     )
-    return msgspec.structs.replace(expected, corpus=replay_corpus(files, setting))
+    return msgspec.structs.replace(expected, corpus=[*replay_corpus(files, setting), *skipped])
 
 
 def _run(
@@ -179,16 +201,17 @@ def _run(
     together: tuple[str, ...],
     options: dict[str, Any] | None,
     expected: Expectations | None,
+    files: tuple[Sequence[CorpusFile], Sequence[CorpusFile]],
     written: Handler,
 ) -> int:
     """Run a campaign of one subject, which has options of the groups `shared` too. Returns the exit status. `or_start`
-    and `together`: see harness.campaign.settings.Settings."""
+    and `together`: see harness.campaign.settings.Settings. `files`: of the corpus, see `_parted`."""
     from harness.campaign.settings import Settings
     from harness.kernels.targets.selection import select
 
     targets = None if common.targets is None else select(common.targets)
     names, subject_of = group.subjects(common, targets, shared)
-    expected = _replayed(expected, group.SUBJECT, common, names[0])
+    expected = _replayed(expected, files, common, names[0])
     settings = Settings(
         out=common.out,
         cases=common.cases,

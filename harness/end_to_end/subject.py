@@ -53,6 +53,7 @@ class WholeEngines(SequenceSubject):
     kernels. `base` is the target's base release (None: `target` is a release, or none is here to compare with)."""
 
     name: ClassVar[str] = "engine"
+    summary_type = EngineSummary
     journal: ClassVar[str] = "engine.journal"
     file_patterns: ClassVar[tuple[str, ...]] = (f"engine-*-{DIGITS}.json",)
 

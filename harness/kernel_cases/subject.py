@@ -90,6 +90,7 @@ class KernelCases(Subject[Case, JudgedCase]):
 
     name: ClassVar[str] = "case"
     noun: ClassVar[str] = "case"
+    summary_type = CaseSummary
     journal: ClassVar[str] = "cases.journal"
     file_patterns: ClassVar[tuple[str, ...]] = tuple(f"{name}-*-{DIGITS}.json" for name in KINDS)
 

@@ -69,6 +69,7 @@ class StepSequences(SequenceSubject):
     those of all targets of a campaign so far: they judge the same sequences, those of the first."""
 
     name: ClassVar[str] = "sequence"
+    summary_type = SequenceSummary
     journal: ClassVar[str] = "sequences.journal"
     file_patterns: ClassVar[tuple[str, ...]] = (f"sequence-*-{DIGITS}.json",)
 

@@ -156,6 +156,8 @@ class Subject(abc.ABC, Generic[Case, Result]):
     """The word for one case in messages."""
     journal: ClassVar[str]
     """The file name of its journal, in the folder of a campaign."""
+    summary_type: ClassVar[type[msgspec.Struct] | None] = None
+    """The class of its summaries, by which summaries that were kept are checked; None: what reports need is checked."""
     file_patterns: ClassVar[tuple[str, ...]]
     """Patterns of the names of its repro files."""
     block: int = 16

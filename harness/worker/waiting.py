@@ -25,5 +25,6 @@ class Readiness:
             self._connections, self._poll = given, select.poll()
             for connection in given:
                 self._poll.register(connection.fileno(), select.POLLIN)
-        ready = {number for number, _ in self._poll.poll(seconds * 1000)}
+        milliseconds = max(seconds, 0.0) * 1000  # a negative number would mean for ever
+        ready = {number for number, _ in self._poll.poll(milliseconds)}
         return [one for one in given if one.fileno() in ready]

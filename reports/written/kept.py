@@ -13,6 +13,7 @@ from harness.campaign.folder import CampaignFolder, EndingFile, NoEnding
 from harness.check.outcome import CodePlace, Diagnosis
 from harness.reports.written.result import Result, result_of_ending
 from harness.subject.faults import Fault
+from harness.subject.registry import subject_classes
 from harness.subject.summary import Ending
 from harness.text import one_line
 
@@ -59,15 +60,18 @@ def results_in(folder: Path) -> list[Result]:
 
 
 def _results(folder: Path) -> Iterator[Result]:
-    for kept in CampaignFolder(folder).endings():
-        _require_whole(kept.ending.summary, folder)
+    for subject, kept in CampaignFolder(folder).endings():
+        _require_whole(subject, kept.ending.summary, folder)
         yield result_of_ending(_moved(kept, folder))
 
 
-def _require_whole(summary: dict[str, Any], folder: Path) -> None:
-    """Refuse a summary that no campaign writes: a file that somebody changed."""
+def _require_whole(name: str, summary: dict[str, Any], folder: Path) -> None:
+    """Refuse a summary that no campaign of the subject `name` writes: a file that somebody changed."""
     try:
         needed = msgspec.convert(summary, _Needed)
+        for subject in subject_classes():
+            if subject.name == name and subject.summary_type is not None:
+                msgspec.convert(summary, subject.summary_type)
     except msgspec.ValidationError as error:
         raise NoEnding(f"an ending of a campaign in '{folder}' is damaged: {one_line(error)}") from error
     why = ""

@@ -19,6 +19,8 @@ from harness.subject.summary import ending_of
 from tests.reports.pages import findings_of
 from tests.summaries import case_summary, sequence_finding, sequence_summary
 
+FINDING = msgspec.to_builtins(findings_of([None], "that")[0])
+
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
@@ -82,7 +84,14 @@ def test_a_damaged_ending_is_refused_in_a_line(tmp_path: Path, text: str, why: s
         ("findings", 7, "Expected `array`"),
         ("faults", [{"title": "t", "shared": [], "findings": [2]}], "it groups findings that it does not have"),
         ("faults", [{"title": "t", "shared": [], "findings": []}], "a fault has no finding"),
-        ("findings", [{"signature": "x", "summary": "s", "repro": None, "issue": None}], "a finding has no name"),
+        ("findings", [{**FINDING, "signature": "x"}], "a finding has no name"),
+        *(
+            (name, -1, "Expected `object")
+            for name in ("regimes", "unjudged", "judged", "skipped", "lacking", "relations")
+        ),
+        *((name, -1, "Expected `object") for name in ("base", "edited", "standing")),
+        *((name, -1, "Expected `array`") for name in ("kernel_lines", "lost", "missing")),
+        ("judged", None, "Expected `object`, got `null`"),
     ],
 )
 def test_an_ending_that_no_campaign_writes_is_refused(tmp_path: Path, field: str, value: object, why: str) -> None:

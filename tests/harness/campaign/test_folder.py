@@ -264,7 +264,7 @@ def test_how_a_campaign_ended_is_kept_and_forgotten_when_it_continues(run: Run, 
     subject = numbers.Numbers("builtin")
     ran = run(subject, settings())
     folder = CampaignFolder(ran.out)
-    (kept,) = folder.endings()
+    ((_, kept),) = folder.endings()
     assert msgspec.json.encode(kept.ending) == msgspec.json.encode(ending_of(ran.summary))
     assert (kept.folder, kept.ending.count) == (str(ran.out), 40)
     events = Campaign(subject, settings(cases=60, resume=True)).run()
@@ -272,15 +272,15 @@ def test_how_a_campaign_ended_is_kept_and_forgotten_when_it_continues(run: Run, 
     assert folder.endings() == [], "it has not ended"
     events.close()
     assert run(subject, settings(cases=60, resume=True)).summary.count == 60
-    assert [kept.ending.count for kept in folder.endings()] == [60]
+    assert [kept.ending.count for _, kept in folder.endings()] == [60]
 
 
 def test_the_next_campaign_moves_how_one_ended_aside(run: Run, settings: Make) -> None:
     numbers: Any = importlib.import_module("numbers_subject")
     ran = run(numbers.Numbers("builtin"), settings())
     run(numbers.Numbers("builtin"), settings(cases=20))
-    assert [kept.ending.count for kept in CampaignFolder(ran.out).endings()] == [20]
-    assert [kept.ending.count for kept in CampaignFolder(ran.out / "earlier.1").endings()] == [40]
+    assert [kept.ending.count for _, kept in CampaignFolder(ran.out).endings()] == [20]
+    assert [kept.ending.count for _, kept in CampaignFolder(ran.out / "earlier.1").endings()] == [40]
 
 
 def test_an_ending_that_cannot_be_written_is_reported(

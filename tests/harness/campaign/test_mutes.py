@@ -86,6 +86,7 @@ def test_an_empty_file_mutes_nothing(tmp_path: Path) -> None:
         ),
         ({"issue": '"left-out-row+nothing"'}, "unknown issue 'nothing'"),
         ({"regimes": '["one-reqest"]'}, "unknown regime 'one-reqest'; did you mean 'one-request'?"),
+        ({"regimes": '["one-request", "one-request"]'}, "the regime one-request is there twice"),
         ({"line": '"157"'}, "at `$.line`"),
         ({"sha256": '"815CDD"'}, "at `$.sha256`"),
         ({"one_in": "0"}, "at `$.one_in`"),
@@ -112,6 +113,7 @@ def test_what_is_wrong_with_an_entry_is_one_line_that_says_where(
         ("finding = [7]\n", "entry 1: Expected `object`, got `int`"),
         ('finding = [{reason = "x"}]\n', "entry 1: it needs a signature or an issue"),
         ("\udcff", "no TOML"),
+        (f"one_in = {'9' * 5000}\n", "no TOML: Exceeds the limit"),
     ],
 )
 def test_what_is_no_list_of_entries_is_refused(tmp_path: Path, text: str, message: str) -> None:

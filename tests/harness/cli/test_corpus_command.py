@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import datetime
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from junitparser import Failure, JUnitXml
+
+from harness.campaign.corpus import CorpusFile, read_corpus
+from harness.campaign.expectations import Expectations
+from harness.cli.run import _parted, _replayed
+from harness.subject.registry import read_file
 
 Command = Callable[..., tuple[int, str, str]]
 CORPUS = Path(__file__).resolve().parents[3] / "corpus"
@@ -81,6 +90,39 @@ def test_a_run_replays_the_corpus_first(command: Command, corpus: Path) -> None:
     (case,) = (one for one in suite if one.name == "corpus corpus/a.json")
     assert [type(one) for one in case.result] == [Failure]
     assert "harness replay corpus/a.json" in case.result[0].text
+
+
+def test_files_that_no_campaign_of_the_run_replays_are_listed(command: Command, corpus: Path) -> None:
+    """A mistyped `--ops` would be green for ever otherwise."""
+    files = [CorpusFile(corpus / "a.json", *read_file(corpus / "a.json"))]
+    assert _parted(files, "case", ["case", "sequence"]) == (files, [])
+    assert _parted(files, "sequence", ["sequence"]) == ([], files)
+    assert _parted(files, "sequence", []) == ([], []), "another campaign of the run lists it"
+    common: Any = SimpleNamespace(corpus=corpus, base=None, executor=None, case_limit=None)
+    expected = _replayed(Expectations([], None, {}, datetime.date(2026, 1, 1)), ([], files), common, "")
+    assert expected is not None
+    (answer,) = expected.standing(cast(Any, SimpleNamespace(name="sequence")), [], None, complete=True).corpus
+    assert (answer.answer, answer.reason) == ("SKIPPED", "the run judges no cases (--ops)")
+
+
+def test_linked_folders_and_large_letters_count(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere" / "inside").mkdir(parents=True)
+    shutil.copy(CORPUS / FILE, tmp_path / "elsewhere" / "inside" / "B.JSON")
+    folder = tmp_path / "corpus"
+    folder.mkdir()
+    (folder / "link").symlink_to(tmp_path / "elsewhere")
+    assert [one.path for one in read_corpus(folder)] == [folder / "link" / "inside" / "B.JSON"]
+
+
+def test_a_name_that_is_no_text_is_refused(command: Command, corpus: Path) -> None:
+    (corpus / os.fsdecode(b"b\xff.json")).write_bytes(b"{}")
+    status, out, err = command("run", "--cases", "1", "--corpus", "corpus")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "its name is no valid text" in err
+    for option in ("--out", "--baseline", "--known"):
+        status, out, err = command("run", "--cases", "1", option, os.fsdecode(b"c\xff"))
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert "its name is no valid text" in err
 
 
 @pytest.mark.parametrize(
