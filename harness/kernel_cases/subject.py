@@ -35,8 +35,9 @@ from harness.kernel_cases.worker import (
     lost_outcome,
 )
 from harness.kernels.executors.registry import executor_class, recorded_executor_name
+from harness.kernels.mutations.registry import split_target
 from harness.kernels.targets.download_size import announce_downloads
-from harness.kernels.targets.registry import parse, prepare
+from harness.kernels.targets.registry import prepare
 from harness.kernels.targets.vllm.base_release import sources_of
 from harness.kernels.targets.vllm.edits import why_not_watched
 from harness.oracles.relations.registry import UnknownRelation, relation
@@ -137,7 +138,7 @@ class KernelCases(Subject[Case, JudgedCase]):
             "engine": self.engine,
             "generator": GENERATOR_VERSION,
             "regimes": regimes_digest(_REGIMES),  # entries have them as bits
-            **sources_of(parse(self.target).name),
+            **sources_of(split_target(self.target)[0]),
         }
 
     @functools.cached_property

@@ -13,6 +13,7 @@ import torch
 
 from harness.check.exported_memory import ExportedMemory, storage_of
 from harness.kernels.executors.base import Arena
+from harness.kernels.executors.host_memory import HostArena
 
 
 class _Arena:
@@ -54,6 +55,14 @@ def test_nothing_is_noted_outside(exported: ExportedMemory) -> None:
     with exported:
         tensor.add_(1)
         copy.copy(tensor.shape)
+    assert not noted(exported, tensor)
+
+
+def test_the_tensors_of_an_arena_are_no_export() -> None:
+    arena = HostArena(4096)
+    exported = ExportedMemory(arena)
+    with exported:
+        tensor = arena.tensor(0, 64, torch.uint8, (64,), (1,))
     assert not noted(exported, tensor)
 
 
