@@ -40,6 +40,7 @@ from harness.issues.sequences import (
     preempted_while_scheduled,
     recomputed_as_decode,
     split_block_size,
+    streamed_session,
     tail_behind_extend,
     tokens_lost_async,
     unaligned_eagle_chunk,
@@ -72,6 +73,7 @@ SEQUENCE_ISSUES: tuple[SequenceIssue, ...] = (
     tokens_lost_async.ISSUE,
     drained_queue.ISSUE,
     uncounted_draft_slots.ISSUE,
+    streamed_session.ISSUE,
 )
 
 KERNEL_ISSUES: tuple[KernelIssue, ...] = (

@@ -32,6 +32,10 @@ class RegisteredEntries:
                 self._texts.setdefault(request.block_hashes[i], ((i + 1) * size, text))
             self._learned[name] = count
 
+    def forget(self, name: str) -> None:
+        """A request has other tokens from here on: its hashes are learned anew."""
+        self._learned.pop(name, None)
+
     def now(self) -> list[CacheEntry]:
         """The entries registered now."""
         known = self._entries
