@@ -16,9 +16,10 @@ from harness.kernels.targets.vllm.scheduling.needed import Name
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SequenceIssue(KnownIssue):
-    """`fix` says what the change does, `reaches` whether a configuration can run into the issue at all, `events` whether
-    those of a case can, if the issue needs some that are rare. `old_name` is an earlier name of the fix: files, `--fixes` and journals accept it as well. `patches` are the functions that the
-    change wraps or rewrites, and cannot do without."""
+    """`fix` says what the change does, `reaches` whether a configuration can run into the issue at all, `events`
+    whether the events of a case can, where that takes rare ones. `old_name` is an earlier name of the fix: files,
+    `--fixes` and journals accept it as well. `patches` are the functions that the change wraps or rewrites, and cannot
+    do without."""
 
     fix: str
     change: Change

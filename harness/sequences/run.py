@@ -237,11 +237,10 @@ class SequenceRun:
         """A session has other tokens from here on, and what it had is known for descriptions alone."""
         self._texts[f"{name} before"] = self._texts[name]
         self._texts[name] = session.text
-        self._registered.forget(name)
         self._registered.learn(name, self._requests[name], session.text)
         self._proposed.pop(name, None)
         self.counters["turns"] += 1
-        self._require_text(name, session.waiting)
+        self._require_text(name)
 
     # Steps.
 
@@ -269,6 +268,9 @@ class SequenceRun:
         landed = not self.config.asynchronous or event.early or not self._queue
         timing = StepTiming(landed, all_delivered=not self._queue)
         output = self.engine.scheduler.schedule()
+        for name in self._sessions.keys() & self.engine.scheduler.requests.keys():
+            # The hashes of one that resumes are made anew.
+            self._registered.learn(name, self._requests[name], self._texts[name])
         self._count(output)
         self._require_tokens(output.num_scheduled_tokens)
         plan = self.runner.begin(output, timing)
@@ -315,15 +317,14 @@ class SequenceRun:
         self._queue.append(Frame(output, made, outcome))
         return bool(output.total_num_scheduled_tokens)
 
+    def _waits_for_input(self, name: str) -> bool:
+        return name in self._sessions and self._sessions[name].waiting
+
     def _situation(self) -> Situation:
         engine = self.engine
         return Situation(
-            {
-                name: len(request._all_token_ids)
-                for name, request in engine.scheduler.requests.items()
-                if name not in self._sessions or not self._sessions[name].waiting
-            },
-            self.engine.core.paused,
+            {name: len(request._all_token_ids) for name, request in engine.scheduler.requests.items()},
+            engine.core.paused or any(self._waits_for_input(name) for name in engine.scheduler.requests),
             any(frame.outcome for frame in self._queue),
             self.config.budget,
             engine.pool.get_num_free_blocks(),
@@ -354,8 +355,7 @@ class SequenceRun:
             if name not in alive:
                 del self._requests[name]
                 continue
-            session = self._sessions.get(name)
-            self._require_text(name, session is not None and session.waiting)
+            self._require_text(name)
 
     def _answer(self, answers: Any) -> None:
         """Give sessions what their clients get."""
@@ -366,11 +366,11 @@ class SequenceRun:
             if session.deliver(answer.new_token_ids, answer.finish_reason is not None):
                 self._next_turn(answer.request_id, session)
 
-    def _require_text(self, name: str, waiting: bool) -> None:
+    def _require_text(self, name: str) -> None:
         """Fail if a request has other tokens than its text. The last token of a session that waits for input is
         dropped, and may be the stop token."""
         tokens = self._requests[name]._all_token_ids
-        tokens = tokens[:-1] if waiting else tokens
+        tokens = tokens[:-1] if self._waits_for_input(name) else tokens
         text = self._texts[name]
         text.grow(len(tokens))
         if tokens != text.tokens[: len(tokens)]:
