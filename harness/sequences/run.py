@@ -446,7 +446,9 @@ class SequenceRun:
             tokens += [self.config.vocabulary + 1 + i for i in range(count - true)]
             names.append(name)
             drafts.append(tokens)
-        self._fresh_drafts(names, drafts)
+        # Rows that do not sample have drafts as well, with which a scheduler takes away those that a request had.
+        idle = [name for name in self._stepped if name not in self._proposed]
+        self._fresh_drafts([*names, *idle], [*drafts, *([] for _ in idle)])
 
     def _fresh_drafts(self, names: list[str], drafts: list[list[int]]) -> None:
         fresh = [(name, tokens) for name, tokens in zip(names, drafts, strict=True) if name in self._stepped]
