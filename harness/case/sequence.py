@@ -236,6 +236,14 @@ class SequenceCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         """Whether a request is resumable."""
         return any(isinstance(event, Add) and event.resumable for event in self.events)
 
+    @property
+    def resets(self) -> bool:
+        """Whether the caches are reset by force: by a reset that takes running requests, or by a pause."""
+        return any(
+            event.running if isinstance(event, Reset) else isinstance(event, Pause) and event.clears
+            for event in self.events
+        )
+
 
 def asked_for(event: Add | Input) -> int:
     """Tokens of a prompt, and those that it asks for."""

@@ -39,6 +39,7 @@ from harness.issues.sequences import (
     partial_entry_async,
     preempted_while_scheduled,
     recomputed_as_decode,
+    reset_with_session,
     split_block_size,
     streamed_session,
     tail_behind_extend,
@@ -74,6 +75,7 @@ SEQUENCE_ISSUES: tuple[SequenceIssue, ...] = (
     drained_queue.ISSUE,
     uncounted_draft_slots.ISSUE,
     streamed_session.ISSUE,
+    reset_with_session.ISSUE,
 )
 
 KERNEL_ISSUES: tuple[KernelIssue, ...] = (
