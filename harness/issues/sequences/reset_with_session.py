@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.issues.change import Change
+from harness.issues.forgotten import forgetting
 from harness.issues.sequence_issue import SequenceIssue
 from harness.kernels.targets.vllm.scheduling.needed import Name
 
@@ -16,6 +17,7 @@ def _free_waiting_sessions(engine: Any) -> None:
     """A reset that preempts what runs takes the blocks of sessions that wait as well, and workers forget these."""
     scheduler = engine.scheduler
     reset, update = scheduler.reset_prefix_cache, scheduler._update_request_as_session
+    forget = forgetting(scheduler)
     free = getattr(scheduler, "_free_request_blocks", scheduler.kv_cache_manager.free)
     taken: set[str] = set()
 
@@ -24,7 +26,7 @@ def _free_waiting_sessions(engine: Any) -> None:
             if session.resumable and session.status.name in WAITING and session.num_computed_tokens:
                 free(session)
                 session.num_computed_tokens = 0
-                scheduler.finished_req_ids.add(session.request_id)
+                forget(session.request_id)
                 taken.add(session.request_id)
         return bool(reset(reset_running_requests, *arguments, **named))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.issues.change import Change
+from harness.issues.forgotten import forgetting
 from harness.issues.sequence_issue import SequenceIssue
 from harness.kernels.targets.vllm.scheduling.needed import Name
 
@@ -12,14 +13,14 @@ from harness.kernels.targets.vllm.scheduling.needed import Name
 def _start_turns_afresh(engine: Any) -> None:
     """A session that starts its next turn gives up its blocks, and workers forget it: it resumes from the cache."""
     scheduler = engine.scheduler
-    update = scheduler._update_request_as_session
+    update, forget = scheduler._update_request_as_session, forgetting(scheduler)
     free = getattr(scheduler, "_free_request_blocks", scheduler.kv_cache_manager.free)
 
     def wrapped(session: Any, *arguments: Any, **named: Any) -> None:
         update(session, *arguments, **named)
         free(session)
         session.num_computed_tokens = 0
-        scheduler.finished_req_ids.add(session.request_id)
+        forget(session.request_id)
 
     scheduler._update_request_as_session = wrapped
 
@@ -34,5 +35,8 @@ ISSUE = SequenceIssue(
     events=lambda case: case.streams,
     fix="a resumable request starts each turn from the prefix cache, as a new one does",
     change=Change(engine=_start_turns_afresh),
-    patches=(Name("vllm.v1.core.sched.scheduler", "Scheduler._update_request_as_session"),),
+    patches=(
+        Name("vllm.v1.core.sched.scheduler", "Scheduler._update_request_as_session"),
+        Name("vllm.v1.core.sched.scheduler", "Scheduler.schedule"),
+    ),
 )
