@@ -1,8 +1,8 @@
 """A forgotten request is one that workers take for a new one: they are to drop all that they know of it first.
 
 Workers know requests by name, and a scheduler that sends one again as new says nothing of an earlier one. So its name
-is put among those that ended, in the step that schedules it: V1 keeps the state column of a request that ended in a step
-without tokens.
+is put among those that ended, in the step that schedules it: V1 keeps the state column of a request that ended in a
+step without tokens.
 """
 
 from __future__ import annotations
