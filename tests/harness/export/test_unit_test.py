@@ -84,6 +84,11 @@ def test_a_fault_of_the_runner_is_declined() -> None:
     assert side_of(msgspec.structs.replace(runner, issue="something-new")) == "unknown"
 
 
+def test_streaming_input_is_declined() -> None:
+    with pytest.raises(NotExportable, match=r"have streaming input.*reset-with-session\.md has a unit test"):
+        text_of(repro_of("reset-with-session"))
+
+
 def test_what_only_bytes_show_is_refused() -> None:
     plain, replace = repro_of("split-block-size"), msgspec.structs.replace
     bytes_differ = replace(plain, signature=replace(plain.signature, violation="bytes-differ"))
