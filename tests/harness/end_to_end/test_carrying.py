@@ -39,7 +39,10 @@ NO_ENGINE = {
     **dict.fromkeys(("column-of-smallest-blocks", "split-block-size", "untruncated-hit"), "drafter"),
     "untruncated-hit-overwrites": "drafter",
     **dict.fromkeys(
-        ("reset-with-session", *(f"streamed-session{form}" for form in ("", "-no-drafts", "-synchronous", "-v1"))),
+        (
+            "reset-with-session",
+            *(f"streamed-session{form}" for form in ("", "-column", "-no-drafts", "-synchronous", "-v1")),
+        ),
         "streaming input",
     ),
 }
