@@ -15,7 +15,7 @@ from harness.check.outcome import Evidence, Signature
 from harness.end_to_end.builds import Build, build_of
 from harness.end_to_end.campaign_messages import STATES, AboutEngines, DrawnOnEngines, WhichSequence
 from harness.end_to_end.engine_process import LIMIT_SECONDS, engine_assignment
-from harness.end_to_end.offers import why_not
+from harness.end_to_end.offers import why_no_run
 from harness.end_to_end.recipe import EngineRecipe, engine_sequence_at
 from harness.end_to_end.summary import EngineSummary
 from harness.end_to_end.verdict import evidence_of, signature_of
@@ -268,6 +268,6 @@ class _EnginePlan(SequencePlan):
         self.passes = (without_events, *self.passes)
 
     def require_valid(self, case: SequenceCase) -> None:
-        impossible = why_not(case.config)
+        impossible = why_no_run(case)
         if impossible is not None:
             raise InvalidCase(impossible)
