@@ -64,6 +64,14 @@ def require_writable_file(path: Path) -> None:
     require_writable(path.parent)
 
 
+def require_text(path: Path) -> None:
+    """Raise OSError if a path is no text: reports and other files could not name it."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise OSError(errno.EILSEQ, "its name is no valid text", str(path)) from None
+
+
 def require_regular(path: Path, more: str = "") -> None:
     """Raise OSError, whose message ends with `more`, if `path` exists and is not a regular file."""
     if path.is_dir():
@@ -75,6 +83,7 @@ def require_regular(path: Path, more: str = "") -> None:
 def require_writable(folder: Path) -> None:
     """Raise OSError if no file could be written to `folder`, which need not exist: a campaign asks before its first
     case, not at its first finding."""
+    require_text(folder)
     nearest = folder.absolute()
     while not nearest.exists():
         nearest = nearest.parent

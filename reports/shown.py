@@ -26,13 +26,12 @@ from harness.case import (
     rows_of,
     state_extent,
 )
-from harness.check.operations.registry import expect
 from harness.check.outcome import Difference, Evidence
 from harness.issues.registry import kernel_issue
-from harness.memory import initial_image, plan_memory
 from harness.oracles.copies import StateCopy
 from harness.oracles.decisions import decide
 from harness.reports.console import ReportConsole
+from harness.reports.pictures.copies_due import expected_copies, plan_of
 from harness.reports.words import difference_in_words, places_in_words, violation_in_words
 from harness.repro import Repro
 from harness.text import counted
@@ -46,7 +45,7 @@ def print_repro(file: Path, repro: Repro) -> None:
     console = ReportConsole()
     origin = repro.origin
     case = repro.case
-    copies = _expected_copies(case)  # an invalid case is refused before anything is printed
+    copies = expected_copies(case, plan_of(case))  # an invalid case is refused before anything is printed
     console.print(Text(str(repro.signature), style="bold"))
     drawn = "" if origin.seed is None else f", seed {origin.seed}"
     drawn += "" if origin.index is None else f", case {origin.index}"
@@ -166,18 +165,6 @@ def _print_tables(console: Console, case: Case) -> None:
         for slot, cells in enumerate(table):
             if cells:
                 console.print(Text(f"group {group}, slot {slot}: {' '.join(map(str, cells))}"))
-
-
-def _expected_copies(case: Case) -> list[Sequence[StateCopy]]:
-    """The copies that each operation has to make. Raises InvalidCase if the case violates the preconditions of one."""
-    plan = plan_memory(case, 64)
-    image = initial_image(case, plan)
-    found: list[Sequence[StateCopy]] = []
-    for index, _ in enumerate(case.program):
-        expected = expect(case, plan, index, image)
-        found.append(expected.copies)
-        image = expected.image
-    return found
 
 
 def _print_program(console: Console, case: Case, copies: Sequence[Sequence[StateCopy]]) -> None:

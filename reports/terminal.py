@@ -5,7 +5,7 @@ On a terminal a status line shows the progress; when piped, only permanent lines
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from rich.console import Console
@@ -42,6 +42,18 @@ def terminal_report() -> AbstractContextManager[Callable[[Event], None]]:
 def verbose_report() -> AbstractContextManager[Callable[[Event], None]]:
     """The same, and the names of what was not reached."""
     return _report(verbose=True)
+
+
+def print_lines(lines: Iterable[Line]) -> None:
+    """Print lines as the end of a campaign has them."""
+    console = ReportConsole()
+    for line in lines:
+        console.print(_text(line))
+
+
+def _text(line: Line) -> Text:
+    style = _STYLES[line.tone]
+    return Text.assemble((line.word, style), " ", line.text) if line.word else Text(line.text, style=style)
 
 
 @contextmanager
@@ -102,10 +114,7 @@ class _TerminalReport:
         self._console.print(Text(f"      {text}", style=style))
 
     def _print(self, line: Line) -> None:
-        if line.word:
-            self._line(line.word, _STYLES[line.tone], line.text)
-        else:
-            self._console.print(Text(line.text, style=_STYLES[line.tone]))
+        self._console.print(_text(line))
 
     def _line(self, word: str, style: str, text: str) -> None:
         self._console.print(Text.assemble((word, style), " ", text))

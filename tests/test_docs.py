@@ -33,6 +33,16 @@ from harness.repro import SequenceRepro, read_any
 from harness.sequences.counters import ENOUGH_STEPS, THRESHOLDS
 from harness.sequences.summary import SequenceFinding, SequenceSummary
 from harness.subject.faults import Fault
+from harness.subject.standing import (
+    Absent,
+    Baseline,
+    CorpusAnswer,
+    ExpiredMute,
+    Muted,
+    NeedlessMute,
+    Standing,
+    StillThere,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 VIOLATIONS = (ROOT / "docs" / "violations.md").read_text(encoding="utf-8")
@@ -74,7 +84,8 @@ def test_the_fields_of_json_are_explained() -> None:
     page = (ROOT / "docs" / "json.md").read_text(encoding="utf-8")
     tables = [re.findall(r"^\| `(\w+)` \| \S", table, re.MULTILINE) for table in page.split("| field | meaning |")[1:]]
     objects = (CaseSummary, Finding, Fault, LineCoverage, TargetComparison, SequenceSummary, SequenceFinding)
-    objects += (EngineSummary, Confirmation, WrongToken, Stats, FoundSoFar)
+    objects += (EngineSummary, Standing, Muted, ExpiredMute, NeedlessMute, Baseline, StillThere, Absent, CorpusAnswer)
+    objects += (Confirmation, WrongToken, Stats, FoundSoFar)
     assert tables == [list(one.__struct_fields__) for one in objects]
 
 

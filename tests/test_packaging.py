@@ -101,7 +101,7 @@ def test_a_wheel_holds_the_rooms_inside_harness_only(source: tuple[Path, list[st
     wanted = {
         name if name.startswith("harness/") else f"harness/{name}"
         for name in files
-        if name.endswith((".py", ".ll")) and name.split("/")[0] in ("harness", *ROOMS)
+        if name.endswith((".py", ".ll", ".html", ".txt")) and name.split("/")[0] in ("harness", *ROOMS)
     }
     assert wanted <= set(names)
     assert not [name for name in names if name.startswith("harness/tests")]

@@ -13,6 +13,7 @@ from harness.case.sequence import (
     Add,
     Event,
     Finish,
+    Input,
     Pause,
     PauseMode,
     Reset,
@@ -25,7 +26,7 @@ from harness.case.sequence import (
 from harness.generators.draw import Draw
 from harness.generators.sequences.configurations import Pins, draw_configuration
 
-SEQUENCE_GENERATOR_VERSION = 4
+SEQUENCE_GENERATOR_VERSION = 5
 """Increases whenever the same seed gives other sequences than before."""
 
 STEPS = 120
@@ -39,12 +40,18 @@ def draw_sequence(
     """A sequence of at most `steps` engine steps; with `defaults`, for a user of that release."""
     config = draw_configuration(draw, pins, defaults)
     length = max(1, steps // draw.choice((1, 2, 4)))
-    return SequenceCase(config=config, events=tuple(_EventDraw(draw, config).draw_events(length)))
+    return SequenceCase(
+        config=config,
+        events=tuple(_EventDraw(draw, config, defaults is not None and defaults.streams).draw_events(length)),
+    )
 
 
 class _EventDraw:
-    def __init__(self, draw: Draw, config: SequenceConfig) -> None:
+    def __init__(self, draw: Draw, config: SequenceConfig, streams: bool) -> None:
         self._draw, self._config = draw, config
+        self._streams = streams and draw.boolean(0.15)
+        self._room: dict[int, int] = {}
+        """Of each session that has not had all its input, the tokens that it may still have."""
         self._families = draw.integer(1, 3)
         self._added: list[Add] = []
         self._pace = draw.choice((2, 4, 4, 8))
@@ -56,7 +63,8 @@ class _EventDraw:
         left, paused = steps, False
         while left > 0:
             event: Event
-            kind = draw.weighted((("step", 56), ("add", 28), ("abort", 2), ("finish", 2), ("reset", 2), ("pause", 1)))
+            kinds = (("step", 56), ("add", 28), ("abort", 2), ("finish", 2), ("reset", 2), ("pause", 1))
+            kind = draw.weighted((*kinds, ("input", 24)) if self._room else kinds)
             if kind == "step" or (paused and kind == "pause"):
                 if paused and draw.boolean(0.7):
                     events.append(Resume())
@@ -68,6 +76,8 @@ class _EventDraw:
             elif kind in ("abort", "finish"):
                 number = draw.choice(self._added[-6:]).request
                 event = Abort(request=number) if kind == "abort" else Finish(request=number)
+            elif kind == "input":
+                event = self._input()
             elif kind == "reset":
                 event = Reset(running=draw.boolean(0.7))
             else:
@@ -107,9 +117,27 @@ class _EventDraw:
         # What goes wrong at a boundary shows in a request that continues.
         outputs = draw.boundary(1, room, (2, size, size + 2, 2 * size + 2, 3 * size + 1))
         priority = draw.integer(0, 2) if self._config.policy == "priority" else 0
-        add = Add(request=len(self._added), prompt=prompt, outputs=outputs, priority=priority)
+        number, resumable = len(self._added), self._streams and draw.boolean(0.5)
+        if resumable:
+            outputs = min(outputs, draw.integer(1, size + 2))
+            self._room[number] = room - outputs
+        add = Add(request=number, prompt=prompt, outputs=outputs, priority=priority, resumable=resumable)
         self._added.append(add)
         return add
+
+    def _input(self) -> Input:
+        """More input of a session, which comes while it runs or while it waits; or the end of its input."""
+        draw, size = self._draw, self._config.block_size
+        number = draw.choice(sorted(self._room))
+        room = self._room[number]
+        if room < 2 or draw.boolean(0.15):
+            del self._room[number]
+            return Input(request=number)
+        length = draw.boundary(1, min(room - 1, 2 * size + 2), (size - 1, size))
+        outputs = draw.integer(1, min(room - length, size + 2))
+        self._room[number] = room - length - outputs
+        family = draw.integer(0, self._families)
+        return Input(request=number, prompt=(Segment(family=family, length=length),), outputs=outputs)
 
     def _prompt(self, most: int) -> tuple[Segment, ...]:
         draw = self._draw

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Generator, Iterator
-from multiprocessing.connection import wait
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -17,10 +16,12 @@ import msgspec
 from harness.campaign.blocks import Blocks
 from harness.campaign.earlier import move_aside, moved
 from harness.campaign.events import CampaignFinished, CampaignStarted, CaseJudged, Event, Notice
-from harness.campaign.findings import AS_DRAWN, Findings
-from harness.campaign.folder import CampaignFolder
+from harness.campaign.findings import Findings
+from harness.campaign.folder import AS_DRAWN, CampaignFolder
 from harness.campaign.harness_failures import FAILURES, HarnessFailures
+from harness.campaign.history import DamagedHistory, Seen, read_history, write_history
 from harness.campaign.journal import SHARD, Journal
+from harness.campaign.past import journaled
 from harness.campaign.remembered import Remembered
 from harness.campaign.settings import Settings, useful_workers
 from harness.campaign.stats import FoundSoFar, Phase, Stats, Watch, now
@@ -29,12 +30,15 @@ from harness.interruption import INTERRUPTION
 from harness.refusal import Refusal
 from harness.subject.entry import Entry, Tally
 from harness.subject.registry import subject_classes
-from harness.subject.subject import Ended, Key, Subject
+from harness.subject.standing import Standing
+from harness.subject.subject import Ended, Kept, Key, Subject
+from harness.subject.summary import Summary, ending_of
 from harness.text import counted
 from harness.worker.losses import WorkerError, WorkerLost, WorkerRefused
 from harness.worker.messages import CaseResult, RangeDone
 from harness.worker.process import WorkerProcess
 from harness.worker.silence import LOOK_SECONDS
+from harness.worker.waiting import Readiness
 
 STOP_SECONDS = 5.0
 """How long an interrupted campaign waits for the cases that are being judged."""
@@ -73,7 +77,7 @@ class Campaign:
         """The entries of an earlier part: two for a case whose worker was lost after it had answered."""
         self._done = {entry.index for entry in self._earlier}
         """Indices of cases of an earlier part, which are not run again."""
-        self._notices: list[str] = []
+        self._notices: list[str] = [] if settings.expectations is None else settings.expectations.notices
         self._tally = Tally(subject.regimes)
         self._failures = HarnessFailures(settings.out / FAILURES, subject.seed, subject.replay_options(), subject.noun)
         self._findings = Findings(subject, settings, self._keep_candidate)
@@ -155,6 +159,7 @@ class Campaign:
                 for worker in workers:
                     worker.close()
             whole = time.monotonic() - self._start
+            found = self._findings.summary()
             ended = Ended(
                 self._judged,
                 whole if seconds is None else seconds,
@@ -164,9 +169,13 @@ class Campaign:
                 bool(failed),
                 INTERRUPTION.status if interrupted else None,
                 tuple(self._missing_now()),
+                self._standing(found, complete=not interrupted),
+                len(found),
             )
-            summary = subject.summary(self._tally, self._findings.summary(), ended)
+            summary = subject.summary(self._tally, found, ended)
             self._exit_status = summary.exit_status
+            self._keep_ending(summary)
+            self._write_history(found, getattr(summary, "base", None))
         yield from self._pass_on_notices()
         yield CampaignFinished(summary)
         if interrupted:
@@ -226,6 +235,13 @@ class Campaign:
             exit_status=self._exit_status,
         )
 
+    def _keep_ending(self, summary: Summary) -> None:
+        """For reports that are made later."""
+        try:
+            self._folder.write_ending(self._subject.name, ending_of(summary), now())
+        except OSError as error:
+            self._notices.append(f"how the campaign ended is not saved: {error.filename}: {error.strerror}")
+
     def _missing_now(self) -> Iterator[str]:
         """What is not in the summary although an earlier part, or a shard, has seen it."""
         yield from self._missing
@@ -233,6 +249,24 @@ class Campaign:
             yield f"{counted(len(self._waiting), 'finding')} of the earlier part: not judged again"
         if self._settings.seconds == 0 and self._journal.damaged:  # else these cases are judged again
             yield f"what {counted(self._journal.damaged, 'line')} of the journal said, which cannot be read"
+
+    def _standing(self, found: Sequence[tuple[Key, Kept]], complete: bool) -> Standing | None:
+        """What the findings count for; None where nothing was known before."""
+        expected = self._settings.expectations
+        if expected is None:
+            return None
+        return expected.standing(self._subject, found, journaled(self._settings.out, type(self._subject)), complete)
+
+    def _write_history(self, found: Sequence[tuple[Key, Kept]], base: Any) -> None:
+        """Write when each finding was seen first and last, of an earlier campaign too."""
+        subject, expected = self._subject, self._settings.expectations
+        seen = Seen(now(), subject.target, None if base is None else base.version, subject.seed)
+        try:
+            before = {**({} if expected is None else expected.history), **read_history(self._folder.history_file)}
+            keys = [(subject.name, key.signature, key.issue) for key, _ in found]
+            write_history(self._folder.history_file, before, keys, seen)
+        except (OSError, DamagedHistory) as error:
+            self._notices.append(f"when findings were seen first is not kept: {error}")
 
     def _pass_on_notices(self) -> Iterator[Event]:
         for text in dict.fromkeys(self._notices):
@@ -252,6 +286,10 @@ class Campaign:
                 self._notices.append(moved(settings.out, aside))
         if settings.options is not None:  # before the journal: a kill in between leaves what can be resumed
             self._folder.write(settings.options)
+        try:
+            self._folder.forget_ending(subject.name)
+        except OSError as error:
+            raise NotSaved("how this campaign ends", error) from error
         self._journal.open(resume=settings.resume)
         watch = Watch(self._folder.stats_file, self._stats, settings.together, self._progress, self._notices.append)
         watch.start()
@@ -349,11 +387,12 @@ class Campaign:
         """After an interrupt, workers finish their cases if that does not take long."""
         busy: dict[WorkerProcess, int] = {}  # the end of the worker's block
         until: float | None = None
+        readiness = Readiness()
         with INTERRUPTION.held():
             for worker in workers:
                 self._assign_block(worker, busy)
             while busy:
-                ready = wait([worker.connection for worker in busy], timeout=LOOK_SECONDS)
+                ready = readiness.of([worker.connection for worker in busy], LOOK_SECONDS)
                 if INTERRUPTION.came and until is None:
                     until = time.monotonic() + STOP_SECONDS
                     for worker in busy:
@@ -392,14 +431,26 @@ class Campaign:
             return
         busy[worker] = end
         with contextlib.suppress(WorkerLost):  # the loss is handled like any other when it is read
-            recipe, fail_fast = self._subject.recipe_text(), self._settings.fail_fast
-            worker.send_range(recipe, start, end, self._deadline, fail_fast=fail_fast)
+            # A worker does not know which findings count.
+            fail_fast = self._settings.fail_fast and self._settings.expectations is None
+            worker.send_range(self._subject.recipe_text(), start, end, self._deadline, fail_fast=fail_fast)
 
     @property
     def _is_over(self) -> bool:
         """Whether no more cases are to be judged, even if some are left."""
-        found = self._settings.fail_fast and len(self._findings) > 0
-        return found or self._early is not None or INTERRUPTION.came or time.monotonic() >= self._deadline
+        return self._failed_fast or self._early is not None or INTERRUPTION.came or time.monotonic() >= self._deadline
+
+    @property
+    def _failed_fast(self) -> bool:
+        """Whether a finding ends the campaign."""
+        if not self._settings.fail_fast:
+            return False
+        expected, found = self._settings.expectations, self._findings.so_far()
+        return (
+            bool(found)
+            if expected is None
+            else any(expected.counts_as_drawn(self._subject, key, kept) for key, kept in found)
+        )
 
     @property
     def _deadline(self) -> float:

@@ -11,8 +11,7 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from harness.campaign.findings import AS_DRAWN, MET
-from harness.campaign.folder import CampaignFolder
+from harness.campaign.folder import AS_DRAWN, MET, CampaignFolder
 from harness.campaign.harness_failures import FAILURES
 from harness.campaign.journal import locked
 from harness.files import NotSaved, require_regular

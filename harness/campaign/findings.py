@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from harness.campaign.events import Event, FindingFound, FindingKept, Notice
+from harness.campaign.folder import AS_DRAWN, MET
 from harness.campaign.settings import Settings
 from harness.repro import AnyRepro, ShrinkRecord, save
 from harness.shrink.driver import Judged, Plan, Shrunk, shrink
@@ -22,12 +23,6 @@ from harness.subject.subject import MOST_FAILING, MOST_IN_BLOCK, Kept, Key, Rank
 from harness.text import counted
 from harness.worker.losses import WorkerError
 from harness.worker.process import WorkerProcess
-
-AS_DRAWN = "as-drawn"
-"""The subfolder of a campaign for findings as they were first seen."""
-
-MET = "met-while-shrinking"
-"""The subfolder for findings that only smaller variants of others showed."""
 
 Failing = tuple[Any, Any]
 """A case and its result."""

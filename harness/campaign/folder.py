@@ -1,7 +1,8 @@
 """A campaign folder is what `--out` names: findings, journals, and in `campaign/` what the campaign itself needs.
 
-There are its configuration (the options of its command), its statistics (`stats.json`), what workers said, and a lock.
-They have a folder of their own so that every `*.json` directly in a campaign folder is a finding."""
+There are its configuration (the options of its command), its statistics (`stats.json`), the history of its findings,
+what workers said, how it ended, and a lock. They have a folder of their own so that every `*.json` directly in a
+campaign folder is a finding."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import contextlib
 import errno
 import os
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 
 import filelock
@@ -17,12 +19,20 @@ import msgspec
 from harness import __version__
 from harness.files import NotSaved, replace_file, require_regular
 from harness.refusal import Refusal
+from harness.subject.summary import Ending
+from harness.text import one_line
 
 OWN = "campaign"
 """The subfolder of a campaign folder for files that are no findings."""
-CONFIGURATION, STATS, LOCK = "configuration.json", "stats.json", "lock"
+AS_DRAWN = "as-drawn"
+"""The subfolder for findings as they were first seen."""
+MET = "met-while-shrinking"
+"""The subfolder for findings that only smaller variants of others showed."""
+CONFIGURATION, STATS, HISTORY, LOCK = "configuration.json", "stats.json", "history.json", "lock"
 REMEMBERED = ".remembered"
+ENDING = ".ending.json"
 FORMAT = 1
+ENDING_FORMAT = 1
 
 Kept = dict[str, str | bool]
 Options = Mapping[str, str | bool]
@@ -35,6 +45,19 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     harness_campaign: int = FORMAT
     harness_version: str = __version__
     options: Kept
+
+
+class EndingFile(msgspec.Struct, frozen=True, kw_only=True):
+    """How a campaign ended, and when, for reports that are made later. `folder` is the folder as its command had it."""
+
+    harness_ending: int = ENDING_FORMAT
+    folder: str
+    at: str
+    ending: Ending
+
+
+class NoEnding(Refusal):
+    """A folder from which no report can be made; the message is one line that says why."""
 
 
 class NoConfiguration(Refusal):
@@ -51,13 +74,15 @@ class CampaignFolder:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.configuration_file, self.stats_file = path / OWN / CONFIGURATION, path / OWN / STATS
+        self.history_file = path / OWN / HISTORY
         self._lock_file = path / OWN / LOCK
 
     @property
     def files(self) -> list[Path]:
         """Its own files that are there and belong to one campaign."""
-        remembered = sorted((self.path / OWN).glob(f"*{REMEMBERED}"))
-        return [file for file in (self.configuration_file, self.stats_file, *remembered) if os.path.lexists(file)]
+        several = [sorted((self.path / OWN).glob(f"*{name}")) for name in (REMEMBERED, ENDING)]
+        written = (self.configuration_file, self.stats_file, self.history_file, *chain(*several))
+        return [file for file in written if os.path.lexists(file)]
 
     def remembered_file(self, subject: str) -> Path:
         """Where campaigns of a subject keep what workers said at the end of each part, a line of JSON for each."""
@@ -96,6 +121,25 @@ class CampaignFolder:
         except OSError as error:
             raise NotSaved("the configuration of this campaign", error) from error
 
+    def write_ending(self, subject: str, ending: Ending, at: str) -> None:
+        """Write how the campaign of a subject ended. Raises OSError."""
+        text = msgspec.json.encode(EndingFile(folder=str(self.path), at=at, ending=ending))
+        replace_file(self._ending_file(subject), text + b"\n", to_last=True)
+
+    def forget_ending(self, subject: str) -> None:
+        """The campaign of a subject continues: how an earlier part ended does not hold any more. Raises OSError."""
+        self._ending_file(subject).unlink(missing_ok=True)
+
+    def endings(self) -> list[tuple[str, EndingFile]]:
+        """How campaigns here ended, in that order, each with the name of its subject. Raises NoEnding for a file that
+        cannot be read."""
+        files = sorted((self.path / OWN).glob(f"*{ENDING}"))
+        found = [(file.name.removesuffix(ENDING), _read_ending(file)) for file in files]
+        return sorted(found, key=lambda one: one[1].at)
+
+    def _ending_file(self, subject: str) -> Path:
+        return self.path / OWN / f"{subject}{ENDING}"
+
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other campaigns out. The lock ends with the process, in any case.
@@ -121,6 +165,26 @@ class CampaignFolder:
         if self._lock_file.exists():
             with self.locked():
                 return
+
+
+def _read_ending(file: Path) -> EndingFile:
+    again = f"harness run --resume {file.parent.parent} --budget 0 writes it again"
+    try:
+        require_regular(file)
+        text = file.read_bytes()
+        number = msgspec.json.decode(text, type=_EndingHead).harness_ending
+        if number != ENDING_FORMAT:
+            why = f"it has the number {number}, and this version ({__version__}) reads {ENDING_FORMAT}"
+            raise NoEnding(f"{file} is of another version of the harness: {why}; {again}")
+        return msgspec.json.decode(text, type=EndingFile)
+    except OSError as error:
+        raise NoEnding(f"{file}: {error.strerror or error}") from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise NoEnding(f"{file} is damaged: {again} ({one_line(error)})") from error
+
+
+class _EndingHead(msgspec.Struct):
+    harness_ending: int
 
 
 class _Head(msgspec.Struct):

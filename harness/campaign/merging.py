@@ -13,8 +13,7 @@ from typing import Any
 import msgspec
 
 from harness.campaign.earlier import EARLIER, move_aside
-from harness.campaign.findings import AS_DRAWN, MET
-from harness.campaign.folder import OWN, REMEMBERED, CampaignFolder, Kept, Options
+from harness.campaign.folder import AS_DRAWN, MET, OWN, REMEMBERED, CampaignFolder, Kept, Options
 from harness.campaign.harness_failures import FAILURES
 from harness.campaign.journal import SHARD, entries_of
 from harness.campaign.shard import Shard, parse_shard
@@ -31,6 +30,10 @@ OWN_TO_A_SHARD = ("workers", "no_shrink")
 
 MAY_DIFFER = (*OWN_TO_A_SHARD, "budget", "case_limit")
 """Options that decide neither which cases there are nor what they give."""
+
+
+READ_ONLY = ("baseline", "corpus")
+"""Options that name folders in which a campaign writes nothing."""
 
 
 class CannotMerge(Refusal):
@@ -53,6 +56,10 @@ def merge(folders: Sequence[Path], out: Path) -> Merged:
     if any(out.resolve().is_relative_to(folder.resolve()) for folder in folders):
         raise CannotMerge(f"'{out}' is one of the shards, or in one: name another folder with --out")
     options, parts = _options(folders)
+    for name in READ_ONLY:
+        read = options.get(name)
+        if isinstance(read, str) and Path(read).resolve() == out.resolve():
+            raise CannotMerge(f"'{out}' is the --{name} of this campaign: name another folder with --out")
     require_writable(out)
     with contextlib.ExitStack() as stack:
         for folder in folders:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from harness.campaign.expectations import Expectations
 from harness.campaign.shard import Shard
 from harness.text import counted
 
@@ -34,6 +35,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, str | bool] | None = None
     """The options of the command, to be kept in the folder: with them its name is enough to resume. None: they are kept
     elsewhere."""
+    expectations: Expectations | None = None
+    """What was known before; None: each finding counts."""
 
     def limit(self, noun: str) -> str:
         """What ends the campaign, in words."""

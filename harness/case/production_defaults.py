@@ -52,7 +52,8 @@ class DeclaredLayers(msgspec.Struct, frozen=True):
 class ProductionDefaults(msgspec.Struct, frozen=True):
     """`runners` has the default runner for each drafting method, `methods` the drafting methods that each runner takes,
     and `asynchronous` those for which its scheduling is asynchronous by default.
-    `retention` None: the release has no such option, and keeps all states."""
+    `retention` None: the release has no such option, and keeps all states. `streams` says whether sessions of streaming
+    input are drawn: the release keeps a session's tokens where a turn stops among accepted drafts."""
 
     retention: int | None
     match_unit: int | None
@@ -63,6 +64,7 @@ class ProductionDefaults(msgspec.Struct, frozen=True):
     methods: dict[str, list[str]]
     asynchronous: dict[str, list[str]]
     layers: tuple[DeclaredLayers, ...]
+    streams: bool = False
 
     @property
     def options(self) -> dict[str, Any]:

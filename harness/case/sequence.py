@@ -105,12 +105,40 @@ class Segment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class Add(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="add"):
-    """A request arrives. Requests whose prompts start with segments of the same families share prefixes."""
+    """A request arrives. Requests whose prompts start with segments of the same families share prefixes.
+
+    `resumable` makes it a session of streaming input: where it ends it waits for more input, as `Input` says.
+    """
 
     request: RequestNumber
     prompt: Annotated[tuple[Segment, ...], Meta(min_length=1, max_length=16)]
     outputs: Annotated[int, Meta(ge=1, le=4096)]
     priority: Small = 0
+    resumable: bool = False
+
+
+class Input(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="input"):
+    """The next chunk of a resumable request's input: a prompt that continues the session, and how many tokens it asks
+    for. Its segments are the first tokens of their texts, wherever they then stand. An empty prompt says that no more
+    input comes.
+
+    A chunk that arrives before the session's turn is over waits for it. Nothing happens if the request does not exist
+    (any more), is not resumable, or has no more input. Raises InvalidCase if a segment is to continue as the model
+    does: input does not depend on what the model says.
+    """
+
+    request: RequestNumber
+    prompt: Annotated[tuple[Segment, ...], Meta(max_length=16)] = ()
+    outputs: Annotated[int, Meta(ge=1, le=4096)] = 1
+
+    def __post_init__(self) -> None:
+        if any(segment.family == CONTINUATION for segment in self.prompt):
+            raise InvalidCase(f"input of request {self.request} cannot continue as the model does")
+
+    @property
+    def closes(self) -> bool:
+        """Whether no more input comes."""
+        return not self.prompt
 
 
 class Abort(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag="abort"):
@@ -174,32 +202,52 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     repeat: Annotated[int, Meta(ge=1, le=256)] = 1
 
 
-Event = Add | Abort | Finish | Reset | Pause | Resume | Step
+Event = Add | Input | Abort | Finish | Reset | Pause | Resume | Step
 
 
 class SequenceCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A configuration and its events. Raises InvalidCase if a request is longer than allowed or added twice."""
+    """A configuration and its events. Raises InvalidCase if a request is longer than allowed, with all its input, or
+    added twice."""
 
     version: Literal[1] = SEQUENCE_VERSION
     config: SequenceConfig
     events: Annotated[tuple[Event, ...], Meta(max_length=2**14)]
 
     def __post_init__(self) -> None:
-        seen: set[int] = set()
+        lengths: dict[int, int] = {}
         for event in self.events:
-            if not isinstance(event, Add):
+            if not isinstance(event, Add | Input):
                 continue
-            if event.request in seen:
-                raise InvalidCase(f"request {event.request} is added twice")
-            seen.add(event.request)
-            prompt = sum(segment.length for segment in event.prompt)
-            if prompt + event.outputs > self.config.length_limit:
-                raise InvalidCase(f"request {event.request} is longer than {self.config.length_limit} tokens")
+            number = event.request
+            if isinstance(event, Add) and number in lengths:
+                raise InvalidCase(f"request {number} is added twice")
+            if isinstance(event, Add) or number in lengths:
+                lengths[number] = lengths.get(number, 0) + asked_for(event)
+            if lengths.get(number, 0) > self.config.length_limit:
+                raise InvalidCase(f"request {number} is longer than {self.config.length_limit} tokens")
 
     @property
     def steps(self) -> int:
         """Engine steps that the events ask for."""
         return sum(event.repeat for event in self.events if isinstance(event, Step))
+
+    @property
+    def streams(self) -> bool:
+        """Whether a request is resumable."""
+        return any(isinstance(event, Add) and event.resumable for event in self.events)
+
+    @property
+    def resets(self) -> bool:
+        """Whether the caches are reset by force: by a reset that takes running requests, or by a pause."""
+        return any(
+            event.running if isinstance(event, Reset) else isinstance(event, Pause) and event.clears
+            for event in self.events
+        )
+
+
+def asked_for(event: Add | Input) -> int:
+    """Tokens of a prompt, and those that it asks for."""
+    return sum(segment.length for segment in event.prompt) + (event.outputs if event.prompt else 0)
 
 
 _ENCODER = msgspec.json.Encoder()

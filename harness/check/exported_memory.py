@@ -5,7 +5,8 @@ a view of it exists. So a stale number that host code has read through numpy is 
 no false alarms. (Targets do not read device memory that way; buffers of the host lie outside.)
 
 A bare address does not count as an export, although it could be written through: kernels get every tensor that way, and
-all of them would count as defined. Nor does the old `torch.utils.dlpack.to_dlpack`, which cannot be observed.
+all of them would count as defined. Nor do the old `torch.utils.dlpack.to_dlpack`, methods of torch's inner class, and
+methods that somebody has kept from before the first case, which cannot be observed.
 """
 
 from __future__ import annotations
@@ -93,11 +94,12 @@ def _observe() -> None:
 
 def _observed(method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
-    def reporting(tensor: torch.Tensor, *args: Any, **named: Any) -> Any:
-        result = method(tensor, *args, **named)
-        if _entered:
-            _entered[-1].note(tensor)
-        return result
+    def reporting(self: torch.Tensor, *args: Any, **named: Any) -> Any:
+        try:
+            return method(self, *args, **named)
+        finally:  # what `apply_` calls may raise after it has written
+            if _entered:
+                _entered[-1].note(self)
 
     return reporting
 

@@ -21,14 +21,19 @@ from harness.cli import (
     bench,
     bisect,
     cache,
+    config,
     confirm,
+    corpus,
     demo,
+    diff,
     doctor,
     engine,
     export,
+    known,
     merge,
     names,
     replay,
+    report,
     show,
     shrink,
     sweep,
@@ -84,6 +89,9 @@ def _version(
 # Each has its own line in the list of commands, since the first sentence of its help may be longer than a line.
 app.command("run", cls=RunCommand, epilog=RUN_STATUS, short_help="Draw, run, compare, save and shrink.")(running.run)
 app.command("merge", epilog=RUN_STATUS, short_help="Put the shards of a campaign together.")(merge.merge)
+app.command("report", short_help="Write reports of a campaign that is over.")(report.report)
+app.command("config", short_help="Print the options of a profile.")(config.config)
+app.command("diff", short_help="Compare the findings of two campaigns.")(diff.diff)
 app.command("replay", short_help="Run a repro file: FAILED, FIXED or SKIPPED.")(replay.replay)
 app.command("shrink", short_help="Make a repro file smaller.")(shrink.shrink)
 app.command("sweep", short_help="Replay repro files on many releases.")(sweep.sweep)
@@ -95,6 +103,8 @@ app.command("names", short_help="List operations, regimes, relations, known issu
 app.command("doctor", short_help="Report what this machine can do.")(doctor.doctor)
 app.command("demo", short_help="Find a planted bug, then fuzz a release.")(demo.demo)
 app.command("confirm", short_help="Run findings of step sequences on a whole engine.")(confirm.confirm)
+app.add_typer(corpus.app, name="corpus", short_help="Keep the repro files that runs replay first.")
+app.add_typer(known.app, name="known", short_help="Mute findings that are known.")
 app.add_typer(engine.app, name="engine", short_help="Make, list or remove environments with CPU builds of vLLM.")
 app.add_typer(bench.app, name="bench", short_help="Measure executors, campaigns and planted faults.")
 app.add_typer(cache.app, name="cache", short_help="List, fetch or remove cached releases.")

@@ -19,7 +19,8 @@ from harness.text import counted
 if TYPE_CHECKING:
     from harness.repro import AnyRepro
     from harness.subject.registry import AnySubject
-    from harness.subject.subject import Replayed, Setting
+    from harness.subject.replaying import Replayer
+    from harness.subject.subject import Replayed
 
 
 def replay(
@@ -35,7 +36,9 @@ def replay(
     its reason (3)."""
     from harness.cli.cases import plain_cases, replay_cases
     from harness.subject.registry import read_file
-    from harness.subject.subject import Answer, Setting
+    from harness.subject.replaying import replaying
+    from harness.subject.standing import Answer
+    from harness.subject.subject import Setting
 
     cases = plain_cases(file)
     options.require_base(base, [target or "a file's own target"])
@@ -46,7 +49,9 @@ def replay(
         (repro, *read_file(repro)) for repro in _repros(file, cases or [])
     ]  # all are read before the first one runs
     statuses = [] if cases is None else [replay_cases(cases, setting, json)]
-    results = [_replay_file(*repro, setting, json) for repro in repros]
+    alone = len(repros) == 1
+    with replaying(setting) as replayer:
+        results = [_replay_file(*repro, replayer, json, picture=alone) for repro in repros]
     if len(results) > 1 and not json:
         answers = Counter(result.answer for result in results)
         counts = ", ".join(f"{answers[answer]} {answer}" for answer in get_args(Answer))
@@ -64,18 +69,20 @@ def _repros(path: Path, cases: list[Path]) -> list[Path]:
     return files
 
 
-def _replay_file(file: Path, kind: type[AnySubject], repro: AnyRepro, setting: Setting, json: bool) -> Replayed:
-    """Replay one repro file. Raises InvalidCase, and what workers do."""
+def _replay_file(
+    file: Path, kind: type[AnySubject], repro: AnyRepro, replayer: Replayer, json: bool, *, picture: bool
+) -> Replayed:
+    """Replay one repro file; `picture`: draw what a failure shows. Raises InvalidCase, and what workers do."""
+    from harness.reports.drawn import print_picture
     from harness.reports.registry import file_report
     from harness.repro import naming
 
     with naming(file):
-        subject, repro = kind.of_file(repro, setting)
-        with subject.new_worker() as worker:
-            options.wait_ready(worker)
-            replayed = subject.replayed(repro, subject.judge_file(worker, repro))
+        subject, repro, replayed, _, judged = replayer.replay(kind, repro)
     if json:
         print(msgspec.json.encode({"file": str(file), **subject.answer_fields(replayed)}).decode())
     else:
         file_report(kind.name).replayed(file, repro, replayed)
+        if picture and replayed.answer == "FAILED":
+            print_picture(subject.with_result(repro, judged))
     return replayed

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from harness.cli.groups import given, with_groups
@@ -18,9 +19,12 @@ from harness.cli.run_options import RunOptions, SubjectOptions, require_operatio
 from harness.cli.subjects import GROUPS
 from harness.exit_status import Interrupted, worst
 from harness.subject.registry import AnySubject
+from harness.text import counted
 
 if TYPE_CHECKING:
+    from harness.campaign.corpus import CorpusFile
     from harness.campaign.events import Event
+    from harness.campaign.expectations import Expectations
     from harness.reports.written.registry import Asked
 
 Handler = Callable[["Event"], None]
@@ -69,6 +73,8 @@ def run(
     from harness.reports.written.registry import written_reports
 
     asked = parse_reports(common.report or (), common.out)
+    expected = _expectations(common)
+    corpus = _corpus(common)
     require_writable(common.out)
     if common.resume and common.targets is not None and any(common.out.glob("*.journal")):
         raise typer.BadParameter(f"'{common.out}' holds a campaign of one target, not of --targets")
@@ -80,7 +86,9 @@ def run(
             before = wanted if common.resume else wanted[:number]
             others = [one for one in groups if type(one) in group.SHARES]
             together = tuple(one.SUBJECT for one in before)
-            statuses.append(_run(common, group, others, started, together, options, written))
+            played, left = _parted(corpus, group.SUBJECT, [] if number else [one.SUBJECT for one in wanted])
+            files = (played, left)
+            statuses.append(_run(common, group, others, started, together, options, expected, files, written))
     sys.exit(worst(statuses))
 
 
@@ -88,6 +96,17 @@ def parse_reports(texts: Sequence[str], out: Path) -> list[Asked]:
     """Reports and their files, from `NAME=FILE` or `NAME`, comma-separated. `out` is the folder of the campaign.
 
     Raises typer.BadParameter, UnknownReport, and OSError for a file that cannot be written."""
+    return require_reports(named_reports(texts), out)
+
+
+def named_reports(texts: Sequence[str]) -> list[tuple[str, str]]:
+    """The names and files in `NAME=FILE` or `NAME`, comma-separated; a file is empty where none is given."""
+    parted = [one.partition("=") for listed in texts for one in split(listed)]
+    return [(name, file) for name, _, file in parted]
+
+
+def require_reports(named: Sequence[tuple[str, str]], out: Path) -> list[Asked]:
+    """Reports by name, each with its file (empty: it has none). Raises as `parse_reports`."""
     from harness.campaign.folder import OWN
     from harness.files import require_writable_file
     from harness.reports.written.registry import REGISTRY
@@ -95,8 +114,8 @@ def parse_reports(texts: Sequence[str], out: Path) -> list[Asked]:
     asked: list[Asked] = []
     home = out.resolve()
     taken = {home}
-    for text in [one for listed in texts for one in split(listed)]:
-        name, _, file = text.partition("=")
+    for name, file in named:
+        text = f"{name}={file}" if file else name
         report = REGISTRY.named(name)
         if report.takes_file != bool(file):
             right = f"{name}=FILE" if report.takes_file else name
@@ -114,6 +133,66 @@ def parse_reports(texts: Sequence[str], out: Path) -> list[Asked]:
     return asked
 
 
+def _expectations(common: RunOptions) -> Expectations | None:
+    """What is known before the run; None if nothing is. Raises typer.BadParameter, Refusal for a file or folder that
+    cannot be read, and InvalidCase."""
+    from harness.campaign.expectations import expectations
+    from harness.files import require_text
+
+    for path in filter(None, (common.known, common.baseline, common.corpus)):
+        require_text(path)
+    for option, folder in (("--baseline", common.baseline), ("--corpus", common.corpus)):
+        if folder is not None and folder.resolve() == common.out.resolve():
+            raise typer.BadParameter(f"{option} and --out are the same folder: give another --out")
+    if common.targets is not None and (common.baseline is not None or common.corpus is not None):
+        raise typer.BadParameter("--baseline and --corpus are for one target: they exclude --targets")
+    if common.known is None and common.baseline is None and common.corpus is None:
+        return None
+    return expectations(common.known, common.baseline)
+
+
+def _corpus(common: RunOptions) -> list[CorpusFile]:
+    """The files of the corpus, if there is one. Raises InvalidCase."""
+    from harness.campaign.corpus import read_corpus
+
+    return [] if common.corpus is None else read_corpus(common.corpus)
+
+
+def _parted(corpus: Sequence[CorpusFile], kind: str, kinds: Sequence[str]) -> tuple[list[CorpusFile], list[CorpusFile]]:
+    """The files that a campaign of a kind replays, and those that it lists as left out: where `kinds` are given, those
+    that are of none of them."""
+    left = [one for one in corpus if kinds and one.kind.name not in kinds]
+    return [one for one in corpus if one.kind.name == kind], left
+
+
+def _replayed(
+    expected: Expectations | None,
+    parts: tuple[Sequence[CorpusFile], Sequence[CorpusFile]],
+    common: RunOptions,
+    target: str,
+) -> Expectations | None:
+    """The same with files of the corpus: the first ones are replayed on a target, as `harness replay` does it, the
+    others are listed as left out. Raises InvalidCase, Refusal, and what workers do."""
+    from harness.campaign.corpus import Replayed, replay_corpus
+    from harness.subject.subject import Setting
+
+    if expected is None:
+        return None
+    files, left = parts
+    skipped = [Replayed(one, None, f"the run judges no {one.kind.noun}s (--ops)") for one in left]
+    if files:
+        announce(f"replaying {counted(len(files), 'file')} of '{common.corpus}' ...")
+    setting = Setting(
+        target=target or None,
+        base=common.base,
+        executor=common.executor,
+        limit=common.case_limit,
+        announce=announce,
+        sweeping=True,
+    )
+    return msgspec.structs.replace(expected, corpus=[*replay_corpus(files, setting), *skipped])
+
+
 def _run(
     common: RunOptions,
     group: SubjectOptions,
@@ -121,15 +200,18 @@ def _run(
     or_start: bool,
     together: tuple[str, ...],
     options: dict[str, Any] | None,
+    expected: Expectations | None,
+    files: tuple[Sequence[CorpusFile], Sequence[CorpusFile]],
     written: Handler,
 ) -> int:
     """Run a campaign of one subject, which has options of the groups `shared` too. Returns the exit status. `or_start`
-    and `together`: see harness.campaign.settings.Settings."""
+    and `together`: see harness.campaign.settings.Settings. `files`: of the corpus, see `_parted`."""
     from harness.campaign.settings import Settings
     from harness.kernels.targets.selection import select
 
     targets = None if common.targets is None else select(common.targets)
     names, subject_of = group.subjects(common, targets, shared)
+    expected = _replayed(expected, files, common, names[0])
     settings = Settings(
         out=common.out,
         cases=common.cases,
@@ -142,6 +224,7 @@ def _run(
         together=together,
         shard=common.shard,
         options=options,
+        expectations=expected,
     )
     report = "json" if common.json else "verbose" if common.verbose else "terminal"
     if targets is not None:

@@ -1,4 +1,6 @@
-"""The command `run` keeps its options in the campaign's folder, and `--resume FOLDER` takes them from there."""
+"""The command `run` keeps its options in the campaign's folder, and `--resume FOLDER` takes them from there.
+
+`--profile NAME` takes options from a file. Those of the command line take the place of either."""
 
 from __future__ import annotations
 
@@ -8,12 +10,13 @@ from typing import Any
 import typer
 
 from harness.cli.groups import GroupedCommand
+from harness.cli.profiles import FILE, is_of_its_type, profile_of
 from harness.cli.run_options import is_nothing
 
 OPTIONS = "options"
 """Where the context of the command has its options, by parameter names, as they were written."""
 
-NOT_KEPT = ("help", "out", "resume", "folder", "json", "verbose")
+NOT_KEPT = ("help", "out", "resume", "folder", "json", "verbose", "profile", "config")
 """Parameters that do not belong to a campaign."""
 
 EXCLUSIVE = (("budget", "cases"), ("target", "targets"), ("fixes", "include_known"))
@@ -35,14 +38,30 @@ class RunCommand(GroupedCommand):
             known = {one.name: one for one in self.params if one.name not in NOT_KEPT}
             taken = {name: value for name, value in kept.read().options.items() if name in known}
             for name, value in taken.items():
-                if isinstance(value, bool) != bool(getattr(known[name], "is_flag", False)):
+                if not is_of_its_type(known[name], value):
                     raise kept.damaged(f"the option {name} has the value {value!r}")
             _require_same_targets(folder, taken, own)
             ctx.default_map = {**(ctx.default_map or {}), **_without(taken, own)}
+        taken = {**taken, **self._profile(ctx, written, own, resumes=bool(taken))}
         if is_nothing(str(own.get("budget", ""))):  # this part alone judges nothing
             del own["budget"]
         ctx.obj = {**(ctx.obj or {}), OPTIONS: {**_without(taken, own), **own}}
         return super().parse_args(ctx, args)
+
+    def _profile(self, ctx: Any, written: dict[str, Any], own: dict[str, Any], *, resumes: bool) -> dict[str, Any]:
+        """The options of the profile that is asked for, of which those that are kept are returned. Raises
+        typer.BadParameter, or InvalidProfiles."""
+        name, file = written.get("profile"), written.get("config")
+        if written.get("help") or (name is None and file is None):
+            return {}
+        if name is None:
+            raise typer.BadParameter("--config is the file of a --profile: name one")
+        if resumes:
+            raise typer.BadParameter("--profile: the folder that is resumed knows its options")
+        profile = profile_of(FILE if file is None else Path(file), name, self.params, ctx)
+        held = _without(profile.values, {**own, **written})
+        ctx.default_map = {**(ctx.default_map or {}), **held}
+        return {name: value for name, value in held.items() if _is_kept(name, value)}
 
 
 def _require_same_targets(folder: str, taken: dict[str, Any], own: dict[str, Any]) -> None:

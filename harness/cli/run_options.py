@@ -51,7 +51,21 @@ class RunOptions:
     """What is tested, for how long, and where findings go."""
 
     LAST: ClassVar[tuple[str, ...]] = (
-        *("shard", "no_shrink", "targets", "report", "base", "executor", "case_limit", "verbose"),
+        *(
+            "known",
+            "baseline",
+            "corpus",
+            "profile",
+            "config",
+            "shard",
+            "no_shrink",
+            "targets",
+            "report",
+            "base",
+            "executor",
+            "case_limit",
+            "verbose",
+        ),
     )
 
     target: Annotated[
@@ -124,9 +138,44 @@ class RunOptions:
         typer.Option(
             "--report",
             metavar="NAME=FILE",
-            help="Also write the result for other programs; may be given several times: junit=FILE, sarif=FILE, "
-            "markdown=FILE, or github, which takes no file.",
+            help="Also write the result as a page (html=FILE) or for other programs (junit=FILE, sarif=FILE, "
+            "markdown=FILE, or github, which takes no file); may be given several times.",
         ),
+    ] = None
+    known: Annotated[
+        Path | None,
+        typer.Option(
+            "--known",
+            metavar="FILE",
+            help="Mute the findings that this file lists, each with a reason (docs/nightly.md): they are reported, and "
+            "do not make status 1.",
+        ),
+    ] = None
+    baseline: Annotated[
+        Path | None,
+        typer.Option(
+            "--baseline",
+            metavar="FOLDER",
+            help="The folder of an earlier campaign: only findings that it does not have make status 1.",
+        ),
+    ] = None
+    corpus: Annotated[
+        Path | None,
+        typer.Option(
+            "--corpus",
+            metavar="FOLDER",
+            help="Replay the repro files of this folder first, on the target of the run; one that FAILED makes status "
+            "1.",
+        ),
+    ] = None
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile", metavar="NAME", help="Take options from [profile.NAME] of harness.toml; others override them."
+        ),
+    ] = None
+    config: Annotated[
+        Path | None, typer.Option("--config", metavar="FILE", help="Another file of profiles than harness.toml.")
     ] = None
     base: BaseOption = None
     executor: Annotated[

@@ -136,6 +136,8 @@ def carried(case: SequenceCase, facts: EngineFacts) -> Iterator[Carried]:
 
 def _require_possible(case: SequenceCase, facts: EngineFacts) -> None:
     config = case.config
+    if case.streams:
+        raise CannotCarry("streaming input: the plain run of the model does not know where a turn ends")
     if model_of(config).layers not in KINDS:
         raise CannotCarry(f"layers of {config.layers}: no engine here has a model with them")
     if config.drafter_block_size is not None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from harness.case.problem import InvalidCase
-from harness.case.sequence import SequenceConfig, SpecMethod
+from harness.case.sequence import SequenceCase, SequenceConfig, SpecMethod
 from harness.generators.sequences.configurations import LayersPin, Pins
 
 
@@ -60,6 +60,11 @@ def offers_within(wanted: Pins) -> list[Offer]:
     ]
     named = ", ".join(impossible or [f"{name}={_in_words(value)}" for name, value in asked.items()])
     raise InvalidCase(f"no engine here has {named}; engines are {_all_in_words()}")
+
+
+def why_no_run(case: SequenceCase) -> str | None:
+    """Why no engine here can run a sequence; None if one can."""
+    return "no engine here has streaming input" if case.streams else why_not(case.config)
 
 
 def why_not(config: SequenceConfig) -> str | None:

@@ -50,7 +50,10 @@ def engine_sequence_at(recipe: EngineRecipe, index: int) -> SequenceCase:
     offers = offers_within(recipe.pins)
     draw = RandomDraw(f"{recipe.seed}/engine/{index}")
     pins = draw.weighted(tuple((offer.pins, offer.often) for offer in offers))
-    drawn = sequence_at(SequenceRecipe(recipe.seed, pins, recipe.steps, recipe.defaults), index)
+    defaults = recipe.defaults
+    if defaults is not None:  # an engine's plain run does not know where a turn of streaming input ends
+        defaults = msgspec.structs.replace(defaults, streams=False)
+    drawn = sequence_at(SequenceRecipe(recipe.seed, pins, recipe.steps, defaults), index)
     kind = pins.layers if pins.layers not in (None, "any") else DEFAULT
     return fitted(drawn, recipe.layers, cast(Layers, kind))
 

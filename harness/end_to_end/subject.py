@@ -15,7 +15,7 @@ from harness.check.outcome import Evidence, Signature
 from harness.end_to_end.builds import Build, build_of
 from harness.end_to_end.campaign_messages import STATES, AboutEngines, DrawnOnEngines, WhichSequence
 from harness.end_to_end.engine_process import LIMIT_SECONDS, engine_assignment
-from harness.end_to_end.offers import why_not
+from harness.end_to_end.offers import why_no_run
 from harness.end_to_end.recipe import EngineRecipe, engine_sequence_at
 from harness.end_to_end.summary import EngineSummary
 from harness.end_to_end.verdict import evidence_of, signature_of
@@ -35,7 +35,8 @@ from harness.sequences.worker import defaults_of
 from harness.shrink.driver import Shrunk
 from harness.shrink.sequences import without_events
 from harness.subject.entry import Tally
-from harness.subject.subject import Answer, Ended, Kept, Key, NotApplicable, Replayed, Setting
+from harness.subject.standing import Answer
+from harness.subject.subject import Ended, Kept, Key, NotApplicable, Replayed, Setting
 from harness.subject.trust import may_choose, unnamed_target
 from harness.text import counted, one_line
 from harness.worker.losses import WorkerLost
@@ -52,6 +53,7 @@ class WholeEngines(SequenceSubject):
     kernels. `base` is the target's base release (None: `target` is a release, or none is here to compare with)."""
 
     name: ClassVar[str] = "engine"
+    summary_type = EngineSummary
     journal: ClassVar[str] = "engine.journal"
     file_patterns: ClassVar[tuple[str, ...]] = (f"engine-*-{DIGITS}.json",)
 
@@ -217,6 +219,7 @@ class WholeEngines(SequenceSubject):
             ended_early=ended.early,
             faults=self.faults_behind(findings),
             base=self.base,
+            standing=ended.standing,
         )
 
     def replayed(self, repro: EngineRepro, result: RunResult) -> Replayed:
@@ -265,6 +268,6 @@ class _EnginePlan(SequencePlan):
         self.passes = (without_events, *self.passes)
 
     def require_valid(self, case: SequenceCase) -> None:
-        impossible = why_not(case.config)
+        impossible = why_no_run(case)
         if impossible is not None:
             raise InvalidCase(impossible)

@@ -11,6 +11,7 @@ from harness.end_to_end.verdict import TIES
 from harness.kernels.targets.vllm.base_release import BaseRelease
 from harness.sequences.summary import SequenceFinding, findings_in_words, fix_lines, part_in_words
 from harness.subject.faults import Fault, fault_lines, next_lines
+from harness.subject.standing import Standing, answered
 from harness.subject.summary import ComparedFinding, Line, sorting_took
 from harness.text import counted
 
@@ -50,6 +51,8 @@ class EngineSummary(msgspec.Struct):
     """The findings grouped by what they share."""
     base: BaseRelease | None = None
     """The base release of a target that is not a known release."""
+    standing: Standing | None = None
+    """What the findings count for in the light of what was known before; None: each counts."""
     harness_version: str = __version__
 
     @property
@@ -87,6 +90,8 @@ class EngineSummary(msgspec.Struct):
         for reason, count in self.skipped.items():
             yield Line("", f"  skipped: {reason} ({counted(count, 'sequence')})")
         yield from fault_lines(self.faults, [finding.line for finding in self.findings])
+        if self.standing is not None:
+            yield from self.standing.lines([finding.name for finding in self.findings])
         if self.harness_failures:
             text = f"the harness itself failed in {counted(self.harness_failures, 'sequence')}: please report them"
             yield Line("", text, "bad")
@@ -101,7 +106,11 @@ class EngineSummary(msgspec.Struct):
             repro = self.findings[self.faults[0].findings[0]].repro
             yield from next_lines(repro, self.target, f"harness run --ops engine -t {self.target} --fail-fast")
 
-    def answer(self) -> Line:
+    def answer(self) -> Line | None:
+        return answered(self._answer(), self.standing, len(self.findings), self.exit_status)
+
+    def _answer(self) -> Line:
+        """The same, as if nothing had been known before."""
         if self.findings:
             return Line("", findings_in_words(self.findings, self.faults), "bad")
         ran = self.sequences - sum(self.skipped.values())

@@ -52,6 +52,8 @@ class UnitTest(Form):
                 f"{request.file}: it is about bytes that kernels left, which no scheduler shows; `harness run --ops "
                 "sequences --cases-out DIR` writes kernel cases of sequences"
             )
+        if repro.sequence.streams:
+            raise NotExportable(f"{request.file}: {WHY_NOT_STREAMED}{_unit_test_of(repro)}")
         if side_of(repro) == "runner":
             raise NotExportable(f"{request.file}: {WHY_NOT_RUNNER}{_unit_test_of(repro)}")
         settings, events = script_settings(repro.sequence), script_events(repro.sequence)
@@ -110,6 +112,12 @@ WHY_NOT_RUNNER = (
 )
 """Why a finding is not exported. Outside a whole model runner, its host code runs on stand-ins for buffers, batch and
 forward pass that are a part of the harness (`kernels/targets/vllm/scheduling`), too large for a test."""
+
+
+WHY_NOT_STREAMED = (
+    "its requests have streaming input, which such a test does not drive; `harness replay` does, with the release's "
+    "own scheduler"
+)
 
 
 def _unit_test_of(repro: SequenceRepro) -> str:

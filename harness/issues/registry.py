@@ -39,7 +39,9 @@ from harness.issues.sequences import (
     partial_entry_async,
     preempted_while_scheduled,
     recomputed_as_decode,
+    reset_with_session,
     split_block_size,
+    streamed_session,
     tail_behind_extend,
     tokens_lost_async,
     unaligned_eagle_chunk,
@@ -72,6 +74,8 @@ SEQUENCE_ISSUES: tuple[SequenceIssue, ...] = (
     tokens_lost_async.ISSUE,
     drained_queue.ISSUE,
     uncounted_draft_slots.ISSUE,
+    streamed_session.ISSUE,
+    reset_with_session.ISSUE,
 )
 
 KERNEL_ISSUES: tuple[KernelIssue, ...] = (

@@ -16,19 +16,21 @@ from harness.kernels.targets.vllm.scheduling.needed import Name
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SequenceIssue(KnownIssue):
-    """`fix` says what the change does, `reaches` whether a configuration can run into the issue at all. `old_name` is
-    an earlier name of the fix: files, `--fixes` and journals accept it as well. `patches` are the functions that the
-    change wraps or rewrites, and cannot do without."""
+    """`fix` says what the change does, `reaches` whether a configuration can run into the issue at all, `events`
+    whether the events of a case can, where that takes rare ones. `old_name` is an earlier name of the fix: files,
+    `--fixes` and journals accept it as well. `patches` are the functions that the change wraps or rewrites, and cannot
+    do without."""
 
     fix: str
     change: Change
     reaches: Callable[[SequenceConfig], bool]
+    events: Callable[[SequenceCase], bool] = lambda case: True
     old_name: str | None = None
     patches: tuple[Name, ...] = ()
 
     def reached_by(self, case: SequenceCase) -> bool:
         """Whether a case can run into the issue."""
-        return self.reaches(case.config)
+        return self.reaches(case.config) and self.events(case)
 
 
 SPLIT = Name("vllm.v1.core.sched.scheduler", "Scheduler._mamba_block_aligned_split")

@@ -137,8 +137,8 @@ class CaseJudge(Judge):
         return True
 
     def ask(self, question: str, content: bytes) -> bytes:
-        """`lines`: executed kernel lines, and all known ones. QUESTION: which edited lines ran. `time`: seconds of each
-        call of each operation of a case."""
+        """`lines`: executed kernel lines, and all known ones; `forget lines`: start them anew. QUESTION: which edited
+        lines ran. `time`: seconds of each call of each operation of a case."""
         if question == QUESTION:
             return answer((), ()) if self._edits is None else self._edits.answer()
         if question == "lines":
@@ -148,6 +148,9 @@ class CaseJudge(Judge):
                 for lines in (executor.executed_lines(), executor.known_lines())
             ]
             return ENCODER.encode(answer_lines)
+        if question == "forget lines":
+            self._session.executor.forget_lines()
+            return b""
         if question == "time":
             case, launches = msgspec.msgpack.decode(content, type=tuple[bytes, int])
             return ENCODER.encode(self._session.time_operations(decode_case(case), launches))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -26,22 +25,32 @@ from harness.kernel_cases.line_coverage import KernelLines
 from harness.kernel_cases.plan import CasePlan
 from harness.kernel_cases.recipe import ENCODER, JUDGED, CaseQuestion, CaseRecipe, EngineName, JudgedCase, with_regimes
 from harness.kernel_cases.summary import CaseSummary, Finding
-from harness.kernel_cases.worker import CaseWorker, KernelLine, assignment, check, lost_outcome
+from harness.kernel_cases.worker import (
+    CaseWorker,
+    KernelLine,
+    assignment,
+    check,
+    forget_lines,
+    kernel_lines,
+    lost_outcome,
+)
 from harness.kernels.executors.registry import executor_class, recorded_executor_name
+from harness.kernels.mutations.registry import split_target
 from harness.kernels.targets.download_size import announce_downloads
-from harness.kernels.targets.registry import parse, prepare
+from harness.kernels.targets.registry import prepare
 from harness.kernels.targets.vllm.base_release import sources_of
 from harness.kernels.targets.vllm.edits import why_not_watched
 from harness.oracles.relations.registry import UnknownRelation, relation
-from harness.regimes import REGIMES
+from harness.regimes import REGIMES, regimes_of
 from harness.regimes.reach import within_reach
 from harness.repro import Origin, Repro, ShrinkRecord
 from harness.repro.format import DIGITS
 from harness.shrink.driver import Shrunk
 from harness.subject.edits import EditCoverage, EditedLines, EditTally
-from harness.subject.entry import Entry, Tally, bits_of
+from harness.subject.entry import Entry, Tally, bits_of, regimes_digest
 from harness.subject.faults import facts_of, grouped
-from harness.subject.subject import Answer, Ended, Kept, Key, Replayed, Setting, Subject
+from harness.subject.standing import Answer
+from harness.subject.subject import Ended, Kept, Key, Replayed, Setting, Subject
 from harness.subject.trust import may_choose, unnamed_target
 from harness.worker.losses import WorkerLost
 from harness.worker.process import Assignment, WorkerProcess
@@ -82,6 +91,7 @@ class KernelCases(Subject[Case, JudgedCase]):
 
     name: ClassVar[str] = "case"
     noun: ClassVar[str] = "case"
+    summary_type = CaseSummary
     journal: ClassVar[str] = "cases.journal"
     file_patterns: ClassVar[tuple[str, ...]] = tuple(f"{name}-*-{DIGITS}.json" for name in KINDS)
 
@@ -127,8 +137,8 @@ class KernelCases(Subject[Case, JudgedCase]):
             "relations": msgspec.to_builtins(self.relations),
             "engine": self.engine,
             "generator": GENERATOR_VERSION,
-            "regimes": hashlib.sha256(" ".join(_REGIMES).encode()).hexdigest()[:16],  # entries have them as bits
-            **sources_of(parse(self.target).name),
+            "regimes": regimes_digest(_REGIMES),  # entries have them as bits
+            **sources_of(split_target(self.target)[0]),
         }
 
     @functools.cached_property
@@ -267,6 +277,10 @@ class KernelCases(Subject[Case, JudgedCase]):
         issue = self._known_as(repro)
         return [] if issue is None else [issue]
 
+    def issue_of(self, key: Key, repro: Any) -> Key:
+        known = self._known_as(repro)
+        return Key(key.signature, None if known is None else known.name, self._regression(repro) is not None)
+
     def _regression(self, repro: Repro) -> KernelIssue | None:
         """The issue that a finding looks like although the base release does not have it any more."""
         base = self.comparison.base
@@ -361,6 +375,7 @@ class KernelCases(Subject[Case, JudgedCase]):
             unjudged=unjudged,
             kernel_lines=self._lines.coverage(),
             exit_status=ended.exit_status(bool(findings), bool(missing or self.comparison.lost)),
+            standing=ended.standing,
             missing=missing,
             lost=list(self.comparison.lost),
             base=self.comparison.base,
@@ -390,7 +405,7 @@ class KernelCases(Subject[Case, JudgedCase]):
 
     def _finding(self, key: Key, kept: Kept) -> Finding:
         repro: Any = kept.repro
-        known = self._known_as(repro)
+        issue = self.issue_of(key, repro)
         return Finding(
             key.signature,
             repro.evidence.summary,
@@ -399,8 +414,8 @@ class KernelCases(Subject[Case, JudgedCase]):
             kept.count,
             None if kept.path is None else str(kept.path),
             None if repro.shrink is None else msgspec.structs.asdict(repro.shrink),
-            None if known is None else known.name,
-            self._regression(repro) is not None,
+            issue.issue,
+            issue.regression,
             repro.evidence.diagnosis,
             list(repro.evidence.places),
         )
@@ -454,6 +469,10 @@ class KernelCases(Subject[Case, JudgedCase]):
         return repro.case
 
     @classmethod
+    def regimes_of(cls, repro: Repro) -> frozenset[str]:
+        return regimes_of(repro.case)
+
+    @classmethod
     def smaller(cls, repro: Repro, case: Case, result: JudgedCase, issue: str | None, record: ShrinkRecord) -> Repro:
         signature, evidence = _found(result.outcome)
         if signature == repro.signature:
@@ -472,6 +491,15 @@ class KernelCases(Subject[Case, JudgedCase]):
         )
         question = CaseQuestion(relations_to_ask(signature), instrumented=watched, explain=self.explains)
         return JudgedCase(check(worker, case, question))
+
+    def reach(self, worker: WorkerProcess, repro: Repro) -> tuple[JudgedCase, frozenset[str]]:
+        """Regimes that were judged, and kernel lines that ran where the executor knows them."""
+        forget_lines(worker)
+        result = self.judge_file(worker, repro)
+        regimes = with_regimes(repro.case, result.outcome).regimes
+        executed, _ = kernel_lines(worker)
+        lines = (f"{file}:{line} ({function})" for file, function, line in executed)
+        return result, frozenset((*(f"regime {name}" for name in regimes), *lines))
 
 
 def relations_to_ask(signature: Signature) -> tuple[str, ...]:

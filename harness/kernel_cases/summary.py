@@ -9,11 +9,12 @@ import msgspec
 
 from harness import __version__
 from harness.check.outcome import CodePlace, Diagnosis
-from harness.exit_status import NOT_REACHED, NOTHING_FOUND
+from harness.exit_status import FINDINGS, NOT_REACHED, NOTHING_FOUND
 from harness.kernels.targets.vllm.base_release import NOT_COMPARED, BaseRelease, how_to_have_one
 from harness.kernels.targets.vllm.lost import Lost
 from harness.subject.edits import EditCoverage
 from harness.subject.faults import SEVERAL, Fault, fault_lines, next_lines
+from harness.subject.standing import Standing, answered
 from harness.subject.summary import ComparedFinding, Line, sorting_took
 from harness.text import counted
 
@@ -111,6 +112,8 @@ class CaseSummary(msgspec.Struct, frozen=True):
     """Operations that the base release has and the target lacks."""
     edited: EditCoverage | None = None
     """How many lines of its edits a checkout ran."""
+    standing: Standing | None = None
+    """What the findings count for in the light of what was known before; None: each counts."""
     harness_version: str = __version__
 
     @property
@@ -153,6 +156,8 @@ class CaseSummary(msgspec.Struct, frozen=True):
         for words, count in self.skips.items():
             yield Line("", f"  {count} of {words}", "dim")
         yield from fault_lines(self.faults, [finding.line for finding in self.findings])
+        if self.standing is not None:
+            yield from self.standing.lines([finding.signature for finding in self.findings])
         lost = {one.operation for one in self.lost}
         for name, words in self.lacking.items():
             if name not in lost:
@@ -233,6 +238,10 @@ class CaseSummary(msgspec.Struct, frozen=True):
 
     def answer(self) -> Line | None:
         """None for a campaign that found nothing before something could not be written or run."""
+        return answered(self._answer(), self.standing, len(self.findings), self.exit_status)
+
+    def _answer(self) -> Line | None:
+        """The same, as if nothing had been known before."""
         if self.findings:
             by_operation = Counter(finding.signature.partition("/")[0] for finding in self.findings)
             named = ", ".join(f"{count} of {name}" for name, count in by_operation.items())
@@ -251,7 +260,7 @@ class CaseSummary(msgspec.Struct, frozen=True):
             if self.uncompared:
                 text += f"; {NOT_COMPARED}"
             return Line("", text, "bad")
-        if self.exit_status == NOTHING_FOUND:
+        if self.exit_status in (NOTHING_FOUND, FINDINGS):  # what was known before may make status 1 without a finding
             if self.uncompared:
                 return Line("", f"nothing found in {self._size}; {self._uncompared}", "warning")
             return Line("", f"nothing found in {self._size}", "good")

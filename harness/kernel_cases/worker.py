@@ -90,3 +90,8 @@ def kernel_lines(worker: WorkerProcess) -> tuple[list[KernelLine], list[KernelLi
     """Kernel lines that have run in a worker, and all lines of the kernels it launched, in files as the code under test
     has them. Raises WorkerLost."""
     return msgspec.msgpack.decode(worker.ask("lines"), type=tuple[list[KernelLine], list[KernelLine]])
+
+
+def forget_lines(worker: WorkerProcess) -> None:
+    """Start the lines that have run in a worker anew. Raises WorkerLost."""
+    worker.ask("forget lines")

@@ -19,18 +19,23 @@ class RegisteredEntries:
     def __init__(self, engine: Engine, meaning: StateOracle) -> None:
         self._engine, self._meaning = engine, meaning
         self._texts: dict[bytes, tuple[int, Text]] = {}
-        self._learned: dict[str, int] = {}
+        self._learned: dict[str, tuple[int, bytes]] = {}
+        """Of each request, how many hashes are known, and the last of them."""
         self._entries: dict[tuple[bytes, int], CacheEntry] = {}
 
     def learn(self, name: str, request: Any, text: Text) -> None:
-        """Remember the texts of the block hashes that a request has so far."""
-        known, count = self._learned.get(name, 0), len(request.block_hashes)
-        if count > known:
+        """Remember the texts of the block hashes that a request has so far. Those of a session may become others: each
+        hash depends on the one before it, so then the last one differs."""
+        hashes = request.block_hashes
+        known, last = self._learned.get(name, (0, b""))
+        if known and (len(hashes) < known or hashes[known - 1] != last):
+            known = 0
+        if len(hashes) > known:
             size = self._engine.hash_block_size
-            text.grow(count * size)
-            for i in range(known, count):
-                self._texts.setdefault(request.block_hashes[i], ((i + 1) * size, text))
-            self._learned[name] = count
+            text.grow(len(hashes) * size)
+            for i in range(known, len(hashes)):
+                self._texts.setdefault(hashes[i], ((i + 1) * size, text))
+            self._learned[name] = len(hashes), hashes[-1]
 
     def now(self) -> list[CacheEntry]:
         """The entries registered now."""

@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from harness.case import Case
-from harness.case.sequence import Abort, Add, Finish, Pause, Reset, Resume, SequenceCase, Step
+from harness.case.sequence import Abort, Add, Finish, Input, Pause, Reset, Resume, SequenceCase, Step
 from harness.case.step_plan import PlannedRow
 from harness.issues.registry import applicable
 from harness.kernels.targets.vllm.scheduling.engine import Engine, Frame, ReleaseLacks
@@ -29,6 +29,7 @@ from harness.kernels.targets.vllm.scheduling.runner_pair import HostCodeDiffers
 from harness.oracles.states.device import NO_WRITER, Device
 from harness.oracles.states.history import History
 from harness.oracles.states.progress import Progress, Situation
+from harness.oracles.states.session import Session, chunk_tokens
 from harness.oracles.states.state_oracle import StateOracle
 from harness.oracles.states.texts import STOP, Text
 from harness.oracles.states.violation import EXCEPTION, Violation, ViolationFound
@@ -100,6 +101,7 @@ class SequenceRun:
         self._texts: dict[str, Text] = self.meaning.texts
         self._numbers: dict[str, int] = {}
         self._requests: dict[str, Any] = {}
+        self._sessions: dict[str, Session] = {}
         self._registered = RegisteredEntries(self.engine, self.meaning)
         self._stops: set[str] = set()
         self._proposed: dict[str, int] = {}
@@ -169,6 +171,8 @@ class SequenceRun:
                 self.engine.core.settle()
         elif isinstance(event, Add):
             self._add(event)
+        elif isinstance(event, Input):
+            self._input(event)
         elif isinstance(event, Abort):
             name = f"request {event.request}"
             if name in self.engine.scheduler.requests:
@@ -202,11 +206,41 @@ class SequenceRun:
         self._numbers[name] = event.request
         self._arrival += 1.0
         self._requests[name] = self.engine.add(
-            name, text.tokens[: text.prompt_length], event.outputs, event.priority, self._arrival, STOP
+            name,
+            text.tokens[: text.prompt_length],
+            event.outputs,
+            event.priority,
+            self._arrival,
+            STOP,
+            event.resumable,
         )
+        if event.resumable:
+            self._sessions[name] = Session(event.prompt, text)
+            self.counters["sessions"] += 1
         self._registered.learn(name, self._requests[name], text)
         self._progress.arrives(name, self.meaning.step + 1)
         self.counters["requests"] += 1
+
+    def _input(self, event: Input) -> None:
+        name = f"request {event.request}"
+        session = self._sessions.get(name)
+        if session is None or session.closed or name not in self.engine.scheduler.requests:
+            return
+        self.counters["chunks of input"] += not event.closes
+        self._arrival += 1.0
+        tokens = chunk_tokens(event.prompt, self.config.vocabulary) or [STOP]  # the last one has a token, never read
+        self.engine.add(name, tokens, event.outputs, 0, self._arrival, STOP, resumable=not event.closes)
+        if session.input(event.prompt):
+            self._next_turn(name, session)
+
+    def _next_turn(self, name: str, session: Session) -> None:
+        """A session has other tokens from here on, and what it had is known for descriptions alone."""
+        self._texts[f"{name} before"] = self._texts[name]
+        self._texts[name] = session.text
+        self._registered.learn(name, self._requests[name], session.text)
+        self._proposed.pop(name, None)
+        self.counters["turns"] += 1
+        self._require_text(name)
 
     # Steps.
 
@@ -234,6 +268,9 @@ class SequenceRun:
         landed = not self.config.asynchronous or event.early or not self._queue
         timing = StepTiming(landed, all_delivered=not self._queue)
         output = self.engine.scheduler.schedule()
+        for name in self._sessions.keys() & self.engine.scheduler.requests.keys():
+            # The hashes of one that resumes are made anew.
+            self._registered.learn(name, self._requests[name], self._texts[name])
         self._count(output)
         self._require_tokens(output.num_scheduled_tokens)
         plan = self.runner.begin(output, timing)
@@ -280,11 +317,14 @@ class SequenceRun:
         self._queue.append(Frame(output, made, outcome))
         return bool(output.total_num_scheduled_tokens)
 
+    def _waits_for_input(self, name: str) -> bool:
+        return name in self._sessions and self._sessions[name].waiting
+
     def _situation(self) -> Situation:
         engine = self.engine
         return Situation(
             {name: len(request._all_token_ids) for name, request in engine.scheduler.requests.items()},
-            self.engine.core.paused,
+            engine.core.paused or any(self._waits_for_input(name) for name in engine.scheduler.requests),
             any(frame.outcome for frame in self._queue),
             self.config.budget,
             engine.pool.get_num_free_blocks(),
@@ -303,8 +343,10 @@ class SequenceRun:
 
     def _deliver(self) -> None:
         output, made, outcome = self._queue.popleft()
-        self.engine.scheduler.update_from_output(output, made)
+        answers = self.engine.scheduler.update_from_output(output, made)
         alive = self.engine.scheduler.requests
+        if self._sessions:
+            self._answer(answers)
         for name in outcome:
             request = self._requests.get(name)
             if request is None:
@@ -313,11 +355,26 @@ class SequenceRun:
             if name not in alive:
                 del self._requests[name]
                 continue
-            tokens = request._all_token_ids
-            text = self._texts[name]
-            text.grow(len(tokens))
-            if tokens != text.tokens[: len(tokens)]:
-                self._wrong_tokens(name, tokens)
+            self._require_text(name)
+
+    def _answer(self, answers: Any) -> None:
+        """Give sessions what their clients get."""
+        for answer in (one for outputs in answers.values() for one in outputs.outputs):
+            session = self._sessions.get(answer.request_id)
+            if session is None or answer.request_id not in self.engine.scheduler.requests:
+                continue
+            if session.deliver(answer.new_token_ids, answer.finish_reason is not None):
+                self._next_turn(answer.request_id, session)
+
+    def _require_text(self, name: str) -> None:
+        """Fail if a request has other tokens than its text. The last token of a session that waits for input is
+        dropped, and may be the stop token."""
+        tokens = self._requests[name]._all_token_ids
+        tokens = tokens[:-1] if self._waits_for_input(name) else tokens
+        text = self._texts[name]
+        text.grow(len(tokens))
+        if tokens != text.tokens[: len(tokens)]:
+            self._wrong_tokens(name, tokens)
 
     def _wrong_tokens(self, name: str, tokens: list[int]) -> None:
         text = self._texts[name]
@@ -389,7 +446,9 @@ class SequenceRun:
             tokens += [self.config.vocabulary + 1 + i for i in range(count - true)]
             names.append(name)
             drafts.append(tokens)
-        self._fresh_drafts(names, drafts)
+        # Rows that do not sample have drafts as well, with which a scheduler takes away those that a request had.
+        idle = [name for name in self._stepped if name not in self._proposed]
+        self._fresh_drafts([*names, *idle], [*drafts, *([] for _ in idle)])
 
     def _fresh_drafts(self, names: list[str], drafts: list[list[int]]) -> None:
         fresh = [(name, tokens) for name, tokens in zip(names, drafts, strict=True) if name in self._stepped]

@@ -83,6 +83,11 @@ class SequenceSubject(Subject[SequenceCase, RunResult]):
             return identity
         return {**identity, "controls": {**controls, "fixes": [current_name(str(fix)) for fix in controls["fixes"]]}}
 
+    def reach(self, worker: WorkerProcess, repro: Any) -> tuple[RunResult, frozenset[str]]:
+        """What the sequence met, by the names of counters."""
+        result = self.judge_file(worker, repro)
+        return result, frozenset(name for name, count in result.counters.items() if count)
+
     def encode(self, case: SequenceCase) -> bytes:
         return encode_sequence(case)
 

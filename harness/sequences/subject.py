@@ -51,7 +51,8 @@ from harness.sequences.verdicts import bytes_not_judged, evidence_of, not_judged
 from harness.sequences.worker import LIMIT_SECONDS, assignment, check, defaults_of, recipe_text
 from harness.subject.edits import EditedLines, EditTally
 from harness.subject.entry import Tally
-from harness.subject.subject import Answer, Ended, Kept, Key, NotApplicable, Replayed, Setting, Variation
+from harness.subject.standing import Answer
+from harness.subject.subject import Ended, Kept, Key, NotApplicable, Replayed, Setting, Variation
 from harness.subject.trust import may_choose, unnamed_target
 from harness.text import counted, one_line
 from harness.worker.losses import WorkerLost
@@ -68,6 +69,7 @@ class StepSequences(SequenceSubject):
     those of all targets of a campaign so far: they judge the same sequences, those of the first."""
 
     name: ClassVar[str] = "sequence"
+    summary_type = SequenceSummary
     journal: ClassVar[str] = "sequences.journal"
     file_patterns: ClassVar[tuple[str, ...]] = (f"sequence-*-{DIGITS}.json",)
 
@@ -261,6 +263,7 @@ class StepSequences(SequenceSubject):
             ended_early=ended.early,
             exit_status=ended.exit_status(bool(findings), bool(missing or lost)),
             base=self.base,
+            standing=ended.standing,
             lost=lost,
             changed_rules=self._edits.rules,
             edited=None if self.base is None else self._ran.coverage(why_not_watched(self.base)),

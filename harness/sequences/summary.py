@@ -13,6 +13,7 @@ from harness.kernels.targets.vllm.base_release import BaseRelease
 from harness.sequences.result import NOT_RUN
 from harness.subject.edits import EditCoverage
 from harness.subject.faults import SEVERAL, Fault, fault_lines, next_lines
+from harness.subject.standing import Standing, answered
 from harness.subject.subject import Key
 from harness.subject.summary import ComparedFinding, Line, sorting_took
 from harness.text import counted
@@ -116,6 +117,8 @@ class SequenceSummary(msgspec.Struct):
     """How many lines of its edits a checkout ran."""
     changed_rules: list[str] = []
     """Rules of which the target has other words than its base release, whose rules the models play."""
+    standing: Standing | None = None
+    """What the findings count for in the light of what was known before; None: each counts."""
     harness_version: str = __version__
 
     @property
@@ -161,6 +164,8 @@ class SequenceSummary(msgspec.Struct):
         if self.edited is not None and self.base is not None and self.base.changed:
             yield from self.edited.in_words(verbose=verbose)
         yield from fault_lines(self.faults, [finding.line for finding in self.findings])
+        if self.standing is not None:
+            yield from self.standing.lines([finding.name for finding in self.findings])
         if self.harness_failures:
             text = f"the harness itself failed in {counted(self.harness_failures, 'sequence')}: please report them"
             yield Line("", text, "bad")
@@ -193,7 +198,11 @@ class SequenceSummary(msgspec.Struct):
     def _lost(self) -> str:
         return ", but part of the base release is LOST or did not run (above)" if self.lost else ""
 
-    def answer(self) -> Line:
+    def answer(self) -> Line | None:
+        return answered(self._answer(), self.standing, len(self.findings), self.exit_status)
+
+    def _answer(self) -> Line:
+        """The same, as if nothing had been known before."""
         if self.findings:
             return Line("", f"{findings_in_words(self.findings, self.faults)}{self._lost}", "bad")
         if self.lost:

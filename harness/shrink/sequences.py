@@ -5,6 +5,7 @@ A finding that needs no option is worth more than one with fewer events: a user 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from harness.case.production_defaults import DeclaredLayers, ProductionDefaults,
 from harness.case.sequence import (
     Add,
     Event,
+    Input,
     Layers,
     Pause,
     PauseMode,
@@ -22,6 +24,7 @@ from harness.case.sequence import (
     SequenceCase,
     SequenceConfig,
     Step,
+    asked_for,
     encode_sequence,
 )
 from harness.shrink.proposals import Pass, Proposal
@@ -120,10 +123,13 @@ def _simpler(event: object) -> Iterator[object]:
             yield change(event, level=None if event.clear_cache else 0)
         elif event.level == 0:
             yield change(event, level=None, clear_cache=False)
-    elif isinstance(event, Add):
-        for priority in (0, 1):
-            if priority < event.priority:
-                yield change(event, priority=priority)
+    elif isinstance(event, Add | Input):
+        if isinstance(event, Add):
+            if event.resumable:
+                yield change(event, resumable=False)
+            for priority in (0, 1):
+                if priority < event.priority:
+                    yield change(event, priority=priority)
         for outputs in dict.fromkeys((1, event.outputs // 2, event.outputs - 1)):
             if 0 < outputs < event.outputs:
                 yield change(event, outputs=outputs)
@@ -301,7 +307,7 @@ class SequenceShrinking:
         if config.length_limit < ROOMY:
             yield lambda: _valid(config, {"length_limit": ROOMY, "num_blocks": max(config.num_blocks, 512)}, case)
         if config.num_blocks < ROOMY:  # a small pool matters: the smallest one, for requests no longer than these
-            longest = max((_length(event) for event in case.events if isinstance(event, Add)), default=0)
+            longest = max(_lengths(case).values(), default=0)
             if 4 <= longest < config.length_limit:
                 yield from _changed(case, length_limit=longest)
             if spare:
@@ -335,8 +341,13 @@ def _with_default_pauses(case: SequenceCase) -> Iterator[Proposal[SequenceCase]]
             yield lambda i=i, plain=plain: _with(case, [*events[:i], plain, *events[i + 1 :]])  # type: ignore[misc]
 
 
-def _length(add: Add) -> int:
-    return sum(segment.length for segment in add.prompt) + add.outputs
+def _lengths(case: SequenceCase) -> Counter[int]:
+    """The most tokens of each request."""
+    lengths: Counter[int] = Counter()
+    for event in case.events:
+        if isinstance(event, Add | Input):
+            lengths[event.request] += asked_for(event)
+    return lengths
 
 
 def _valid(config: SequenceConfig, values: dict[str, object], case: SequenceCase) -> SequenceCase:
@@ -353,7 +364,7 @@ def _with_spare(config: SequenceConfig, values: dict[str, object], spare: int, c
 
 def _numbers(events: Sequence[Event]) -> list[int]:
     steps = [event for event in events if isinstance(event, Step)]
-    adds = [event for event in events if isinstance(event, Add)]
+    adds = [event for event in events if isinstance(event, Add | Input)]
     lists = [values for step in steps for values in (step.drafts, step.right)]
     segments = [segment for add in adds for segment in add.prompt]
     return [
@@ -361,7 +372,7 @@ def _numbers(events: Sequence[Event]) -> list[int]:
         sum(map(len, lists)),
         sum(map(sum, lists)),
         sum(step.repeat for step in steps),
-        sum(add.priority for add in adds),
+        sum(add.priority for add in adds if isinstance(add, Add)),
         sum(add.outputs for add in adds),
         len(segments),
         sum(segment.length for segment in segments),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated
@@ -37,6 +38,11 @@ def bits_of(reached: Iterable[str], names: tuple[str, ...]) -> str:
     """Those of `names` that are in `reached`, as `Entry.reached` has them."""
     places = _places(names)
     return f"{sum(1 << places[name] for name in reached):x}"
+
+
+def regimes_digest(names: Sequence[str]) -> str:
+    """What says that entries with these names of regimes mean the same by their bits."""
+    return hashlib.sha256(" ".join(names).encode()).hexdigest()[:16]
 
 
 @functools.lru_cache(maxsize=8)

@@ -19,6 +19,7 @@ from harness.issues.known_issue import REGRESSION, KnownIssue
 from harness.repro.format import AnyRepro, ShrinkRecord
 from harness.shrink.driver import Plan, Shrunk
 from harness.subject.entry import Entry, Tally
+from harness.subject.standing import Answer, Standing
 from harness.subject.summary import Summary
 from harness.worker.losses import WorkerLost
 from harness.worker.process import Assignment, WorkerProcess
@@ -43,9 +44,6 @@ class Key(NamedTuple):
 
 class NotApplicable(Exception):
     """A target says nothing about a file, which is a fault of neither; the message is one line that says why."""
-
-
-Answer = Literal["FAILED", "FIXED", "SKIPPED"]
 
 
 class Replayed(msgspec.Struct, frozen=True):
@@ -87,7 +85,8 @@ class Ended(msgspec.Struct, frozen=True):
     """How a campaign ended: cases judged by this part of it, the seconds by the clock that this took, and those with
     sorting out and shrinking findings; failures of the harness, why it ended early, and whether something could not be
     written or run (status 2); `interrupted` is the status of the signal that ended it, if one did.
-    `missing` is what earlier parts of it had and this one has not, in words."""
+    `missing` is what earlier parts of it had and this one has not, in words. `standing` is what its findings count for
+    in the light of what was known before; None: each counts."""
 
     judged: int
     seconds: float
@@ -97,9 +96,14 @@ class Ended(msgspec.Struct, frozen=True):
     unusable: bool
     interrupted: int | None = None
     missing: tuple[str, ...] = ()
+    standing: Standing | None = None
+    findings: int = 0
+    """How many findings it has; only asked for with a standing."""
 
     def exit_status(self, findings: bool, missing: bool) -> int:
-        """The status of the campaign."""
+        """The status of the campaign, with any findings, and with anything missing."""
+        if self.standing is not None:
+            findings = self.standing.fails(self.findings)
         if self.interrupted is not None:
             return self.interrupted
         return 2 if self.unusable else 4 if self.harness_failures else 1 if findings else 3 if missing else 0
@@ -152,6 +156,8 @@ class Subject(abc.ABC, Generic[Case, Result]):
     """The word for one case in messages."""
     journal: ClassVar[str]
     """The file name of its journal, in the folder of a campaign."""
+    summary_type: ClassVar[type[msgspec.Struct] | None] = None
+    """The class of its summaries, by which summaries that were kept are checked; None: what reports need is checked."""
     file_patterns: ClassVar[tuple[str, ...]]
     """Patterns of the names of its repro files."""
     block: int = 16
@@ -311,6 +317,10 @@ class Subject(abc.ABC, Generic[Case, Result]):
         """The known issues that a finding is, or looks like."""
         return []
 
+    def issue_of(self, key: Key, repro: Any) -> Key:
+        """A finding's key with the known issue that it is, or looks like, as reports name it."""
+        return key
+
     def about(self, key: Key, repro: Any) -> tuple[str, ...]:
         """Lines that say what is known about a finding."""
         return tuple(issue.line for issue in self.known_issues(key, repro))
@@ -370,13 +380,28 @@ class Subject(abc.ABC, Generic[Case, Result]):
         """The case in a file."""
 
     @classmethod
+    def regimes_of(cls, repro: Any) -> frozenset[str]:
+        """The named situations that the case in a file is in."""
+        return frozenset()
+
+    @classmethod
     @abc.abstractmethod
     def smaller(cls, repro: Any, case: Case, result: Result, issue: str | None, record: ShrinkRecord) -> Any:
         """A file with a smaller case and its result."""
 
+    @classmethod
+    def with_result(cls, repro: Any, result: Result) -> Any:
+        """A file as it would be with this result, a failure, of judging its case again."""
+        record = repro.shrink or ShrinkRecord(executions=0, seconds=0.0, complete=False)
+        return cls.smaller(repro, cls.case_of(repro), result, repro.issue, record)
+
     def judge_file(self, worker: WorkerProcess, repro: Any) -> Result:
         """Judge the case of a file as its finding has to be judged. Raises InvalidCase."""
         return self.judge(worker, self.case_of(repro))
+
+    def reach(self, worker: WorkerProcess, repro: Any) -> tuple[Result, frozenset[str]]:
+        """Judge the case of a file, and name all that it reached: situations, and lines of code. Raises InvalidCase."""
+        return self.judge_file(worker, repro), frozenset()
 
     def variations(self, worker: WorkerProcess, repro: Any, result: Result) -> Iterator[Variation]:
         """Other forms of a file whose finding the worker's target might have too, the likeliest for a user first;

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+
+import msgspec
 
 Tone = Literal["plain", "good", "warning", "bad", "dim"]
 
@@ -64,3 +66,26 @@ class Summary(Protocol):
 
     def answer(self) -> Line | None:
         """The last line."""
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a campaign as data: what reports need of a summary, so that they can be made when it is long over.
+    `answer` is the text of its last line, None if it has none; `summary` is the object that `--json` prints."""
+
+    target: str
+    noun: str
+    count: int
+    answer: str | None
+    summary: dict[str, Any]
+
+
+def ending_of(summary: Summary) -> Ending:
+    """The end of the campaign with this summary."""
+    answer = summary.answer()
+    return Ending(
+        target=summary.target,
+        noun=summary.noun,
+        count=summary.count,
+        answer=None if answer is None else answer.text,
+        summary=msgspec.to_builtins(summary),
+    )

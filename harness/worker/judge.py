@@ -11,6 +11,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection
 
 from harness.worker.messages import At, CaseResult, Drawn, JudgeRange, send
+from harness.worker.waiting import Readiness
 
 
 class Channel:
@@ -18,6 +19,7 @@ class Channel:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._readiness = Readiness()
         self.index = -1
 
     def at(self, stage: str) -> None:
@@ -31,7 +33,7 @@ class Channel:
     @property
     def stopped(self) -> bool:
         """Whether the parent has asked for an end of the range: while that lasts it sends nothing else."""
-        return self._connection.poll()
+        return bool(self._readiness.of((self._connection,)))
 
     def result(self, result: bytes, failed: bytes | None, drawn: float) -> None:
         """Send the result of a case of a range, and the case if it failed."""

@@ -255,6 +255,10 @@ class Executor(abc.ABC):
         """All lines of the kernels launched so far: the upper bound of `executed_lines`."""
         return ()
 
+    def forget_lines(self) -> None:
+        """Start `executed_lines` anew."""
+        return
+
     def under_way(self, seconds: float) -> tuple[str, Sequence[tuple[str, str, int]]] | None:
         """The kernel that is running, and which of its lines it runs during the next `seconds`, as far as that is
         known; None if no kernel runs. Call it from another thread than the one that launches."""

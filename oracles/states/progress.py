@@ -22,7 +22,8 @@ two steps are in flight at most, and what a step decides, such as a preemption, 
 
 class Situation(NamedTuple):
     """An engine that has scheduled a step: the tokens (prompt and outputs) of each request that has not ended, whether
-    scheduling is paused, whether results are in flight, the token budget, and how many of all blocks are free."""
+    it waits for a client (scheduling is paused, or a session that holds blocks has no input), whether results are in
+    flight, the token budget, and how many of all blocks are free."""
 
     unfinished: Mapping[str, int]
     paused: bool

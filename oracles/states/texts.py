@@ -8,6 +8,7 @@ prefixes have equal fingerprints, and a state "holds" a fingerprint (docs/domain
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 
 from harness.case.sequence import CONTINUATION, Segment
 
@@ -43,19 +44,21 @@ def token_of_family(family: int, position: int, vocabulary: int) -> int:
 class Text:
     """`tokens[p]` is the token at position p; `prefix[p]` the fingerprint of the first p tokens."""
 
-    def __init__(self, prompt: tuple[Segment, ...], vocabulary: int) -> None:
+    def __init__(self, prompt: tuple[Segment, ...], vocabulary: int, shifts: Sequence[int] = ()) -> None:
+        """`shifts` says for each segment how far before its place its text begins; none: all begin at position 0."""
         self.vocabulary = vocabulary
         self._prompt = prompt
         self.tokens: list[int] = []
         self.prefix: list[Fingerprint] = [_ROOT]
         fingerprint, end = _ROOT, 0
-        for segment in prompt:
+        for i, segment in enumerate(prompt):
             start, end = end, end + segment.length
+            shift = shifts[i] if shifts else 0
             for position in range(start, end):
                 if segment.family == CONTINUATION:
                     token = next_token(fingerprint, vocabulary)
                 else:
-                    token = token_of_family(segment.family, position, vocabulary)
+                    token = token_of_family(segment.family, position - shift, vocabulary)
                 fingerprint = follow(fingerprint, token)
                 self.tokens.append(token)
                 self.prefix.append(fingerprint)

@@ -12,7 +12,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from harness.refusal import Refusal
-from harness.reports.written.result import Json, Result, about, faults, is_known, places, plain
+from harness.reports.written.result import (
+    Json,
+    Result,
+    about,
+    faults,
+    is_known,
+    places,
+    plain,
+    standing_of,
+    why_not_counted,
+)
 from harness.text import counted
 
 SUMMARY_VARIABLE = "GITHUB_STEP_SUMMARY"
@@ -36,22 +46,24 @@ def report_to_job(results: Sequence[Result]) -> None:
     """Print annotations, and append the summary to that of the job's step."""
     for result in results:
         for first, _, _ in faults(result.json):
-            print(annotation(first), file=sys.stderr)
+            print(annotation(first, why_not_counted(result.json, first)), file=sys.stderr)
+        for problem in standing_of(result.json).problems:
+            print(f"::error title=harness::{_data(problem)}", file=sys.stderr)
     with Path(os.environ[SUMMARY_VARIABLE]).open("a", encoding="utf-8") as file:
         file.write(markdown(results))
 
 
-def annotation(finding: Json) -> str:
+def annotation(finding: Json, known: str | None = None) -> str:
     """The workflow command of a finding: an error at the innermost line that it goes back to; a known issue is a
-    warning."""
-    kind = "warning" if is_known(finding) else "error"
+    warning. One that does not count is a notice; `known` says why."""
+    kind = "notice" if known is not None else "warning" if is_known(finding) else "error"
     properties = {}
     if places(finding):
         place = places(finding)[0]
         properties = {"file": place["file"], "line": str(place["line"])}
     properties["title"] = finding["signature"]
     text = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
-    return f"::{kind} {text}::{_data(chr(10).join(about(finding)))}"
+    return f"::{kind} {text}::{_data(chr(10).join([*filter(None, [known]), *about(finding)]))}"
 
 
 def _data(text: str) -> str:
@@ -79,9 +91,15 @@ def _lines(results: Sequence[Result]) -> Iterator[str]:
         for missing in result.json["missing"]:
             yield ""
             yield f"Missing: {_plain(missing)}"
+        for problem in standing_of(result.json).problems:
+            yield ""
+            yield f"Failed: {_plain(problem)}"
         for first, others, shared in faults(result.json):
             yield ""
             yield f"### {_plain(first['signature'])}"
+            if known := why_not_counted(result.json, first):
+                yield ""
+                yield _plain(known)
             for line in about(first):
                 yield ""
                 yield _plain(line)
@@ -93,7 +111,9 @@ def _lines(results: Sequence[Result]) -> Iterator[str]:
                 yield f"{counted(len(others), 'finding')} more that very likely have the same cause ({_plain(shared)}):"
                 yield ""
                 for other in others:
-                    yield f"- {_plain(other['signature'])}: {_plain(other['repro'] or 'not saved')}"
+                    known = why_not_counted(result.json, other)
+                    more = f" ({_plain(known)})" if known else ""
+                    yield f"- {_plain(other['signature'])}: {_plain(other['repro'] or 'not saved')}{more}"
 
 
 def _plain(text: str) -> str:

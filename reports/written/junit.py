@@ -1,7 +1,9 @@
 """JUnit: a suite for each campaign, a test case for each operation, whose findings are its failures.
 
-One more case, `campaign`, is an error if the campaign could not do what was asked for: it was interrupted, something is
-missing, or the harness failed. An operation that no case judged is skipped, so nothing is green that was not looked at.
+A file of the corpus is a case of its own. One more case, `campaign`, is an error if the campaign could not do what was
+asked for: it was interrupted, something is missing, or the harness failed; a mute that has expired, or whose finding no
+longer occurs, is a failure of it. What does not count is skipped, with the reason: a finding that was known, and an
+operation that no case judged, so that nothing is green that was not looked at.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 from junitparser.junitparser import FinalResult
 
 from harness.exit_status import FINDINGS, NOTHING_FOUND
-from harness.reports.written.result import Json, Result, about, parts_of, plain
+from harness.reports.written.result import Json, Result, about, parts_of, plain, standing_of, why_not_counted
+from harness.subject.standing import CorpusAnswer
 
 
 def junit(results: Sequence[Result]) -> str:
@@ -38,7 +41,9 @@ def _cases(result: Result) -> Iterator[tuple[str, list[FinalResult]]]:
     json = result.json
     found: dict[str, list[FinalResult]] = {}
     for finding in json["findings"]:
-        found.setdefault(parts_of(finding)[0], []).append(_failure(finding))
+        known = why_not_counted(json, finding)
+        outcome = _failure(finding) if known is None else Skipped(plain(f"{finding['signature']}: {known}"))
+        found.setdefault(parts_of(finding)[0], []).append(outcome)
     judged: dict[str, int] = json.get(
         "judged", {}
     )  # of kernel cases; sequences have one operation, which campaign covers
@@ -48,7 +53,21 @@ def _cases(result: Result) -> Iterator[tuple[str, list[FinalResult]]]:
         yield operation, found.get(operation, [])
     done = json["exit_status"] in (NOTHING_FOUND, FINDINGS)
     why = "; ".join((result.answer, *json["missing"]))
-    yield "campaign", [] if done else [Error(plain(why), f"status {json['exit_status']}")]
+    standing = standing_of(json)
+    for replayed in standing.corpus:
+        yield f"corpus {plain(replayed.file)}", _replayed(replayed)
+    problems: list[FinalResult] = [Failure(plain(one), "mute") for one in standing.mute_problems]
+    yield "campaign", problems if done else [*problems, Error(plain(why), f"status {json['exit_status']}")]
+
+
+def _replayed(one: CorpusAnswer) -> list[FinalResult]:
+    if one.answer == "FIXED":
+        return []
+    if not one.counts:
+        return [Skipped(plain(one.reason or f"{one.name}: muted: {one.muted}"))]
+    failure = Failure(plain(one.summary), "corpus")
+    failure.text = plain(f"{one.name}\nharness replay {one.file}")
+    return [failure]
 
 
 def _failure(finding: Json) -> Failure:

@@ -37,6 +37,7 @@ class UnknownReport(Refusal):
 
 
 OURS = (
+    WrittenReport("html", "a page for people, with pictures, in one file", "harness.reports.written.html:html"),
     WrittenReport("junit", "JUnit XML, which CI systems show", "harness.reports.written.junit:junit"),
     WrittenReport("sarif", "SARIF 2.1.0, which code hosts and editors show", "harness.reports.written.sarif:sarif"),
     WrittenReport("markdown", "a summary as Markdown", "harness.reports.written.github:markdown"),
@@ -79,6 +80,11 @@ def written_reports(asked: Sequence[Asked]) -> Iterator[Handler]:
         _write(make, results)
         raise
     _write(make, results)
+
+
+def write_reports(asked: Sequence[Asked], results: Sequence[Result]) -> None:
+    """Write reports of results that are there. Raises as `written_reports`."""
+    _write([(_maker(report), path) for report, path in asked], results)
 
 
 def _write(make: Sequence[tuple[Maker, Path | None]], results: Sequence[Result]) -> None:

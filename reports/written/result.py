@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from harness.exit_status import HARNESS_FAILED
-from harness.subject.summary import Summary
+from harness.subject.standing import Standing
+from harness.subject.summary import Ending, Summary, ending_of
 from harness.text import counted, one_line
 
 Json = Mapping[str, Any]
@@ -30,15 +31,19 @@ class Result:
 
 def result_of(summary: Summary) -> Result:
     """The result with this summary."""
-    json = msgspec.to_builtins(summary)
-    answer = summary.answer()
+    return result_of_ending(ending_of(summary))
+
+
+def result_of_ending(ending: Ending) -> Result:
+    """The result of a campaign that ended like this."""
+    json = ending.summary
     parts = [
         json["ended_early"] and f"ended early ({json['ended_early']})",
-        json["harness_failures"] and f"the harness itself failed in {counted(json['harness_failures'], summary.noun)}",
-        answer and answer.text,
+        json["harness_failures"] and f"the harness itself failed in {counted(json['harness_failures'], ending.noun)}",
+        ending.answer,
     ]
     return Result(
-        f"{summary.target}, {counted(summary.count, summary.noun)}, seed {json['seed']}",
+        f"{ending.target}, {counted(ending.count, ending.noun)}, seed {json['seed']}",
         "; ".join(filter(None, parts)) or "nothing was judged",
         json,
     )
@@ -64,6 +69,22 @@ def faults(result: Json) -> Iterator[tuple[Json, Sequence[Json], str]]:
     for fault in result["faults"]:
         first, *others = (result["findings"][number] for number in fault["findings"])
         yield first, others, ", ".join(fault["shared"])
+
+
+def standing_of(result: Json) -> Standing:
+    """What its findings count for in the light of what was known before."""
+    return msgspec.convert(result.get("standing") or {}, Standing)
+
+
+def why_not_counted(result: Json, finding: Json) -> str | None:
+    """Why a finding of a result does not make status 1, in words; None if it does."""
+    standing, number = standing_of(result), result["findings"].index(finding)
+    muted = [one.why for one in standing.muted if one.finding == number]
+    if muted:
+        return f"muted: {muted[0]}"
+    if standing.counts(number) or standing.baseline is None:
+        return None
+    return f"already in '{standing.baseline.folder}'"
 
 
 def parts_of(finding: Json) -> tuple[str, str, str]:

@@ -12,7 +12,18 @@ from typing import Any
 
 from harness import __version__
 from harness.exit_status import FINDINGS, NOTHING_FOUND
-from harness.reports.written.result import Json, Result, about, faults, is_known, parts_of, places, plain
+from harness.reports.written.result import (
+    Json,
+    Result,
+    about,
+    faults,
+    is_known,
+    parts_of,
+    places,
+    plain,
+    standing_of,
+    why_not_counted,
+)
 from harness.text import counted
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -41,6 +52,9 @@ def _run(result: Result) -> dict[str, Any]:
                 "executionSuccessful": status in (NOTHING_FOUND, FINDINGS),
                 "exitCode": status,
                 "exitCodeDescription": result.answer,
+                "toolExecutionNotifications": [
+                    {"level": "error", "message": {"text": plain(one)}} for one in standing_of(result.json).problems
+                ],
             }
         ],
         "results": found,
@@ -48,19 +62,37 @@ def _run(result: Result) -> dict[str, Any]:
 
 
 def _results(result: Json) -> Iterator[dict[str, Any]]:
-    """A result for each fault: its simplest finding, and the lines of the others as related ones."""
+    """A result for each fault: its simplest finding, and the lines of the others as related ones. It is suppressed if
+    none of them counts."""
     for first, others, shared in faults(result):
         more = [*_locations(first)[1:], *(place for other in others for place in _locations(other)[:1])]
         related = [place for number, place in enumerate(more) if place not in more[:number]]
+        reasons = [why_not_counted(result, one) for one in (first, *others)]
+        known = None not in reasons
         yield {
             "ruleId": "/".join(parts_of(first)[1:]),
-            "level": "warning" if is_known(first) else "error",
+            "level": "warning" if known or is_known(first) else "error",
             "message": {"text": plain("\n".join((*about(first), *_others(others, shared))))},
             "locations": _locations(first)[:1],
             "relatedLocations": [{"id": number, **place} for number, place in enumerate(related, 1)],
             "partialFingerprints": {"signature/v1": hashlib.sha256(first["signature"].encode()).hexdigest()[:32]},
             "properties": {"signature": first["signature"], "repro": first["repro"], "issue": first["issue"]},
+            **_baseline_state(result, [first, *others]),
+            "suppressions": [
+                {"kind": "external", "status": "accepted", "justification": plain(why)}
+                for why in dict.fromkeys(filter(None, reasons))
+                if known
+            ],
         }
+
+
+def _baseline_state(result: Json, findings: Sequence[Json]) -> dict[str, str]:
+    """Whether a fault is new since the baseline, if there is one: it is if one of its findings is."""
+    baseline = standing_of(result).baseline
+    if baseline is None:
+        return {}
+    new = any(result["findings"].index(finding) in baseline.new for finding in findings)
+    return {"baselineState": "new" if new else "unchanged"}
 
 
 def _others(others: Sequence[Json], shared: str) -> Iterator[str]:

@@ -106,19 +106,26 @@ def switch_on(engine: Engine, name: str) -> None:
 
 def deliver(engine: Engine, output: Any) -> None:
     """Give the scheduler what the model makes of a step: a token for each row that ends its request's tokens."""
-    names = list(output.num_scheduled_tokens)
     requests = engine.scheduler.requests
-    sampled = [[SAMPLED] if requests[name].num_computed_tokens >= requests[name].num_tokens else [] for name in names]
+    counts = {
+        name: int(requests[name].num_computed_tokens >= requests[name].num_tokens)
+        for name in output.num_scheduled_tokens
+    }
+    engine.scheduler.update_from_output(output, sampled_output(counts))
+
+
+def sampled_output(counts: dict[str, int]) -> Any:
+    """What a runner returns where each of these requests gets that many tokens."""
     made = module("vllm.v1.outputs").ModelRunnerOutput
     offered = {
-        "req_ids": names,
-        "req_id_to_index": {name: i for i, name in enumerate(names)},
-        "sampled_token_ids": sampled,
+        "req_ids": list(counts),
+        "req_id_to_index": {name: i for i, name in enumerate(counts)},
+        "sampled_token_ids": [[SAMPLED] * count for count in counts.values()],
         "logprobs": None,
         "prompt_logprobs_dict": {},
         "pooler_output": [],
     }
-    engine.scheduler.update_from_output(output, made(**accepted(made, offered)))
+    return made(**accepted(made, offered))
 
 
 class Tables:

@@ -23,12 +23,14 @@ from harness.case import (
     TemporalState,
 )
 from harness.check.outcome import Difference, Evidence, Outcome, Seconds, Signature, Verdict
+from harness.reports.drawn import print_picture
 from harness.reports.replayed import print_replayed
 from harness.reports.shown import SHOWN_STATES, print_repro
 from harness.reports.words import violation_in_words
 from harness.repro import Origin, Repro, read_repro
 from harness.subject.subject import Replayed
 
+CORPUS = Path(__file__).resolve().parents[2] / "corpus"
 SIGNATURE = Signature("precopy", "memory", "wrong-bytes", "temporal", "-")
 DIFFERENCE = Difference(
     violation="wrong-bytes",
@@ -273,3 +275,20 @@ def test_how_a_case_is_run_is_shown(file: str, line: str, capsys: pytest.Capture
     assert isinstance(repro, Repro)
     print_repro(path, repro)
     assert f"\nExecution\n{line}\n" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("width", [80, 200])
+def test_a_picture_is_as_wide_as_the_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    print_picture(read_repro(CORPUS / "v2-accepted-race-many-programs.json"))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "Picture"
+    assert lines[2].startswith("8 states of 128")
+    assert width - 30 < max(map(len, lines)) <= width
+
+
+def test_nothing_is_printed_without_a_picture(capsys: pytest.CaptureFixture[str]) -> None:
+    print_picture(read_repro(CORPUS / "address-past-2-63.json"))
+    assert capsys.readouterr().out == ""

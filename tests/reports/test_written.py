@@ -18,12 +18,13 @@ from harness.check.outcome import CodePlace
 from harness.cli.run import parse_reports
 from harness.kernel_cases.summary import CaseSummary, Finding
 from harness.refusal import Refusal
-from harness.reports.written.github import annotation, markdown, require_job
+from harness.reports.written.github import annotation, markdown, report_to_job, require_job
 from harness.reports.written.junit import junit
 from harness.reports.written.registry import REGISTRY, UnknownReport, written_reports
 from harness.reports.written.result import parts_of, result_of
 from harness.reports.written.sarif import sarif
 from harness.subject.faults import Fault
+from harness.subject.standing import Baseline, ExpiredMute, Muted, Standing, StillThere
 from tests.summaries import case_summary, sequence_finding, sequence_summary
 
 HOSTILE = "<script>alert(1)</script> ]]> & \x1b[31m ::error::\nnext | `code` %0A"
@@ -202,7 +203,7 @@ def test_github_needs_a_job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 
 def test_an_unknown_report_names_those_that_there_are() -> None:
-    with pytest.raises(UnknownReport, match="known: junit, sarif, markdown, github"):
+    with pytest.raises(UnknownReport, match="known: html, junit, sarif, markdown, github"):
         REGISTRY.named("junitt")
 
 
@@ -221,3 +222,73 @@ def test_the_command_line_refuses_in_one_line(
     assert (done.returncode, done.stdout) == (2, "")
     assert message in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def known_before() -> CaseSummary:
+    """A summary of three findings: the first two are known, each in another way, and one mute has expired."""
+    first, second = kernel_summary().findings
+    third = msgspec.structs.replace(second, signature="postprocess/memory/wrong-bytes/temporal/-")
+    standing = Standing(
+        muted=[Muted(finding=0, mute="this", reason=HOSTILE, until="2026-12-31", link="https://example.org")],
+        expired=[ExpiredMute(mute="that", on="2026-06-14")],
+        baseline=Baseline(
+            folder="before",
+            target="x",
+            updated="then",
+            new=[2],
+            still=[StillThere(finding=1)],
+            gone=[],
+            not_looked_at=[],
+        ),
+    )
+    faults = [Fault("wrong bytes", ["one line"], [0, 1]), Fault("other", [], [2])]
+    return kernel_summary(findings=[first, second, third], faults=faults, standing=standing)
+
+
+def test_junit_skips_what_does_not_count() -> None:
+    (suite,) = JUnitXml.fromstring(junit([result_of(known_before())]).encode())
+    outcomes = {case.name: [type(one) for one in case.result] for case in suite}
+    assert outcomes["precopy"] == [Skipped, Skipped]
+    assert outcomes["postprocess"] == [Failure]
+    assert outcomes["campaign"] == [Failure]
+    (muted, still) = next(case for case in suite if case.name == "precopy").result
+    assert "until 2026-12-31 (https://example.org)" in muted.message
+    assert "already in 'before'" in still.message
+    (problem,) = next(case for case in suite if case.name == "campaign").result
+    assert problem.message == "mute of that expired on 2026-06-14"
+
+
+def test_sarif_suppresses_what_does_not_count() -> None:
+    (run,) = json.loads(sarif([result_of(known_before())]))["runs"]
+    known, new = run["results"]
+    assert [one["kind"] for one in known["suppressions"]] == ["external", "external"]
+    assert known["suppressions"][0]["justification"].endswith("until 2026-12-31 (https://example.org)")
+    assert (known["level"], new["suppressions"]) == ("warning", [])
+    assert (known["baselineState"], new["baselineState"]) == ("unchanged", "new")
+    notes = run["invocations"][0]["toolExecutionNotifications"]
+    assert [one["message"]["text"] for one in notes] == ["mute of that expired on 2026-06-14"]
+
+
+def test_a_fault_with_a_new_finding_is_not_suppressed() -> None:
+    summary = known_before()
+    one_fault = msgspec.structs.replace(summary, faults=[Fault("wrong bytes", ["one line"], [0, 1, 2])])
+    (run,) = json.loads(sarif([result_of(one_fault)]))["runs"]
+    (found,) = run["results"]
+    assert (found["level"], found["suppressions"]) == ("error", [])
+
+
+def test_github_says_why_a_finding_does_not_count(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "summary.md"))
+    report_to_job([result_of(known_before())])
+    first, second, third = capsys.readouterr().err.splitlines()
+    assert first.startswith("::notice ")
+    assert "muted: " in first
+    assert second.startswith("::warning "), "a known issue that is new here"
+    assert third == "::error title=harness::mute of that expired on 2026-06-14"
+    text = (tmp_path / "summary.md").read_text()
+    assert "<script>" not in text
+    assert "muted: " in text
+    assert "already in 'before'" in text
+    assert "Failed: mute of that expired on 2026-06-14" in text

@@ -24,7 +24,7 @@ from harness.end_to_end.campaign_messages import (
 from harness.end_to_end.inside.judge import EngineJudge, import_release
 from harness.end_to_end.inside.runner_fixes import CannotFix, switched_on, without_form
 from harness.end_to_end.messages import EngineAssignment, EngineOptions, RunSequence, SequenceAnswer, model_of
-from harness.end_to_end.offers import OFFERS, why_not
+from harness.end_to_end.offers import OFFERS, why_no_run
 from harness.end_to_end.recipe import LayerFacts, engine_sequence_at
 from harness.end_to_end.verdict import result_of
 from harness.kernels.targets.vllm.scheduling.loading import use_imported
@@ -117,7 +117,7 @@ class CampaignJudge(EngineJudge):
 
     def checked(self, case: SequenceCase, controls: Controls) -> RunResult:
         """Run a sequence, and say what is wrong with it. Raises Refusal if the model does not notice damage."""
-        impossible = why_not(case.config)
+        impossible = why_no_run(case)
         if impossible is not None:
             return RunResult(None, impossible, -1, 0, 0.0, {})
         start = time.process_time()

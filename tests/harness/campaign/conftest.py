@@ -200,6 +200,12 @@ def kit(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, executo
     return found
 
 
+@pytest.fixture
+def numbers(monkeypatch: pytest.MonkeyPatch, executor_name: str) -> NumberKit:
+    """The kit of the subject that costs least, for what is the same for all."""
+    return NumberKit(monkeypatch, executor_name)
+
+
 class Ran:
     """A campaign that has ended. `handle` is called with each event as it happens."""
 

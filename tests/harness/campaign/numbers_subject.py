@@ -25,6 +25,7 @@ from harness.kernels.targets.selection import release_of
 from harness.repro import Origin, ShrinkRecord
 from harness.repro.format import DIGITS
 from harness.shrink.driver import Judged
+from harness.subject.standing import Standing
 from harness.subject.subject import Key, NotApplicable, Replayed, Setting, Subject
 from harness.subject.summary import ComparedFinding, Line
 from harness.worker.judge import Channel, Judge
@@ -94,6 +95,7 @@ class NumbersSummary(msgspec.Struct):
     harness_failures: int
     missing: list[str]
     exit_status: int
+    standing: Standing | None = None
 
     def compared(self) -> Sequence[ComparedFinding]:
         return self.findings
@@ -186,7 +188,9 @@ class Numbers(Subject[list[int], str]):
         found = [ComparedFinding(key.signature, "total", one.count, str(one.path)) for key, one in findings]
         missing = list(ended.missing)
         status = ended.exit_status(bool(found), bool(missing))
-        return NumbersSummary(self.target, self.noun, tally.cases, found, ended.harness_failures, missing, status)
+        return NumbersSummary(
+            self.target, self.noun, tally.cases, found, ended.harness_failures, missing, status, ended.standing
+        )
 
     def replayed(self, repro: NumbersRepro, result: str) -> Replayed:
         same = result == repro.signature.violation

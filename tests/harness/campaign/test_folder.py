@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pytest
 
 from harness.campaign import stats
@@ -18,6 +19,7 @@ from harness.campaign.campaign import Campaign
 from harness.campaign.events import CaseJudged, Event, Notice
 from harness.campaign.folder import CampaignFolder, InUse, NoConfiguration
 from harness.campaign.settings import Settings
+from harness.subject.summary import ending_of
 
 if TYPE_CHECKING:
     from tests.harness.campaign.conftest import Kit, Ran
@@ -255,3 +257,40 @@ def test_a_second_interrupt_ends_at_once(settings: Make, interruption: Any, monk
         following.follow(Campaign(numbers.Numbers("builtin"), settings()), handle)
     assert isinstance(events[-1], CaseJudged)
     assert row(settings().out, "number")["ended_early"] == "interrupted"
+
+
+def test_how_a_campaign_ended_is_kept_and_forgotten_when_it_continues(run: Run, settings: Make) -> None:
+    numbers: Any = importlib.import_module("numbers_subject")
+    subject = numbers.Numbers("builtin")
+    ran = run(subject, settings())
+    folder = CampaignFolder(ran.out)
+    ((_, kept),) = folder.endings()
+    assert msgspec.json.encode(kept.ending) == msgspec.json.encode(ending_of(ran.summary))
+    assert (kept.folder, kept.ending.count) == (str(ran.out), 40)
+    events = Campaign(subject, settings(cases=60, resume=True)).run()
+    next(event for event in events if isinstance(event, CaseJudged))
+    assert folder.endings() == [], "it has not ended"
+    events.close()
+    assert run(subject, settings(cases=60, resume=True)).summary.count == 60
+    assert [kept.ending.count for _, kept in folder.endings()] == [60]
+
+
+def test_the_next_campaign_moves_how_one_ended_aside(run: Run, settings: Make) -> None:
+    numbers: Any = importlib.import_module("numbers_subject")
+    ran = run(numbers.Numbers("builtin"), settings())
+    run(numbers.Numbers("builtin"), settings(cases=20))
+    assert [kept.ending.count for _, kept in CampaignFolder(ran.out).endings()] == [20]
+    assert [kept.ending.count for _, kept in CampaignFolder(ran.out / "earlier.1").endings()] == [40]
+
+
+def test_an_ending_that_cannot_be_written_is_reported(
+    run: Run, settings: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(self: CampaignFolder, subject: str, ending: object, at: str) -> None:
+        raise OSError(28, "No space left on device", str(self.path))
+
+    monkeypatch.setattr(CampaignFolder, "write_ending", full)
+    numbers: Any = importlib.import_module("numbers_subject")
+    ran = run(numbers.Numbers("builtin"), settings())
+    assert f"how the campaign ended is not saved: {ran.out}: No space left on device" in ran.notices
+    assert ran.summary.count == 40

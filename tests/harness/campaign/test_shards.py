@@ -187,6 +187,18 @@ def test_what_is_not_the_shards_of_one_campaign_is_refused(parts: list[Path], tm
     assert refused(*parts).endswith("number.remembered: not a regular file")
 
 
+@pytest.mark.parametrize("option", ["baseline", "corpus"])
+def test_a_folder_that_is_only_read_is_left_alone(parts: list[Path], tmp_path: Path, option: str) -> None:
+    for part in parts:
+        folder = CampaignFolder(part)
+        folder.write({**folder.read().options, option: str(tmp_path / "kept")})
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "numbers.journal").write_bytes(b"of an earlier night")
+    with pytest.raises(CannotMerge, match=f"is the --{option} of this campaign"):
+        merge(parts, tmp_path / "kept")
+    assert [one.name for one in (tmp_path / "kept").iterdir()] == ["numbers.journal"]
+
+
 def test_what_an_earlier_campaign_left_in_a_shard_is_not_merged(parts: list[Path], tmp_path: Path) -> None:
     (parts[0] / "earlier.1").mkdir()
     (parts[0] / "earlier.1" / "numbers.journal").write_bytes(b"of another campaign")

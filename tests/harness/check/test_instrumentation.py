@@ -199,7 +199,6 @@ def copying(how: str) -> list[Rewrite]:
     ]
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("how", SNAPSHOTS)
 @pytest.mark.parametrize("high", [False, True])
 def test_what_host_code_copies_stays_undefined(how: str, high: bool, make_case: Callable[..., Case]) -> None:

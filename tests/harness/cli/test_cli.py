@@ -36,7 +36,23 @@ SUMMARY_KEYS = {
     "exit_status",
 }
 FINDING_KEYS = {"signature", "summary", "domain", "first_case", "repro", "shrink"}
-COMMANDS = ("run", "replay", "shrink", "show", "targets", "doctor", "demo", "sweep", "cache", "bench", "names")
+COMMANDS = (
+    "run",
+    "known",
+    "diff",
+    "corpus",
+    "config",
+    "replay",
+    "shrink",
+    "show",
+    "targets",
+    "doctor",
+    "demo",
+    "sweep",
+    "cache",
+    "bench",
+    "names",
+)
 
 MODULES = """
 import sys
@@ -228,9 +244,8 @@ def test_no_probe_is_left_where_nothing_is_found(
     arguments = ["run", "-t", "builtin", "-e", executor_name, "--cases", 1, "--scale", "small", "--ops", "all"]
     assert command(*arguments)[0] in (0, 3)
     left = [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")]
-    own = [
-        f"findings/campaign{name}" for name in ("", "/case.remembered", "/configuration.json", "/lock", "/stats.json")
-    ]
+    names = ("case.ending.json", "case.remembered", "configuration.json", "lock", "stats.json")
+    own = ["findings/campaign", *(f"findings/campaign/{name}" for name in names)]
     assert sorted(left) == ["findings", *own, "findings/cases.journal"]
 
 

@@ -85,7 +85,7 @@ def test_an_interrupt_ends_everything(
     assert re.fullmatch(
         r"(harness: judging: .*\n)*"
         r"harness: interrupted: findings in \d+ cases?, as drawn in 'findings/as-drawn', after \d+ cases?; "
-        r"resume with the same command and --resume: for another 300 s, or with a new --budget, or --cases N in its "
+        r"resume with harness run --resume findings: for another 300 s, or with a new --budget, or --cases N in its "
         r"place\n",
         err,
     )

@@ -38,6 +38,13 @@ FACTS = EngineFacts(
 NO_ENGINE = {
     **dict.fromkeys(("column-of-smallest-blocks", "split-block-size", "untruncated-hit"), "drafter"),
     "untruncated-hit-overwrites": "drafter",
+    **dict.fromkeys(
+        (
+            "reset-with-session",
+            *(f"streamed-session{form}" for form in ("", "-column", "-no-drafts", "-synchronous", "-v1")),
+        ),
+        "streaming input",
+    ),
 }
 """Files of the corpus that ask for what no engine here has."""
 

@@ -16,7 +16,7 @@ from harness.case.sequence import Add, Pause, Resume, Segment, SequenceCase, Seq
 from harness.end_to_end import environments
 from harness.end_to_end.builds import Build, NoEngine
 from harness.end_to_end.messages import RequestTokens, SequenceAnswer
-from harness.end_to_end.offers import OFFERS, offers_within, why_not
+from harness.end_to_end.offers import OFFERS, offers_within, why_no_run, why_not
 from harness.end_to_end.recipe import LAST_STEPS, EngineRecipe, LayerFacts, engine_sequence_at, fitted
 from harness.end_to_end.subject import WholeEngines
 from harness.end_to_end.summary import NOT_LOOKED_AT
@@ -31,6 +31,7 @@ from harness.sequences.result import RunResult
 from harness.subject.entry import Tally
 from harness.subject.registry import read_file
 from harness.subject.subject import Ended, Key, NotApplicable, Setting
+from tests.harness.sequences.test_production_defaults import DEFAULTS
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 BUILD = Build("vllm==0.33.0", Path("python"), (), "a build", ("a note",))
@@ -76,6 +77,18 @@ def test_a_configuration_that_no_engine_has_is_no_smaller_case() -> None:
     assert why_not(drafting) is None
     wrong = why_not(msgspec.structs.replace(drafting, drafter_block_size=32))
     assert wrong == "no engine here has a drafter with blocks of its own"
+
+
+def test_a_sequence_with_streaming_input_is_no_smaller_case() -> None:
+    plain = a_case()
+    assert why_no_run(plain) is None
+    events = [msgspec.structs.replace(one, resumable=True) if isinstance(one, Add) else one for one in plain.events]
+    assert why_no_run(msgspec.structs.replace(plain, events=tuple(events))) == "no engine here has streaming input"
+
+
+def test_engines_get_no_streaming_input() -> None:
+    recipe = EngineRecipe(1, defaults=msgspec.structs.replace(DEFAULTS, streams=True))
+    assert not any(engine_sequence_at(recipe, index).streams for index in range(60))
 
 
 def test_sequences_are_those_that_an_engine_can_run() -> None:

@@ -33,7 +33,7 @@ def repro_of(name: str) -> SequenceRepro:
 FILES = sorted(
     path.stem
     for path in CORPUS.glob("*.json")
-    if side_of(repro_of(path.stem)) != "runner"  # those have no test
+    if side_of(repro_of(path.stem)) != "runner" and not repro_of(path.stem).sequence.streams  # those have no test
 )
 
 
@@ -82,6 +82,11 @@ def test_a_fault_of_the_runner_is_declined() -> None:
     assert "one may show first: split-block-size" in text_of(repro_of("untruncated-hit-overwrites"))
     assert side_of(msgspec.structs.replace(runner, issue=None)) == "unknown"
     assert side_of(msgspec.structs.replace(runner, issue="something-new")) == "unknown"
+
+
+def test_streaming_input_is_declined() -> None:
+    with pytest.raises(NotExportable, match=r"have streaming input.*reset-with-session\.md has a unit test"):
+        text_of(repro_of("reset-with-session"))
 
 
 def test_what_only_bytes_show_is_refused() -> None:

@@ -144,9 +144,9 @@ class BatchV1(abc.ABC):
     # Accepted counts.
 
     def _restore_accepted(self, before: set[str], output: Any) -> None:
-        resumed = output.scheduled_cached_reqs.resumed_req_ids
+        started = {new.req_id for new in output.scheduled_new_reqs} | set(output.scheduled_cached_reqs.resumed_req_ids)
         for name, row in self.batch.req_id_to_index.items():
-            if name not in before and name not in resumed and name in self._accepted_of:
+            if name not in before and name not in started and name in self._accepted_of:
                 self.batch.num_accepted_tokens_cpu[row] = self._accepted_of[name]
 
     def _gather_accepted(self, names: list[str]) -> None:

@@ -253,12 +253,28 @@ class Engine:
 
     # Requests.
 
-    def add(self, name: str, tokens: list[int], outputs: int, priority: int, arrival: float, stop: int) -> Any:
-        """Pass a request to the scheduler; `stop` is the token that ends it."""
+    def add(
+        self,
+        name: str,
+        tokens: list[int],
+        outputs: int,
+        priority: int,
+        arrival: float,
+        stop: int,
+        resumable: bool = False,
+    ) -> Any:
+        """Pass a request to the scheduler; `stop` is the token that ends it. Of a resumable one that the scheduler has
+        it is the next chunk of input, and one that is not resumable says that no more comes.
+
+        Raises ReleaseLacks if the release has no streaming input.
+        """
         sampling = self._sampling.SamplingParams(max_tokens=outputs, temperature=0.0, stop_token_ids=[stop])
         kind = self._requests.Request
+        if resumable and not streams_input():
+            raise ReleaseLacks("no streaming input")
         offered = {
             "request_id": name,
+            "resumable": resumable,
             "prompt_token_ids": list(tokens),
             "sampling_params": sampling,
             "pooling_params": None,
@@ -305,6 +321,11 @@ class Engine:
     def group_and_hash(key: bytes) -> tuple[int, bytes]:
         """The parts of an entry's key: a KV-cache group and the hash of a prefix."""
         return int.from_bytes(key[-4:], "big"), key[:-4]
+
+
+def streams_input() -> bool:
+    """Whether the loaded release has resumable requests."""
+    return "resumable" in parameter_names(module("vllm.v1.request").Request.__init__)
 
 
 def hybrid_model(length: int) -> Any:

@@ -53,9 +53,10 @@ OF_RUNNER: Mapping[Runner, tuple[Name, ...]] = {
         *_methods(
             _V1,
             "GPUModelRunner",
-            "execute_model sample_tokens propose_draft_token_ids take_draft_token_ids _update_states _prepare_inputs "
-            "_may_reorder_batch _build_attention_metadata _model_forward _sample _make_buffer _bookkeeping_sync "
-            "_update_states_after_model_execute _get_valid_sampled_token_count",
+            "execute_model sample_tokens propose_draft_token_ids take_draft_token_ids _update_states "
+            "_update_streaming_request _prepare_inputs _may_reorder_batch _build_attention_metadata _model_forward "
+            "_sample _make_buffer _bookkeeping_sync _update_states_after_model_execute "
+            "_get_valid_sampled_token_count",
         ),
         *_functions(
             _V1_UTILS,

@@ -24,7 +24,8 @@ from harness.case.sequence import Layers, SpecMethod
 from harness.kernels.targets.vllm.bare import bare, source_of
 from harness.kernels.targets.vllm.python_text import NotPythonText, python_text
 from harness.kernels.targets.vllm.scheduling.engine import V2_VARIABLE, hybrid_model, speculative_of
-from harness.kernels.targets.vllm.scheduling.loading import module, own_source
+from harness.kernels.targets.vllm.scheduling.loading import base_source, module, own_source
+from harness.kernels.targets.vllm.scheduling.recognised import Place
 from harness.refusal import UnknownTarget
 from harness.text import one_line
 
@@ -72,7 +73,15 @@ def _defaults() -> ProductionDefaults:
         layers=tuple(
             DeclaredLayers(layers, alignment, _caches_by_default(layers)) for layers, alignment in _declared()
         ),
+        streams=_keeps_streamed_tokens(),
     )
+
+
+def _keeps_streamed_tokens() -> bool:
+    """Whether a session drops its last token alone where a turn stops (0.33): its tokens are counted, not those that
+    are computed, which before that included tokens trimmed at the stop."""
+    place = Place("vllm.v1.core.sched.scheduler", "Scheduler._update_request_as_session")
+    return "session.num_tokens - 1" in place.text(base_source())
 
 
 # Runner and scheduling.

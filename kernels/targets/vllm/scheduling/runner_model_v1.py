@@ -72,7 +72,8 @@ class RunnerModelV1(BatchV1):
             _ngram_pinned_idx_buf=None,
             _ngram_pinned_val_buf=None,
         )
-        runner.__dict__["_may_reorder_batch"] = types.MethodType(self._kind._may_reorder_batch, runner)
+        for name in ("_may_reorder_batch", "_update_streaming_request"):
+            runner.__dict__[name] = types.MethodType(getattr(self._kind, name), runner)
         return runner
 
     # One step.

@@ -52,7 +52,7 @@ def test_counts_are_looked_up_by_request(keeps: bool, old: int) -> None:
 def test_a_row_that_was_left_out_finds_its_count_unless_it_was_resumed() -> None:
     for resumed, count in ((set(), 3), ({"c"}, 1)):
         made = model(keeps_accepted=True)
-        output = SimpleNamespace(scheduled_cached_reqs=SimpleNamespace(resumed_req_ids=resumed))
+        output = SimpleNamespace(scheduled_new_reqs=[], scheduled_cached_reqs=SimpleNamespace(resumed_req_ids=resumed))
         made._restore_accepted({"b"}, output)
         assert made.batch.num_accepted_tokens_cpu.tolist() == [count, 2, 3, 9]
 

@@ -1,0 +1,36 @@
+"""Two streams of tokens, of a whole engine and of the same model run plainly, up to where they part: read from the
+evidence, which names the first wrong output of each request."""
+
+from __future__ import annotations
+
+import re
+
+from harness.reports.pictures.picture import Cell, Lane, Panel, Picture
+from harness.repro import EngineRepro
+
+MOST_OUTPUTS = 8
+MOST_REQUESTS = 6
+
+PARTS = re.compile(
+    r"(?P<who>.+?), output (?P<output>\d+) \(position (?P<position>\d+)\): the engine says (?P<said>nothing|token \d+),"
+    r" the same model run plainly says token (?P<due>\d+)(?P<rest>.*)"
+)
+
+
+def streams(repro: EngineRepro) -> Picture | None:
+    """The picture of an engine's finding; None if no token is wrong, as with an exception."""
+    found = [match for match in map(PARTS.fullmatch, repro.evidence.details) if match is not None]
+    if not found:
+        return None
+    return Picture(repro.evidence.summary, [_panel(one) for one in found[:MOST_REQUESTS]])
+
+
+def _panel(parts: re.Match[str]) -> Panel:
+    output, said = int(parts["output"]), parts["said"].removeprefix("token ")
+    first = max(0, output - MOST_OUTPUTS + 1)
+    columns = [f"output {number}" for number in range(first, output + 1)]
+    same: list[Cell | None] = [Cell("agree", "idle") for _ in columns[:-1]]
+    engine = Lane("the engine", [*same, Cell(said, "wrong", parts[0])])
+    plain = Lane("run plainly", [*same, Cell(parts["due"], "plain")])
+    earlier = "" if not first else f"; outputs 0 to {first - 1} agree"
+    return Panel(f"{parts['who']}, position {parts['position']}{parts['rest']}{earlier}", columns, [engine, plain])
