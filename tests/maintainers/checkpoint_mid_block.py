@@ -106,8 +106,8 @@ def check_threshold(suggested: bool) -> None:
 
 
 def check_items(suggested: bool) -> None:
-    """Two multimodal items that take the encoder's budget: the second waits, so a chunk ends inside the first block. All
-    states are kept."""
+    """Two multimodal items that take the encoder's budget: the second waits, so a chunk ends inside the first block.
+    All states are kept."""
     engine = make_engine(suggested, retention=None)
     give_encoder(engine, budget=3)
     add_request_with_items(engine, "second", WHOLE, ITEMS)

@@ -69,6 +69,8 @@ def run(suggested: bool) -> None:
         except AssertionError:
             all_show((left_out, empty_step), suggested)
         else:
-            raise RuntimeError("the suggested rule reaches ranks that are not the last: the report says that it does not")
+            raise RuntimeError(
+                "the suggested rule reaches ranks that are not the last: the report says that it does not"
+            )
     else:
         all_show((left_out, empty_step, earlier_rank), suggested)

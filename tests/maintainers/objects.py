@@ -91,8 +91,8 @@ def add_request_with_items(engine: Engine, name: str, prompt: Iterable[int], ite
 
 
 def give_encoder(engine: Engine, budget: int) -> None:
-    """Let the scheduler encode multimodal items, as many tokens of them in a step as the budget. A model's configuration
-    would say so at start."""
+    """Let the scheduler encode multimodal items, as many tokens of them in a step as the budget. A model's
+    configuration would say so at start."""
     engine.scheduler.max_num_encoder_input_tokens = budget
     manager = module("vllm.v1.core.encoder_cache_manager").EncoderCacheManager
     engine.scheduler.encoder_cache_manager = manager(cache_size=4096)
@@ -285,11 +285,11 @@ class V1Worker:
 
 
 class EarlierRank(V1Worker):
-    """The same runner as a rank of pipeline parallelism that is not the last: the scheduler sends the tokens that a step
-    runs, drafts apart, and the next rank gets what this one's layers make."""
+    """The same runner as a rank of pipeline parallelism that is not the last: the scheduler sends the tokens that a
+    step runs, drafts apart, and the next rank gets what this one's layers make."""
 
     def execute(self, *rows: Scheduled, delivered: bool = False) -> dict[str, Any]:
-        """`execute_model`, then `sample_tokens`; returns the accepted count that layers get for each row, by request."""
+        """`execute_model`, then `sample_tokens`; returns the accepted count of each row as layers get it."""
         runner_module = module("vllm.v1.worker.gpu_model_runner")
         rank = types.SimpleNamespace(is_last_rank=False, is_first_rank=True, world_size=2)
         runner_module.get_pp_group = lambda: rank

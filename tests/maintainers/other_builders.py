@@ -110,9 +110,7 @@ def check_last_tokens(suggested: bool) -> None:
     other = drafting(worker)
     worker.execute(other, Scheduled("a", 0, 24, new=tuple(range(26))))
     worker.sample()
-    worker.execute(
-        other._replace(computed=9, outputs=2), Scheduled("a", 24, 2)
-    )
+    worker.execute(other._replace(computed=9, outputs=2), Scheduled("a", 24, 2))
     found = kinds(worker, suggested)
     assert found == (1, 1), f"decodes and prefills are {found}: the end of a prompt runs as drafts"
 
@@ -132,6 +130,6 @@ def check_v2(suggested: bool) -> None:
 
 
 def run(suggested: bool) -> None:
-    """The suggested rules: a row is a prefill if it prefills its prompt, or has two or more tokens and no drafts; and V2
-    passes what V1 passes."""
+    """The suggested rules: a row is a prefill if it prefills its prompt, or has two or more tokens and no drafts; and
+    V2 passes what V1 passes."""
     all_show((check_resumed, check_new, check_last_tokens, check_v2), suggested)
