@@ -78,12 +78,12 @@ def diagnosed(
     return msgspec.structs.replace(evidence, diagnosis=Diagnosis(names, in_words(names, cases), cases, families(names)))
 
 
-def deviations(run: OperationRun, *, watched: bool) -> tuple[Form, ...] | None:
-    """The deviations that reproduce what a run left. None if its bytes and results say nothing, or if it would take too
-    long to compare them."""
+def deviations(run: OperationRun, *, watched: bool, among: Collection[str] | None = None) -> tuple[Form, ...] | None:
+    """The deviations that reproduce what a run left, `among` those of these names (None: all). None if its bytes and
+    results say nothing, or if it would take too long to compare them."""
     if run.expected is None or len(run.found.data) > MOST_BYTES:
         return None
-    return deviations_of(_situation(run, run.expected, watched=watched))
+    return deviations_of(_situation(run, run.expected, watched=watched), among)
 
 
 def refuted(run: OperationRun, forms: Collection[Form], *, watched: bool) -> tuple[Form, ...]:

@@ -155,7 +155,7 @@ class Session:
         self._on_operation(run.name)  # looking into it takes time: the worker is not silent meanwhile
         try:
             if suspects is not None and suspects.wants(signature):
-                found = deviations(run, watched=watched)
+                found = deviations(run, watched=watched, among=suspects.candidates)
                 if found is not None:
                     suspects.add(signature, scope_of(run), found)
             if not whole:

@@ -3,7 +3,8 @@
 One case often fits several deviations: with one request, its slot is its batch row. What reproduces all failing cases
 that a process has looked at is narrower, and so is what reproduces all those of one signature. If nothing does, no
 deviation of the catalogue is the cause, or they have more than one. A deviation that an operation which was right would
-have shown is none at all: a few of those are looked at once there are suspects.
+have shown is none at all: a few of those are looked at once there are suspects. Where deviations of several families
+are left, further cases only choose among those: what none of them reproduces has another cause, and chooses nothing.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from harness.case import operation_name
 from harness.check.operation_run import Task
 from harness.check.outcome import Signature
 from harness.oracles.diagnosis.deviation import Form
+from harness.oracles.diagnosis.diagnose import families, names_of, without_fitted
 
 MOST_CASES = 16
 """Failing cases of a signature that are looked at."""
@@ -40,6 +42,10 @@ class Suspects:
         """Deviations that reproduced a case of a scope and were not refuted in it."""
         self._refuted: dict[Scope, set[Form]] = {}
         self._right: dict[Scope, int] = {}
+        self._scopes: dict[Signature, Scope] = {}
+        self._finding: Signature | None = None
+        self.candidates: Collection[str] | None = None
+        """The deviations that further cases choose among; None: all of the catalogue."""
         self._closed = False
 
     def close(self) -> None:
@@ -48,12 +54,33 @@ class Suspects:
 
     def wants(self, signature: Signature) -> bool:
         """Whether one more failing case of a signature is to be looked at."""
-        return not self._closed and len(self._of_cases.get(signature, ())) < MOST_CASES
+        if self._closed or self._finding is not None:
+            return not self._closed
+        return len(self._of_cases.get(signature, ())) < MOST_CASES
 
     def add(self, signature: Signature, scope: Scope, forms: Collection[Form]) -> None:
         """Record the deviations that reproduce one case."""
+        if self._finding is not None:
+            if not forms:
+                self._closed = signature == self._finding  # so it has more than one cause: all candidates are named
+                return
+            signature = self._finding
+        self._scopes.setdefault(signature, scope)
         self._of_cases.setdefault(signature, []).append(frozenset(forms))
         self._open.setdefault(scope, set()).update(set(forms) - self._refuted.get(scope, set()))
+
+    def undecided(self, signature: Signature) -> tuple[str, ...]:
+        """The deviations that are left for a finding, if they are of several families; none if it is decided, or if
+        there is nothing left to decide with."""
+        if self._closed or signature not in self._scopes:
+            return ()
+        kept, _ = self.narrowed(signature, self._scopes[signature], None)
+        names = without_fitted(names_of(kept))
+        return names if len(families(names)) > 1 else ()
+
+    def choose_among(self, names: Collection[str], finding: Signature) -> None:
+        """Take further cases, whatever their signature, as a choice among these deviations."""
+        self._finding, self.candidates = finding, names
 
     def questionable(self, scope: Scope) -> Collection[Form]:
         """Deviations that an operation of a scope may refute, if it was right."""

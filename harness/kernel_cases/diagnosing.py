@@ -1,17 +1,18 @@
 """Diagnosing looks at a finding's own case and at some drawn ones, and says which deviation reproduces them all.
 
 What it looks at follows from the campaign's recipe and the finding alone: the first cases that failed in the same way,
-and some of those drawn after the first of them, right or wrong. So a diagnosis does not depend on which process saw
+and some of those drawn after the first of them, right or wrong; where those leave several causes, as many more as it
+takes to choose, up to a fixed number. So a diagnosis does not depend on which process saw
 which cases, nor on when a campaign was interrupted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from harness.case import Case
-from harness.check.outcome import Outcome
+from harness.check.outcome import Outcome, Signature
 from harness.check.suspects import Suspects
 from harness.engines.random import CASES_PER_LAYOUT
 
@@ -22,6 +23,10 @@ LAYOUTS = 12
 """Layouts after that of the first failing case of which cases are looked at."""
 OF_EACH = 6
 """Cases of each of them."""
+FURTHER_LAYOUTS = 60
+"""Layouts after those, as long as deviations of several families are left. Some deviations differ in few layouts:
+where groups share memory, reading the first group's table for all of them is the same as moving its states alone."""
+OF_EACH_FURTHER = 2
 
 
 def looked_at(failing: Sequence[int]) -> list[int]:
@@ -36,13 +41,37 @@ def looked_at(failing: Sequence[int]) -> list[int]:
     return list(dict.fromkeys(numbers))
 
 
+def _further(numbers: Sequence[int]) -> Iterator[int]:
+    """The numbers of drawn cases of the layouts after those of `numbers`."""
+    layout = max(numbers) // CASES_PER_LAYOUT
+    for later in range(layout + 1, layout + 1 + FURTHER_LAYOUTS):
+        yield from range(later * CASES_PER_LAYOUT, later * CASES_PER_LAYOUT + OF_EACH_FURTHER)
+
+
+def _choose(
+    session: Session, drawn: Callable[[int], Case], numbers: Iterable[int], suspects: Suspects, finding: Signature
+) -> None:
+    """Look at drawn cases as long as several deviations are left that may be the cause."""
+    for number in numbers:
+        left = suspects.undecided(finding)
+        if not left:
+            return
+        suspects.choose_among(left, finding)
+        session.check(drawn(number), suspects=suspects)
+
+
 def diagnosed(
     session: Session, drawn: Callable[[int], Case], numbers: Sequence[int], case: Case, *, instrumented: bool
 ) -> Outcome:
     """Judge the case of a finding, with its explanation, after the drawn cases of these `numbers`. Not `instrumented`:
     see Session.check."""
     suspects = Suspects()
+    finding: Signature | None = None
     for number in numbers:
-        session.check(drawn(number), suspects=suspects)
+        failure = session.check(drawn(number), suspects=suspects).failure
+        if finding is None and failure is not None:
+            finding = failure.signature
+    if finding is not None:
+        _choose(session, drawn, _further(numbers), suspects, finding)
     suspects.close()
     return session.check(case, instrumented=instrumented, explain=lambda signature: True, suspects=suspects)

@@ -35,9 +35,8 @@ from harness.kernel_cases.worker import (
     lost_outcome,
 )
 from harness.kernels.executors.registry import executor_class, recorded_executor_name
-from harness.kernels.mutations.registry import split_target
 from harness.kernels.targets.download_size import announce_downloads
-from harness.kernels.targets.registry import prepare
+from harness.kernels.targets.registry import plain_name, prepare
 from harness.kernels.targets.vllm.base_release import sources_of
 from harness.kernels.targets.vllm.edits import why_not_watched
 from harness.oracles.relations.registry import UnknownRelation, relation
@@ -138,7 +137,7 @@ class KernelCases(Subject[Case, JudgedCase]):
             "engine": self.engine,
             "generator": GENERATOR_VERSION,
             "regimes": regimes_digest(_REGIMES),  # entries have them as bits
-            **sources_of(split_target(self.target)[0]),
+            **sources_of(plain_name(self.target)),
         }
 
     @functools.cached_property

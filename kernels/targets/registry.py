@@ -79,6 +79,12 @@ def parse(text: str) -> ParsedTarget:
     raise UnknownTarget(f"unknown target {name!r}{_meant(name)}; targets are written {forms}")
 
 
+def plain_name(text: str) -> str:
+    """The name in a target text, without planted faults. Raises UnknownTarget for a fault that there is not; whether
+    the name is one of a target is not asked, so no other package is loaded."""
+    return split_target(text)[0]
+
+
 def _meant(name: str) -> str:
     """What an invalid target text may be meant as: a folder, a version, or a name with a typing mistake."""
     if "/" in name or os.path.isdir(os.path.expanduser(name)):

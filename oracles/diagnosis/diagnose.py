@@ -18,12 +18,13 @@ MOST_NAMED = 4
 """Of more families than this, the sentence names the first ones alone."""
 
 
-def deviations_of(situation: Situation) -> tuple[Form, ...] | None:
-    """The deviations that reproduce what was found, each in all its forms that do. None if all that can be compared is
-    right, as where an undefined number decided an address and happened to be the right one."""
+def deviations_of(situation: Situation, among: Collection[str] | None = None) -> tuple[Form, ...] | None:
+    """The deviations that reproduce what was found, each in all its forms that do, `among` those of these names (None:
+    all). None if all that can be compared is right, as where an undefined number decided an address and happened to be
+    the right one."""
     if not is_wrong(situation):
         return None
-    return tuple(form for one in CATALOGUE for form in one.reproducing(situation))
+    return tuple(form for one in CATALOGUE if among is None or one.name in among for form in one.reproducing(situation))
 
 
 def names_of(forms: Iterable[Form]) -> tuple[str, ...]:

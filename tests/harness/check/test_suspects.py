@@ -75,3 +75,36 @@ def test_the_case_of_the_finding_is_not_counted_twice() -> None:
     suspects = Suspects()
     suspects.close()
     assert not suspects.wants(ONE)
+
+
+def test_further_cases_choose_among_what_is_left() -> None:
+    one, other = Form("one-groups-table", "0"), Form("first-group-only", "0")
+    suspects = Suspects()
+    assert not suspects.undecided(ONE)
+    suspects.add(ONE, SCOPE, [one, other])
+    left = suspects.undecided(ONE)
+    assert set(left) == {one.deviation, other.deviation}
+    suspects.choose_among(left, ONE)
+    assert set(suspects.candidates or ()) == set(left)
+    suspects.add(OTHER, SCOPE, [])  # another cause
+    assert suspects.undecided(ONE) == left
+    suspects.add(OTHER, SCOPE, [one])
+    assert not suspects.undecided(ONE)
+    assert suspects.narrowed(ONE, SCOPE, [one, other]) == ((one,), 2)
+
+
+def test_a_further_case_of_the_finding_that_nothing_reproduces_ends_the_choice() -> None:
+    one, other = Form("one-groups-table", "0"), Form("first-group-only", "0")
+    suspects = Suspects()
+    suspects.add(ONE, SCOPE, [one, other])
+    suspects.choose_among(suspects.undecided(ONE), ONE)
+    suspects.add(ONE, SCOPE, [])
+    assert not suspects.undecided(ONE)
+    assert not suspects.wants(ONE)
+    assert suspects.narrowed(ONE, SCOPE, [one, other]) == ((one, other), 1)
+
+
+def test_forms_of_one_family_need_no_choice() -> None:
+    suspects = Suspects()
+    suspects.add(ONE, SCOPE, [Form("null-block-read", "0"), Form("null-block-always", "0")])
+    assert not suspects.undecided(ONE)
