@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from tests.maintainers.objects import Scheduled, V1Worker, config
+from harness.kernels.targets.vllm.scheduling.rules import RunnerRules
+from tests.maintainers.objects import EarlierRank, Scheduled, V1Worker, all_show, config
 
 ISSUE = "left-out-row"
 
@@ -37,16 +38,39 @@ def check_an_empty_step(worker: V1Worker) -> None:
     assert rows["a"].accepted == 3, f"layers are told that the last step of a accepted {rows['a'].accepted}, not 3"
 
 
+def check_an_earlier_rank(worker: EarlierRank) -> None:
+    """Pipeline parallelism, a rank that is not the last: no row is left out, and layers get no count all the same."""
+    worker.execute(Scheduled("a", 0, 3, new=(1, 2, 3)))
+    worker.execute(Scheduled("a", 3, 3, drafts=2, outputs=1))
+    counts = worker.execute(Scheduled("a", 6, 3, drafts=2, outputs=4))
+    assert counts["a"] == 3, f"layers are told that the last step of a accepted {counts['a']}, not 3"
+
+
 def run(suggested: bool) -> None:
     """The suggested rule: the count of a row that leaves the batch without being preempted or ended is kept, and put
-    back with the row."""
+    back with the row. It has nothing to keep on a rank that is not the last, which it leaves as it is."""
     settings = config(spec_method="mtp", num_spec=2, block_size=16)
-    found = []
-    for one in (check, check_an_empty_step):
+
+    def rules(given: RunnerRules) -> RunnerRules:
+        return dataclasses.replace(given, keeps_accepted=suggested)
+
+    def left_out(_: bool) -> None:
+        check(V1Worker(settings, rules))
+
+    def empty_step(_: bool) -> None:
+        check_an_empty_step(V1Worker(settings, rules))
+
+    def earlier_rank(_: bool) -> None:
+        check_an_earlier_rank(EarlierRank(settings, rules))
+
+    if suggested:
         try:
-            one(V1Worker(settings, lambda rules: dataclasses.replace(rules, keeps_accepted=suggested)))
-        except AssertionError as error:
-            found.append(f"{one.__name__}: {error}")
-    if len(found) == 1:
-        raise RuntimeError(f"only one of the two steps shows the issue: {found[0]}")
-    assert not found, "; ".join(found)
+            earlier_rank(suggested)
+        except AssertionError:
+            all_show((left_out, empty_step), suggested)
+        else:
+            raise RuntimeError(
+                "the suggested rule reaches ranks that are not the last: the report says that it does not"
+            )
+    else:
+        all_show((left_out, empty_step, earlier_rank), suggested)

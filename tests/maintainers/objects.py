@@ -8,6 +8,7 @@ tests, `scheduler` is what `create_scheduler` makes there, and `V1Worker` what t
 from __future__ import annotations
 
 import dataclasses
+import types
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -29,6 +30,20 @@ SAMPLED = 50
 """The token that every row samples; no prompt has it."""
 
 
+def all_show(checks: Iterable[Callable[[bool], None]], suggested: bool) -> None:
+    """Run the checks of one issue, with the suggested rule or without: all of them have to say the same."""
+    checks = tuple(checks)
+    found = []
+    for one in checks:
+        try:
+            one(suggested)
+        except AssertionError as error:
+            found.append(f"{one.__name__}: {error}")
+    if found and len(found) < len(checks):
+        raise RuntimeError(f"only some of the checks show the issue: {'; '.join(found)}")
+    assert not found, "; ".join(found)
+
+
 def config(**values: Any) -> SequenceConfig:
     """The configuration of an engine with 8 tokens a block; `values` change it."""
     usual: dict[str, Any] = {
@@ -46,6 +61,41 @@ def config(**values: Any) -> SequenceConfig:
 def add_request(engine: Engine, name: str, prompt: Iterable[int], outputs: int = 1) -> Any:
     """Pass a request to the scheduler."""
     return engine.add(name, list(prompt), outputs, 0, 0.0, stop=-1)
+
+
+def add_request_with_items(engine: Engine, name: str, prompt: Iterable[int], items: Iterable[tuple[int, int]]) -> Any:
+    """Pass a request to the scheduler whose prompt holds multimodal items: (first token, number of tokens) of each.
+    Those that start at the same place are the same."""
+    inputs, requests = module("vllm.multimodal.inputs"), module("vllm.v1.request")
+    features = [
+        inputs.MultiModalFeatureSpec(
+            data=None,
+            modality="image",
+            identifier=f"item at {offset}",
+            mm_position=inputs.PlaceholderRange(offset=offset, length=length),
+        )
+        for offset, length in items
+    ]
+    offered = {
+        "request_id": name,
+        "prompt_token_ids": list(prompt),
+        "sampling_params": module("vllm.sampling_params").SamplingParams(max_tokens=1, temperature=0.0),
+        "pooling_params": None,
+        "arrival_time": 0.0,
+        "block_hasher": engine.hasher,
+        "mm_features": features,
+    }
+    request = requests.Request(**accepted(requests.Request, offered))
+    engine.scheduler.add_request(request)
+    return request
+
+
+def give_encoder(engine: Engine, budget: int) -> None:
+    """Let the scheduler encode multimodal items, as many tokens of them in a step as the budget. A model's
+    configuration would say so at start."""
+    engine.scheduler.max_num_encoder_input_tokens = budget
+    manager = module("vllm.v1.core.encoder_cache_manager").EncoderCacheManager
+    engine.scheduler.encoder_cache_manager = manager(cache_size=4096)
 
 
 def switch_on(engine: Engine, name: str) -> None:
@@ -232,6 +282,31 @@ class V1Worker:
             made.append(list(range(self._next_block, self._next_block + needed - had)))
             self._next_block += needed - had
         return tuple(made)
+
+
+class EarlierRank(V1Worker):
+    """The same runner as a rank of pipeline parallelism that is not the last: the scheduler sends the tokens that a
+    step runs, drafts apart, and the next rank gets what this one's layers make."""
+
+    def execute(self, *rows: Scheduled, delivered: bool = False) -> dict[str, Any]:
+        """`execute_model`, then `sample_tokens`; returns the accepted count of each row as layers get it."""
+        runner_module = module("vllm.v1.worker.gpu_model_runner")
+        rank = types.SimpleNamespace(is_last_rank=False, is_first_rank=True, world_size=2)
+        runner_module.get_pp_group = lambda: rank
+        self.runner.hidden = module("vllm.sequence").IntermediateTensors({})
+        self.code.received.clear()
+        output = self._output(rows)
+        output.scheduled_cached_reqs.new_token_ids = [
+            [SAMPLED] * (row.tokens - row.drafts) for row in rows if row.new is None
+        ]
+        made = self.runner.execute_model(output)
+        assert made is self.runner.hidden, "this rank does more than to pass on what its layers make"
+        self.runner.sample_tokens(None)
+        _, extra = self.code.received[MAMBA]
+        counts = extra.get("num_accepted_tokens")
+        if counts is None:
+            return {}
+        return dict(zip(self.batch.req_ids, counts.tolist(), strict=False))
 
 
 def _builder(engine: Engine) -> Any:

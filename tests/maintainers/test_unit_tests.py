@@ -20,14 +20,18 @@ ROOT = Path(__file__).resolve().parents[2]
 REPORTS = ROOT / "docs" / "reports"
 HERE = Path(__file__).parent
 NOT_CHECKS = {"objects", "run_checks", Path(__file__).stem}
+PARTS = {"other_builders": "recomputed-as-decode"}
+"""Checks that are not called like the issue of whose report they are part."""
 CHECKS = sorted(path.stem for path in HERE.glob("*.py") if path.stem not in NOT_CHECKS)
 OLDEST = "0.25.0"
 """The first release whose scheduler is driven."""
+FREE_BETWEEN = {"uncounted_draft_slots": ("0.27.0", "0.27.1")}
+"""Releases without an issue that older and newer ones have; a known issue says only the first and the last."""
 DRIVEN = [release for release in RELEASES[RELEASES.index(OLDEST) :] if release != RELEASES[-1]]
 
 
 def issue_name(check: str) -> str:
-    return check.replace("_", "-")
+    return PARTS.get(check, check.replace("_", "-"))
 
 
 def affected(check: str, release: str) -> bool:
@@ -57,6 +61,9 @@ def assert_shown(release: str) -> None:
     found = answers(release)
     assert found, f"no report is about {release}"
     for check, (plain, suggested) in found.items():
+        if release in FREE_BETWEEN.get(check, ()):
+            assert plain == PASSES, f"{check} on {release}, which is free of its issue: {plain}"
+            continue
         assert plain != PASSES, f"{check} does not show its issue on {release}"
         assert suggested == PASSES, f"{check} on {release} with the suggested rule: {suggested}"
 
