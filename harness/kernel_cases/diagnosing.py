@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from harness.case import Case
-from harness.check.outcome import Outcome
 from harness.check.suspects import Suspects
 from harness.engines.random import CASES_PER_LAYOUT
 
@@ -36,13 +35,10 @@ def looked_at(failing: Sequence[int]) -> list[int]:
     return list(dict.fromkeys(numbers))
 
 
-def diagnosed(
-    session: Session, drawn: Callable[[int], Case], numbers: Sequence[int], case: Case, *, instrumented: bool
-) -> Outcome:
-    """Judge the case of a finding, with its explanation, after the drawn cases of these `numbers`. Not `instrumented`:
-    see Session.check."""
+def narrowed(session: Session, drawn: Callable[[int], Case], numbers: Sequence[int]) -> Suspects:
+    """Judge the drawn cases of these `numbers`: what they leave as a cause of the finding whose case comes next."""
     suspects = Suspects()
     for number in numbers:
         session.check(drawn(number), suspects=suspects)
     suspects.close()
-    return session.check(case, instrumented=instrumented, explain=lambda signature: True, suspects=suspects)
+    return suspects

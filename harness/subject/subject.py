@@ -18,6 +18,7 @@ from harness.case import Check
 from harness.issues.known_issue import REGRESSION, KnownIssue
 from harness.repro.format import AnyRepro, ShrinkRecord
 from harness.shrink.driver import Plan, Shrunk
+from harness.subject.edits import EditedLines
 from harness.subject.entry import Entry, Tally
 from harness.subject.standing import Answer, Standing
 from harness.subject.summary import Summary
@@ -60,6 +61,8 @@ class Replayed(msgspec.Struct, frozen=True):
     reason: str | None = None
     settings: tuple[str, ...] | None = None
     """Of a failure, the settings that differ from the target's defaults; None: not known, or there are none."""
+    edits: tuple[EditedLines, ...] = ()
+    """The edited lines of a checkout that a failure ran, as far as they are known."""
 
     @property
     def exit_status(self) -> int:
