@@ -216,4 +216,5 @@ def finding_of(key: Key, kept: Kept) -> SequenceFinding:
         record is not None and record.complete,
         key.regression,
         kept.repro.settings if isinstance(kept.repro, SequenceRepro | EngineRepro) else None,
+        list(kept.result.edits),
     )
