@@ -10,7 +10,7 @@ from typing import Any
 import typer
 
 from harness.cli.groups import GroupedCommand
-from harness.cli.profiles import FILE, is_of_its_type, profile_of
+from harness.cli.profiles import EXCLUSIVE, FILE, is_of_its_type, profile_of
 from harness.cli.run_options import is_nothing
 
 OPTIONS = "options"
@@ -18,9 +18,6 @@ OPTIONS = "options"
 
 NOT_KEPT = ("help", "out", "resume", "folder", "json", "verbose", "profile", "config")
 """Parameters that do not belong to a campaign."""
-
-EXCLUSIVE = (("budget", "cases"), ("target", "targets"), ("fixes", "include_known"))
-"""Parameters of which a new one takes the place of the kept one, whichever that is."""
 
 
 class RunCommand(GroupedCommand):
@@ -60,6 +57,7 @@ class RunCommand(GroupedCommand):
             raise typer.BadParameter("--profile: the folder that is resumed knows its options")
         profile = profile_of(FILE if file is None else Path(file), name, self.params, ctx)
         held = _without(profile.values, {**own, **written})
+        profile.require_paths(held.keys() - written.keys())
         ctx.default_map = {**(ctx.default_map or {}), **held}
         return {name: value for name, value in held.items() if _is_kept(name, value)}
 
