@@ -27,7 +27,8 @@ def config(
 ) -> None:
     """Print the options of `harness run` with a profile, each with where it comes from: the file, or a default.
 
-    Of options that are not given, what holds in their place is said in words. Exit status: 0, or 2 where the file is wrong or has no such profile."""
+    Of options that are not given, what holds in their place is said in words. Exit status: 0, or 2 where the file is
+    wrong or has no such profile."""
     command: Any = context.find_root().command
     run = command.get_command(context, "run")
     chosen = None if profile is None else profile_of(file, profile, run.params, context)
