@@ -171,6 +171,7 @@ class Campaign:
                 tuple(self._missing_now()),
                 self._standing(found, complete=not interrupted),
                 len(found),
+                self._failed_fast,
             )
             summary = subject.summary(self._tally, found, ended)
             self._exit_status = summary.exit_status

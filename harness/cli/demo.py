@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 PLANTED = "builtin+wrong-group"
 
+NEXT = ("harness run --target path:../vllm --fail-fast", "harness run --help", "harness names")
+"""Commands to type after it."""
+
 
 def demo(
     target: Annotated[str, typer.Option("--target", "-t", help="The real kernels to fuzz.")] = "vllm==0.33.0",
@@ -39,7 +42,9 @@ def demo(
     from harness.kernels.targets.registry import prepare
     from harness.reports.replayed import print_replayed
     from harness.reports.shown import print_repro
+    from harness.reports.terminal import print_lines
     from harness.repro import read_repro
+    from harness.subject.summary import Line
     from harness.worker.losses import WorkerError
 
     require_writable(out)
@@ -70,7 +75,10 @@ def demo(
         raise WorkerError(f"{file} does not replay as the finding that it was written for: {replayed.answer}")
     print(f"\n4. Fuzz the real kernels of {target} for {seconds} s.\n")
     real = KernelCases(target=target, executor=how, limit=case_seconds(how), recipe=recipe)
-    sys.exit(_followed(real, Settings(out=out / "release", seconds=float(seconds))))
+    status = _followed(real, Settings(out=out / "release", seconds=float(seconds)))
+    print("\n5. What you can do next: test your own checkout, find all that one command can do, read on.\n")
+    print_lines(Line("next", text) for text in NEXT)
+    sys.exit(status)
 
 
 def _followed(subject: AnySubject, settings: Settings) -> int:

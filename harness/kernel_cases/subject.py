@@ -354,7 +354,8 @@ class KernelCases(Subject[Case, JudgedCase]):
         every = [name for name in regimes if name not in unjudged]
         required = every if self.require == EVERY_REGIME else self.require
         missing = [f"regime {name}" for name in required if not tally.reached[name]]
-        missing += [f"operation {name}" for name in never if name not in excused]
+        if not ended.failed_fast:  # else what comes after the first finding is not missing
+            missing += [f"operation {name}" for name in never if name not in excused]
         relations = {name: counters[f"relation {name}"] for name in self.relations.names}
         if self.relations.required:
             missing += [f"relation {name}" for name, count in relations.items() if not count]

@@ -47,7 +47,7 @@ class Finding(msgspec.Struct, frozen=True):
     @property
     def line(self) -> str:
         """The finding in a line. No drawn case showed it if it has no cases, only a smaller variant of another one."""
-        seen = counted(self.cases, "case") if self.cases else "met while shrinking another"
+        seen = f"shown by {counted(self.cases, 'case')}" if self.cases else "met while shrinking another"
         return f"{self.signature}{self.known} ({self.domain} domain, {seen}): {self.repro or 'not saved'}"
 
     @property
@@ -166,8 +166,10 @@ class CaseSummary(msgspec.Struct, frozen=True):
             yield from self.edited.in_words(verbose=verbose)
         for reason, count in self.skipped.items():
             yield Line("skipped", f"{count}: {reason}", "warning")
+        said = {f"{name}: {words}" for name, words in self.lacking.items()}  # below, once
         for words, count in self.skips.items():
-            yield Line("", f"  {count} of {words}", "dim")
+            if words not in said:
+                yield Line("", f"  {count} of {words}", "dim")
         edits = [edits_in_words(finding.edits) for finding in self.findings]
         yield from fault_lines(self.faults, [finding.line for finding in self.findings], edits)
         if self.standing is not None:
@@ -175,11 +177,13 @@ class CaseSummary(msgspec.Struct, frozen=True):
         lost = {one.operation for one in self.lost}
         for name, words in self.lacking.items():
             if name not in lost:
-                yield Line("skipped", f"{name} altogether: {words}", "warning")
+                times = self.skips.get(f"{name}: {words}")
+                count = f" ({counted(times, 'case')})" if times else ""
+                yield Line("skipped", f"{name} altogether{count}: {words}", "warning")
         for one in self.lost:
             yield Line("LOST", str(one), "bad")
         missing = self.missing
-        if self.findings:  # a run that ends at its first finding misses most operations: that is one line
+        if self.findings:  # of operations that findings left no time for: that is one line
             never = [name.removeprefix("operation ") for name in missing if name.startswith("operation ")]
             if never:
                 yield Line("missing", f"operations without a judged case: {', '.join(never)}", "warning")

@@ -6,6 +6,7 @@ They differ in what runs a sequence: a release's scheduler with a symbolic devic
 from __future__ import annotations
 
 import abc
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
@@ -134,6 +135,11 @@ class SequenceSubject(Subject[SequenceCase, RunResult]):
         return Entry(index, result.steps, result.seconds, result.counters, result.skipped, signature, issue)
 
     # Findings.
+
+    def looking_again(self, repro: Any) -> str:
+        """See Subject."""
+        kind = "engine" if isinstance(repro, EngineRepro) else "sequences"
+        return f"harness run -t {shlex.quote(self.target)} --ops {kind} --fail-fast"
 
     def key_of(self, signature: str, issue: str | None) -> Key:
         """An issue that the base release does not have is a regression, also together with one that it has."""

@@ -7,6 +7,7 @@ lives in worker processes is its judge (`harness/worker/judge.py`).
 from __future__ import annotations
 
 import abc
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,6 +103,8 @@ class Ended(msgspec.Struct, frozen=True):
     standing: Standing | None = None
     findings: int = 0
     """How many findings it has; only asked for with a standing."""
+    failed_fast: bool = False
+    """Whether its first finding ended it, as was asked for."""
 
     def exit_status(self, findings: bool, missing: bool) -> int:
         """The status of the campaign, with any findings, and with anything missing."""
@@ -348,6 +351,10 @@ class Subject(abc.ABC, Generic[Case, Result]):
         return False
 
     # Answers.
+
+    def looking_again(self, repro: Any) -> str:
+        """The command that looks for what is like the finding of a file, such as after a change that mended it."""
+        return f"harness run -t {shlex.quote(self.target)} --ops {repro.signature.operation} --fail-fast"
 
     @abc.abstractmethod
     def summary(self, tally: Tally, findings: Sequence[tuple[Key, Kept]], ended: Ended) -> Summary:

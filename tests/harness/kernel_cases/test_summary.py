@@ -13,6 +13,7 @@ from harness.issues.registry import KERNEL_ISSUES
 from harness.kernel_cases.summary import Finding
 from harness.kernels.targets.vllm.base_release import how_to_have_one
 from harness.oracles.diagnosis.catalogue import CATALOGUE
+from harness.oracles.diagnosis.diagnose import in_words
 from harness.reports.written.result import issue_in_words
 from harness.subject.faults import Fault
 from tests.summaries import case_summary as summary
@@ -156,3 +157,20 @@ def test_what_comes_next_is_the_simplest_finding_with_an_explanation() -> None:
     assert first(*findings) == "harness show 0.json"
     explained = msgspec.structs.replace(findings[1], diagnosis=diagnosed("bias", deviations=("bias-ignored",)))
     assert first(findings[0], explained, findings[2]) == "harness show 1.json"
+
+
+def test_what_a_target_lacks_altogether_is_one_line() -> None:
+    made = summary(
+        lacking={"all-mode": "came with 0.25"},
+        skipped={"lacks-operation": 7},
+        skips={"all-mode: came with 0.25": 5, "stage: other sizes alone": 2},
+    )
+    lines = [f"{line.word} {line.text}" for line in made.lines(verbose=False)]
+    assert [line for line in lines if "all-mode" in line] == ["skipped all-mode altogether (5 cases): came with 0.25"]
+    assert "   2 of stage: other sizes alone" in lines
+
+
+def test_counts_say_what_they_count() -> None:
+    (finding,) = summary(None).findings
+    assert "(reachable domain, shown by 35 cases)" in msgspec.structs.replace(finding, cases=35).line
+    assert "in all 13 failing cases that were looked at" in in_words(["bias-ignored"], 13)
