@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -28,7 +28,9 @@ def demo(
     target: Annotated[str, typer.Option("--target", "-t", help="The real kernels to fuzz.")] = "vllm==0.33.0",
     executor: ExecutorOption = None,
     seconds: Annotated[int, typer.Option("--seconds", help="How long to fuzz them.", min=1)] = 25,
-    out: Annotated[Path, typer.Option("--out", help="Folder for repro files.")] = Path("findings/demo"),
+    out: Annotated[
+        Any, options.option("--out", parser=options.parse_path, metavar="FOLDER", help="Folder for repro files.")
+    ] = Path("findings/demo"),
 ) -> None:
     """Find, shrink, show and replay a planted bug; then fuzz the kernels of a vLLM release.
 

@@ -90,10 +90,6 @@ def _replay_file(
         if picture and replayed.answer == "FAILED":
             print_picture(subject.with_result(repro, judged))
         if picture and replayed.answer == "FIXED":
-            print_lines(
-                [
-                    Line("next", subject.looking_again(repro)),
-                    Line("next", f"harness corpus add {shlex.quote(str(file))} --to corpus"),
-                ]
-            )
+            keep = f"harness corpus add {shlex.quote(str(file))} --to corpus"
+            print_lines(Line("next", command) for command in (subject.looking_again(repro), keep))
     return replayed

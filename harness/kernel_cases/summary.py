@@ -178,8 +178,8 @@ class CaseSummary(msgspec.Struct, frozen=True):
         for name, words in self.lacking.items():
             if name not in lost:
                 times = self.skips.get(f"{name}: {words}")
-                count = f" ({counted(times, 'case')})" if times else ""
-                yield Line("skipped", f"{name} altogether{count}: {words}", "warning")
+                in_all = f" ({counted(times, 'case')})" if times else ""
+                yield Line("skipped", f"{name} altogether{in_all}: {words}", "warning")
         for one in self.lost:
             yield Line("LOST", str(one), "bad")
         missing = self.missing
