@@ -13,7 +13,7 @@ from harness.cli.options import announce, option
 from harness.suggestions import unknown
 
 if TYPE_CHECKING:
-    from harness.campaign.mutes import Mute
+    from harness.campaign.mute import Mute
 
 NARROWINGS = ("line", "case")
 DIGITS_OF_NAMES = 8
@@ -81,7 +81,8 @@ def add(
 
     With the situation, a run can say that the finding no longer occurs. Exit status: 0, or 2 where nothing was written.
     """
-    from harness.campaign.mutes import Mute, add_mute, checked, in_toml
+    from harness.campaign.mute import Mute
+    from harness.campaign.mutes import add_mute, checked, in_toml
     from harness.campaign.past import read_past
 
     found = read_past(folder).findings

@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.campaign.mutes import Mute, read_mutes
+from harness.campaign.mute import Mute
+from harness.campaign.mutes import read_mutes
 from harness.campaign.stats import FoundSoFar, Stats, StatsFile
 from harness.case import encode_case
 from harness.check.outcome import CodePlace
