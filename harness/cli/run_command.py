@@ -77,7 +77,7 @@ def _require_names(written: dict[str, Any]) -> None:
     for name in READ_FIRST:
         if written.get(name) == "" or (written.get(name) == NOTHING and not written.get("resume")):
             raise typer.BadParameter(
-                f"--{name} {written[name]!r}: leave it out, or name one; {NOTHING} is for --resume FOLDER, to go on "
+                f"--{name} {written[name]!r}: leave it out, or name one; {NOTHING} is for --resume FOLDER, to continue "
                 "without it"
             )
 
