@@ -197,6 +197,8 @@ class NativeExecutor(Executor):
 
     def add_lines(self, lines: Collection[tuple[str, str, int]]) -> None:
         """Count `lines` among `executed_lines`: they ran before those were forgotten."""
+        from harness.kernels.executors.native.source_lines import SourceLine
+
         self._executed |= {SourceLine(*line) for line in lines}
 
     def compiled_in(self, num_warps: int) -> EmitOptions:
