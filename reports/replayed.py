@@ -10,6 +10,7 @@ from harness.check.outcome import Outcome, with_recorded_diagnosis
 from harness.reports.console import ReportConsole
 from harness.reports.shown import print_evidence
 from harness.repro import Repro
+from harness.subject.edits import edits_in_words
 from harness.subject.subject import Replayed
 
 _STYLE = {"FAILED": "bold red", "FIXED": "bold green", "SKIPPED": "bold yellow"}
@@ -37,3 +38,5 @@ def print_replayed(file: Path, repro: Repro, result: Replayed) -> None:
     print_evidence(
         console, with_recorded_diagnosis(failure.evidence, repro.evidence) if result.same else failure.evidence
     )
+    if result.edits:
+        console.print(Text(edits_in_words(result.edits)))

@@ -14,6 +14,7 @@ from harness.case.sequence import CONTINUATION, Event, Segment
 from harness.issues.registry import DEFAULT_FIXES, current_name, lines_about
 from harness.reports.console import printable
 from harness.repro import EngineRepro, SequenceRepro
+from harness.subject.edits import edits_in_words
 from harness.subject.subject import Replayed
 from harness.text import counted
 
@@ -33,6 +34,8 @@ def print_replayed_sequence(file: Path, repro: OfSequence, result: Replayed) -> 
     """Print FAILED / FIXED / SKIPPED on the first line, then the reason."""
     another = "" if result.same or result.answer != "FAILED" else " (another signature)"
     print(printable(f"{result.answer}{another}: {file} on {result.target}\n  {result.summary}"))
+    if result.edits:
+        print(printable(f"  {edits_in_words(result.edits)}"))
 
 
 def _lines(file: Path, repro: OfSequence) -> list[str]:

@@ -21,9 +21,9 @@ from harness.campaign.folder import AS_DRAWN, CampaignFolder
 from harness.campaign.harness_failures import FAILURES, HarnessFailures
 from harness.campaign.history import DamagedHistory, Seen, read_history, write_history
 from harness.campaign.journal import SHARD, Journal
-from harness.campaign.past import journaled
 from harness.campaign.remembered import Remembered
 from harness.campaign.settings import Settings, useful_workers
+from harness.campaign.situation import journaled
 from harness.campaign.stats import FoundSoFar, Phase, Stats, Watch, now
 from harness.files import NotSaved, require_writable
 from harness.interruption import INTERRUPTION
@@ -171,6 +171,7 @@ class Campaign:
                 tuple(self._missing_now()),
                 self._standing(found, complete=not interrupted),
                 len(found),
+                self._failed_fast,
             )
             summary = subject.summary(self._tally, found, ended)
             self._exit_status = summary.exit_status

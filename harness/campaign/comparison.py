@@ -7,7 +7,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from harness.campaign.history import FindingHistory
-from harness.campaign.past import FindingKey, Journaled, Past, PastFinding
+from harness.campaign.past import FindingKey, Past, PastFinding
+from harness.campaign.situation import Journaled
 from harness.subject.standing import Absent, Baseline, StillThere
 
 

@@ -33,7 +33,7 @@ class CorpusFile(NamedTuple):
         return msgspec.json.encode(self.kind.case_of(self.repro))
 
 
-class Replayed(NamedTuple):
+class ReplayedFile(NamedTuple):
     """What came of replaying a file; None: its finding says nothing about the target, for the `reason`."""
 
     file: CorpusFile
@@ -53,16 +53,16 @@ def read_corpus(folder: Path) -> list[CorpusFile]:
     return [CorpusFile(file, *read_file(file)) for file in files]
 
 
-def replay_corpus(files: Sequence[CorpusFile], setting: Setting, *, reach: bool = False) -> list[Replayed]:
+def replay_corpus(files: Sequence[CorpusFile], setting: Setting, *, reach: bool = False) -> list[ReplayedFile]:
     """Replay files. `reach`: also say what each case reached. Raises InvalidCase, Refusal, and what workers do."""
     found = []
     with replaying(setting) as replayer:
         for file in files:
             try:
                 with naming(file.path):
-                    found.append(Replayed(file, replayer.replay(file.kind, file.repro, reach=reach)))
+                    found.append(ReplayedFile(file, replayer.replay(file.kind, file.repro, reach=reach)))
             except NotApplicable as reason:
-                found.append(Replayed(file, None, str(reason)))
+                found.append(ReplayedFile(file, None, str(reason)))
     return found
 
 

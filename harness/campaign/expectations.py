@@ -12,11 +12,13 @@ from typing import Any
 import msgspec
 
 from harness.campaign.comparison import compare
-from harness.campaign.corpus import Replayed
+from harness.campaign.corpus import ReplayedFile
 from harness.campaign.folder import CampaignFolder
 from harness.campaign.history import FindingHistory, read_history
-from harness.campaign.mutes import Mute, read_mutes
-from harness.campaign.past import FindingKey, Journaled, Past, read_past
+from harness.campaign.mute import Mute
+from harness.campaign.mutes import read_mutes
+from harness.campaign.past import FindingKey, Past, read_past
+from harness.campaign.situation import Journaled
 from harness.repro import AnyRepro
 from harness.subject.standing import Baseline, CorpusAnswer, ExpiredMute, Muted, NeedlessMute, Standing
 from harness.subject.subject import Kept, Key, Subject
@@ -30,7 +32,7 @@ class Expectations(msgspec.Struct, frozen=True):
     past: Past | None
     history: Mapping[FindingKey, FindingHistory]
     today: datetime.date
-    corpus: Sequence[Replayed] = ()
+    corpus: Sequence[ReplayedFile] = ()
 
     @property
     def notices(self) -> list[str]:
@@ -84,7 +86,7 @@ class Expectations(msgspec.Struct, frozen=True):
     def _places(self, key: Key, repro: AnyRepro, case: bytes) -> list[int]:
         return [place for place, one in enumerate(self.mutes) if one.covers(key, repro, case)]
 
-    def _answer(self, one: Replayed) -> tuple[CorpusAnswer, list[int]]:
+    def _answer(self, one: ReplayedFile) -> tuple[CorpusAnswer, list[int]]:
         """What came of a file of the corpus, and the places of the mutes that cover it, expired ones too."""
         file = str(one.file.path)
         if one.replay is None:

@@ -25,6 +25,7 @@ from harness.oracles.diagnosis.deviation import Form
 from harness.oracles.diagnosis.diagnose import (
     deviations_of,
     families,
+    fitted_numbers,
     in_words,
     names_of,
     refuted_by,
@@ -75,7 +76,9 @@ def diagnosed(
     found = deviations(run, watched=watched)
     narrowed, cases = suspects.narrowed(signature, scope_of(run), found)
     names = without_fitted(names_of(narrowed))
-    return msgspec.structs.replace(evidence, diagnosis=Diagnosis(names, in_words(names, cases), cases, families(names)))
+    fitted = fitted_numbers(_situation(run, run.expected, watched=watched), names)
+    sentence = in_words(names, cases, fitted)
+    return msgspec.structs.replace(evidence, diagnosis=Diagnosis(names, sentence, cases, families(names)))
 
 
 def deviations(run: OperationRun, *, watched: bool, among: Collection[str] | None = None) -> tuple[Form, ...] | None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from harness.case.case import Poison
 from harness.check.exported_memory import ExportedMemory
 from harness.kernels.executors.base import AccessSpan, Arena
-from harness.memory import poison_bytes
+from harness.memory import Allocation, poison_bytes
 
 if TYPE_CHECKING:
     import torch
@@ -47,6 +47,8 @@ class PrivateMemory:
         self._start, self._end = start, start + size
         self._cursor = start + FENCE
         self.spans: list[AccessSpan] = []
+        self.allocated: list[Allocation] = []
+        """The same as descriptions name them."""
         self._together: tuple[AccessSpan, ...] = ()
         self._pattern: Poison = pattern
         arena.write(start, poison_bytes(pattern, start, size))
@@ -63,6 +65,7 @@ class PrivateMemory:
             )
         self._cursor = following
         self.spans.append(AccessSpan(offset, size, "private", name, writable=not self._is_read_only(name)))
+        self.allocated.append(Allocation(name, offset, size, dtype.itemsize))
         strides = [prod(shape[i + 1 :]) for i in range(len(shape))]
         return self._arena.tensor(offset, size, dtype, shape, strides)
 

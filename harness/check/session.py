@@ -220,6 +220,10 @@ class Session:
         watched = self._bench.instrumented and "races" in run.case.execution.checks
         return run if watched else dataclasses.replace(run, recorded=())
 
+    def unbind(self) -> None:
+        """Have the next operation make the target's context anew."""
+        self._bench.unbind()
+
     def execute(self, variant: CaseVariant, earlier: Sequence[Run], relation: str) -> Run:
         """Run a variant of a case for a relation: see run_variant."""
         return run_variant(self._bench, self._on_operation, variant, earlier, relation)

@@ -157,6 +157,8 @@ class Workbench:
             with private.exported:
                 bound = bind(plan.base.layout, tensors, private.allocate)
             self._bound = (bound, private, layout_spans(plan.base))
+        private = self._bound[1]
+        plan.base.allocated[:] = private.allocated  # another target may have been bound to this layout meanwhile
         return self._bound
 
     def unbind(self) -> None:
@@ -262,6 +264,7 @@ class Workbench:
                 if not self._has_to_raise(task.expected, error):
                     raise
                 refused = True
+        plan.base.allocated[:] = private.allocated  # some of it only now, at the first use
         transfers.wait()
         return Seen(seen_before, prepared.results(), refused, tuple(transfers.late_writes)), private
 

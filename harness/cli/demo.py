@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -20,12 +20,17 @@ if TYPE_CHECKING:
 
 PLANTED = "builtin+wrong-group"
 
+NEXT = ("harness run --target path:../vllm --fail-fast", "harness run --help", "harness names")
+"""Commands to type after it."""
+
 
 def demo(
     target: Annotated[str, typer.Option("--target", "-t", help="The real kernels to fuzz.")] = "vllm==0.33.0",
     executor: ExecutorOption = None,
     seconds: Annotated[int, typer.Option("--seconds", help="How long to fuzz them.", min=1)] = 25,
-    out: Annotated[Path, typer.Option("--out", help="Folder for repro files.")] = Path("findings/demo"),
+    out: Annotated[
+        Any, options.option("--out", parser=options.parse_path, metavar="FOLDER", help="Folder for repro files.")
+    ] = Path("findings/demo"),
 ) -> None:
     """Find, shrink, show and replay a planted bug; then fuzz the kernels of a vLLM release.
 
@@ -39,7 +44,9 @@ def demo(
     from harness.kernels.targets.registry import prepare
     from harness.reports.replayed import print_replayed
     from harness.reports.shown import print_repro
+    from harness.reports.terminal import print_lines
     from harness.repro import read_repro
+    from harness.subject.summary import Line
     from harness.worker.losses import WorkerError
 
     require_writable(out)
@@ -70,7 +77,10 @@ def demo(
         raise WorkerError(f"{file} does not replay as the finding that it was written for: {replayed.answer}")
     print(f"\n4. Fuzz the real kernels of {target} for {seconds} s.\n")
     real = KernelCases(target=target, executor=how, limit=case_seconds(how), recipe=recipe)
-    sys.exit(_followed(real, Settings(out=out / "release", seconds=float(seconds))))
+    status = _followed(real, Settings(out=out / "release", seconds=float(seconds)))
+    print("\n5. What you can do next: test your own checkout, find all that one command can do, read on.\n")
+    print_lines(Line("next", text) for text in NEXT)
+    sys.exit(status)
 
 
 def _followed(subject: AnySubject, settings: Settings) -> int:

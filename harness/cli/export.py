@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -17,7 +17,13 @@ def export(
         str, typer.Option("--as", metavar="FORM", help="What to write; `harness names forms` lists the forms.")
     ],
     out: Annotated[
-        Path | None, typer.Option("--out", help="File to write, or to replace. Default: standard output.")
+        Any,
+        options.option(
+            "--out",
+            parser=options.parse_path,
+            metavar="FILE",
+            help="File to write, or to replace. Default: standard output.",
+        ),
     ] = None,
     sweep: Annotated[
         str | None,

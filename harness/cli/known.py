@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import datetime
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from msgspec import UNSET
 
 from harness.cli.options import announce, option
 from harness.suggestions import unknown
+
+if TYPE_CHECKING:
+    from harness.campaign.mute import Mute
 
 NARROWINGS = ("line", "case")
 DIGITS_OF_NAMES = 8
@@ -77,9 +81,8 @@ def add(
 
     With the situation, a run can say that the finding no longer occurs. Exit status: 0, or 2 where nothing was written.
     """
-    from msgspec import UNSET
-
-    from harness.campaign.mutes import Mute, add_mute, checked, in_toml
+    from harness.campaign.mute import Mute
+    from harness.campaign.mutes import add_mute, checked, in_toml
     from harness.campaign.past import read_past
 
     found = read_past(folder).findings
@@ -113,4 +116,18 @@ def add(
     add_mute(file, mute)
     if situation is None:
         announce("in which cases this shows is not known, so no run will say that it no longer occurs")
+    width = _how_wide(mute)
+    if width:
+        announce(width)
     print(f"added to {file}:\n{in_toml(mute)}", end="")
+
+
+def _how_wide(mute: Mute) -> str:
+    """What a mute covers in addition to the finding that it was made for; empty if that is its case alone."""
+    if mute.sha256 is not UNSET:
+        return ""
+    name = f"{mute.signature}{'' if mute.issue is UNSET else f' [{mute.issue}]'}"
+    where, narrower = "", "--narrow line or --narrow case covers"
+    if mute.line is not UNSET:
+        where, narrower = f" and that go back to {mute.line}", "--narrow case covers"
+    return f"this mutes all findings that are named {name}{where}, those of another fault too: {narrower} less"

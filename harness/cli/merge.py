@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from harness.cli.options import JsonOption, announce
+from harness.cli.options import JsonOption, announce, option, parse_path
 from harness.cli.run import parse_reports
 
 
 def merge(
     context: typer.Context,
     folders: Annotated[list[Path], typer.Argument(metavar="FOLDER...", help="The folders of all shards.")],
-    out: Annotated[Path, typer.Option("--out", help="Folder for the campaign that they make.")] = Path("findings"),
+    out: Annotated[
+        Any,
+        option("--out", parser=parse_path, metavar="FOLDER", help="Folder for the campaign that they make."),
+    ] = Path("findings"),
     workers: Annotated[
         int | None, typer.Option("--workers", "-j", help="Worker processes.", min=1, max=256, metavar="N")
     ] = None,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -26,6 +27,13 @@ Value = TypeVar("Value")
 def option(*names: str, help: str, parser: Callable[[str], Any], metavar: str = "TEXT") -> Any:
     """An option whose text is read by `parser`, which raises typer.BadParameter."""
     return typer.Option(*names, help=help, parser=parser, metavar=metavar)
+
+
+def parse_path(text: str | Path) -> Path:
+    """A file or folder to write. An empty text would be the current folder. Raises typer.BadParameter."""
+    if text == "":
+        raise typer.BadParameter("it is empty: name a file or folder")
+    return Path(text)
 
 
 def parse_seconds(text: str) -> float:

@@ -5,7 +5,7 @@ Its keys are the names of options without their dashes in front, and its values 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,17 @@ Value = str | bool | list[str]
 """What a command line would have: words, true for a flag, or several of them where an option may be repeated."""
 
 
+EXCLUSIVE = (("budget", "cases"), ("target", "targets"), ("fixes", "include_known"))
+"""Parameters of which a command has one. A new one takes the place of the one before, whichever that is."""
+
+READ_FIRST = {
+    "known": "an empty file is a list without mutes",
+    "baseline": "leave it out until there is an earlier campaign",
+    "corpus": "leave it out until there is a file to replay",
+}
+"""Parameters that name what has to be there when a run starts, with what helps where it is not there yet."""
+
+
 class InvalidProfiles(Refusal):
     """A file of profiles that is wrong, or that lacks one; the message is one line that says where."""
 
@@ -41,6 +52,13 @@ class Profile(msgspec.Struct, frozen=True):
     def place(self) -> str:
         """Where its values come from."""
         return f"{self.file} [profile.{self.name}]"
+
+    def require_paths(self, names: Collection[str]) -> None:
+        """Raise InvalidProfiles if what one of these parameters names is not there: the first night may lack it."""
+        for name, helps in READ_FIRST.items():
+            value = self.values.get(name)
+            if name in names and isinstance(value, str) and not Path(value).exists():
+                raise InvalidProfiles(f"{self.file}: [profile.{self.name}]: {name}: there is no {value!r}: {helps}")
 
 
 def option_name(parameter: Any) -> str:
@@ -94,6 +112,10 @@ def _values(place: str, written: Mapping[str, Any], known: Mapping[str, Any], co
             parameter.process_value(context, as_written)
         except typer.BadParameter as error:  # what the option would refuse on a command line
             raise InvalidProfiles(f"{place}: {key}: {error.message}") from error
+    for names in EXCLUSIVE:
+        if values.keys() >= set(names):
+            both = " and ".join(option_name(known_one) for known_one in known.values() if known_one.name in names)
+            raise InvalidProfiles(f"{place}: {both} exclude each other: leave one out")
     return values
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections import Counter
 from pathlib import Path
@@ -72,10 +73,13 @@ def _repros(path: Path, cases: list[Path]) -> list[Path]:
 def _replay_file(
     file: Path, kind: type[AnySubject], repro: AnyRepro, replayer: Replayer, json: bool, *, picture: bool
 ) -> Replayed:
-    """Replay one repro file; `picture`: draw what a failure shows. Raises InvalidCase, and what workers do."""
+    """Replay one repro file. `picture`: draw what a failure shows, and say what comes next after one that is fixed.
+    Raises InvalidCase, and what workers do."""
     from harness.reports.drawn import print_picture
     from harness.reports.registry import file_report
+    from harness.reports.terminal import print_lines
     from harness.repro import naming
+    from harness.subject.summary import Line
 
     with naming(file):
         subject, repro, replayed, _, judged = replayer.replay(kind, repro)
@@ -85,4 +89,7 @@ def _replay_file(
         file_report(kind.name).replayed(file, repro, replayed)
         if picture and replayed.answer == "FAILED":
             print_picture(subject.with_result(repro, judged))
+        if picture and replayed.answer == "FIXED":
+            keep = f"harness corpus add {shlex.quote(str(file))} --to corpus"
+            print_lines(Line("next", command) for command in (subject.looking_again(repro), keep))
     return replayed

@@ -173,13 +173,13 @@ def _replayed(
 ) -> Expectations | None:
     """The same with files of the corpus: the first ones are replayed on a target, as `harness replay` does it, the
     others are listed as left out. Raises InvalidCase, Refusal, and what workers do."""
-    from harness.campaign.corpus import Replayed, replay_corpus
+    from harness.campaign.corpus import ReplayedFile, replay_corpus
     from harness.subject.subject import Setting
 
     if expected is None:
         return None
     files, left = parts
-    skipped = [Replayed(one, None, f"the run judges no {one.kind.noun}s (--ops)") for one in left]
+    skipped = [ReplayedFile(one, None, f"the run judges no {one.kind.noun}s (--ops)") for one in left]
     if files:
         announce(f"replaying {counted(len(files), 'file')} of '{common.corpus}' ...")
     setting = Setting(

@@ -4,23 +4,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from harness.cli.groups import GroupedCommand
-from harness.cli.profiles import FILE, is_of_its_type, profile_of
+from harness.cli.profiles import EXCLUSIVE, FILE, READ_FIRST, is_of_its_type, profile_of
 from harness.cli.run_options import is_nothing
 
 OPTIONS = "options"
 """Where the context of the command has its options, by parameter names, as they were written."""
 
+NOTHING = "none"
+"""In place of a file or folder, for a campaign that is resumed without the one that it had."""
+
 NOT_KEPT = ("help", "out", "resume", "folder", "json", "verbose", "profile", "config")
 """Parameters that do not belong to a campaign."""
-
-EXCLUSIVE = (("budget", "cases"), ("target", "targets"), ("fixes", "include_known"))
-"""Parameters of which a new one takes the place of the kept one, whichever that is."""
 
 
 class RunCommand(GroupedCommand):
@@ -28,6 +29,7 @@ class RunCommand(GroupedCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         written: dict[str, Any] = self.make_parser(ctx).parse_args(args=list(args))[0]
+        _require_names(written)
         own = {name: value for name, value in written.items() if _is_kept(name, value)}
         taken: dict[str, Any] = {}
         folder = written.get("folder")
@@ -41,6 +43,11 @@ class RunCommand(GroupedCommand):
                 if not is_of_its_type(known[name], value):
                     raise kept.damaged(f"the option {name} has the value {value!r}")
             _require_same_targets(folder, taken, own)
+            gone = [name for name in READ_FIRST if own.get(name) == NOTHING]
+            args = [word for place, word in enumerate(args) if not _takes_away(args, place, gone)]
+            for name in gone:
+                del own[name]
+                taken.pop(name, None)
             ctx.default_map = {**(ctx.default_map or {}), **_without(taken, own)}
         taken = {**taken, **self._profile(ctx, written, own, resumes=bool(taken))}
         if is_nothing(str(own.get("budget", ""))):  # this part alone judges nothing
@@ -60,8 +67,30 @@ class RunCommand(GroupedCommand):
             raise typer.BadParameter("--profile: the folder that is resumed knows its options")
         profile = profile_of(FILE if file is None else Path(file), name, self.params, ctx)
         held = _without(profile.values, {**own, **written})
+        profile.require_paths(held.keys() - written.keys())
         ctx.default_map = {**(ctx.default_map or {}), **held}
         return {name: value for name, value in held.items() if _is_kept(name, value)}
+
+
+def _require_names(written: dict[str, Any]) -> None:
+    """Raise typer.BadParameter for an empty path, or for `none` where nothing can be taken away."""
+    for name in READ_FIRST:
+        if written.get(name) == "" or (written.get(name) == NOTHING and not written.get("resume")):
+            raise typer.BadParameter(
+                f"--{name} {written[name]!r}: leave it out, or name one; {NOTHING} is for --resume FOLDER, to continue "
+                "without it"
+            )
+
+
+def _takes_away(args: Sequence[str], place: int, names: Sequence[str]) -> bool:
+    """Whether a word of the command line is part of `--known none`, or of another one of `names`."""
+    options = [f"--{name}" for name in names]
+    before = args[place - 1] if place else ""
+    return (
+        args[place] in options
+        or args[place] in [f"{option}={NOTHING}" for option in options]
+        or (args[place] == NOTHING and before in options)
+    )
 
 
 def _require_same_targets(folder: str, taken: dict[str, Any], own: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from harness.cli.options import (
     CaseLimitOption,
     JsonOption,
     option,
+    parse_path,
     parse_seconds,
     require_alone,
     split,
@@ -107,8 +108,10 @@ class RunOptions:
         int, typer.Option("--seed", help="The same seed gives the same cases.", min=0, max=2**63 - 1, metavar="N")
     ] = 0
     workers: Annotated[int, typer.Option("--workers", "-j", help="Worker processes.", min=1, max=256, metavar="N")] = 1
-    fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Stop judging at the first finding.")] = False
-    out: Annotated[Path, typer.Option("--out", help="Folder for repro files and the journal.")] = Path("findings")
+    fail_fast: Annotated[bool, typer.Option("--fail-fast", help="Judge no more after the first finding.")] = False
+    out: Annotated[
+        Any, option("--out", parser=parse_path, metavar="FOLDER", help="Folder for repro files and the journal.")
+    ] = Path("findings")
     resume: Annotated[
         bool,
         typer.Option(

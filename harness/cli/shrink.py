@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 import typer
@@ -18,9 +18,11 @@ def shrink(
     target: options.RecordedTargetOption = None,
     executor: RecordedExecutorOption = None,
     out: Annotated[
-        Path | None,
-        typer.Option(
+        Any,
+        options.option(
             "--out",
+            parser=options.parse_path,
+            metavar="FILE",
             help="File to write. Default: FILE with .min before its ending, in the same folder; nothing is written if "
             "FILE is minimal.",
         ),

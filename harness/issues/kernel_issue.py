@@ -11,8 +11,10 @@ from collections.abc import Callable
 from packaging.version import InvalidVersion
 
 from harness.case import Case
-from harness.check.outcome import Signature
+from harness.check.outcome import Diagnosis, Signature
 from harness.issues.known_issue import KnownIssue
+
+ANOTHER_CAUSE = "the diagnosis names another cause"
 
 _RELEASE = "vllm=="
 
@@ -20,10 +22,19 @@ _RELEASE = "vllm=="
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class KernelIssue(KnownIssue):
     """`shows` says whether a finding with this signature and case looks like the issue. `of` is the issue whose fault
-    it is too, in other releases; None: it has a fault of its own."""
+    it is too, in other releases; None: it has a fault of its own. `families` are those of the deviations
+    (`harness.oracles.diagnosis`) that a diagnosis of it names; none if it is no matter of a diagnosis."""
 
     shows: Callable[[Signature, Case], bool]
     of: str | None = None
+    families: tuple[str, ...] = ()
+
+    def doubt(self, diagnosis: Diagnosis | None) -> str:
+        """What a diagnosis, or the lack of one, says against this issue as the cause, in words; empty if nothing."""
+        named = () if diagnosis is None else diagnosis.families
+        if not self.families or set(self.families) & set(named):
+            return ""
+        return ANOTHER_CAUSE if named else "no diagnosis confirms it"
 
     @property
     def fault(self) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from harness.case import Case
-from harness.check.outcome import Outcome, Signature
+from harness.check.outcome import Signature
 from harness.check.suspects import Suspects
 from harness.engines.random import CASES_PER_LAYOUT
 
@@ -60,11 +60,8 @@ def _choose(
         session.check(drawn(number), suspects=suspects)
 
 
-def diagnosed(
-    session: Session, drawn: Callable[[int], Case], numbers: Sequence[int], case: Case, *, instrumented: bool
-) -> Outcome:
-    """Judge the case of a finding, with its explanation, after the drawn cases of these `numbers`. Not `instrumented`:
-    see Session.check."""
+def narrowed(session: Session, drawn: Callable[[int], Case], numbers: Sequence[int]) -> Suspects:
+    """Judge the drawn cases of these `numbers`: what they leave as a cause of the finding whose case comes next."""
     suspects = Suspects()
     finding: Signature | None = None
     for number in numbers:
@@ -74,4 +71,4 @@ def diagnosed(
     if finding is not None:
         _choose(session, drawn, _further(numbers), suspects, finding)
     suspects.close()
-    return session.check(case, instrumented=instrumented, explain=lambda signature: True, suspects=suspects)
+    return suspects

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import time
@@ -61,27 +62,27 @@ class CaseJudge(Judge):
 
     def judge(self, case: bytes, how: bytes) -> bytes:
         from harness.engines.random import case_at
-        from harness.kernel_cases.diagnosing import diagnosed
+        from harness.kernel_cases.diagnosing import narrowed
 
         asked, decoded = QUESTIONS.decode(how), decode_case(case)
+        suspects = None
         if asked.numbers:
             recipe = _recipe(asked.recipe).recipe
-            outcome = diagnosed(
-                self._session,
-                lambda number: case_at(recipe, number),
-                asked.numbers,
+            suspects = narrowed(self._session, lambda number: case_at(recipe, number), asked.numbers)
+        edits = self._edits if asked.explain else None
+        if edits is not None:
+            self._session.unbind()  # edits may be in what makes the context
+        with contextlib.nullcontext() if edits is None else edits.apart():
+            outcome = self._session.check(
                 decoded,
+                asked.relations,
+                asked.most,
                 instrumented=asked.instrumented,
+                explain=lambda signature: asked.explain,
+                suspects=suspects,
             )
-            return ENCODER.encode(JudgedCase(outcome))
-        outcome = self._session.check(
-            decoded,
-            asked.relations,
-            asked.most,
-            instrumented=asked.instrumented,
-            explain=lambda signature: asked.explain,
-        )
-        return ENCODER.encode(JudgedCase(outcome))
+            ran = () if edits is None or outcome.failure is None else tuple(edits.so_far())
+        return ENCODER.encode(JudgedCase(outcome, edits=ran))
 
     def judge_drawn(self, recipe: bytes, index: int) -> tuple[bytes, bytes | None, float]:
         from harness.engines.random import case_at

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from harness.kernels.executors.base import Executor
 from harness.kernels.targets.registry import parse
@@ -35,12 +37,35 @@ class RanEdits:
 
     def answer(self) -> bytes:
         """What a worker answers when it is asked for them."""
-        known = self._executor.known_lines()
-        edits = [edit for edit in self._edits if known or not edit.kernel]
-        executed = set(self._executor.executed_lines())
+        return answer(_lines_of(self._watched()), self.so_far())
+
+    def so_far(self) -> list[EditedLines]:
+        """Those that ran."""
+        known, executed = set(self._executor.known_lines()), set(self._executor.executed_lines())
         python = set(self._probes.ran())
-        ran = [edit for edit in edits if (_in_kernel(edit, executed, set(known)) if edit.kernel else edit in python)]
-        return answer(*([EditedLines(edit.file, edit.function, edit.lines) for edit in some] for some in (edits, ran)))
+        return _lines_of(
+            edit for edit in self._watched() if (_in_kernel(edit, executed, known) if edit.kernel else edit in python)
+        )
+
+    def _watched(self) -> list[Edit]:
+        known = bool(self._executor.known_lines())
+        return [edit for edit in self._edits if known or not edit.kernel]
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """While this lasts, `so_far` has only what runs meanwhile. Afterwards it has that and all that had run
+        before."""
+        before = set(self._executor.executed_lines())
+        self._executor.forget_lines()
+        try:
+            with self._probes.apart():
+                yield
+        finally:
+            self._executor.add_lines(before)
+
+
+def _lines_of(edits: Iterable[Edit]) -> list[EditedLines]:
+    return [EditedLines(edit.file, edit.function, edit.lines) for edit in edits]
 
 
 def _in_kernel(edit: Edit, executed: set[KernelLine], known: set[KernelLine]) -> bool:

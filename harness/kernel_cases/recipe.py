@@ -12,6 +12,7 @@ from harness.engines.random import Recipe
 from harness.engines.relations import RelationPolicy
 from harness.kernels.targets.vllm.base_release import BaseRelease
 from harness.regimes import regimes_of
+from harness.subject.edits import EditedLines
 
 EngineName = Literal["random", "hypothesis"]
 
@@ -38,11 +39,13 @@ class CaseQuestion(msgspec.Struct, frozen=True):
 
 class JudgedCase(msgspec.Struct, frozen=True):
     """The outcome of a case, and the named situations (regimes) that it was in if a campaign drew it: those that were
-    judged, and those that were only in operations that were not."""
+    judged, and those that were only in operations that were not. `edits` are the edited lines of a checkout that it
+    ran, if it was explained."""
 
     outcome: Outcome
     regimes: tuple[str, ...] = ()
     unjudged: tuple[str, ...] = ()
+    edits: tuple[EditedLines, ...] = ()
 
 
 def with_regimes(case: Case, outcome: Outcome) -> JudgedCase:

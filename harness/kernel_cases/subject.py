@@ -31,6 +31,7 @@ from harness.kernel_cases.worker import (
     assignment,
     check,
     forget_lines,
+    judged,
     kernel_lines,
     lost_outcome,
 )
@@ -291,6 +292,9 @@ class KernelCases(Subject[Case, JudgedCase]):
         base, issue = self.comparison.base, self._regression(repro)
         if base is None or issue is None:
             return super().about(key, repro)
+        doubt = issue.doubt(repro.evidence.diagnosis)
+        if doubt:
+            return (f"it has the signature of {issue.line}; {base.name} does not have that, and {doubt}",)
         return (f"it looks like {issue.line}; {base.name} does not have that",)
 
     def plan(self, worker: WorkerProcess, key: Key, result: JudgedCase) -> CasePlan:
@@ -325,7 +329,7 @@ class KernelCases(Subject[Case, JudgedCase]):
             drawn = msgspec.structs.replace(alone, recipe=self.recipe_text(), numbers=tuple(looked_at(failing)))
             questions.insert(0, drawn)
         for question in questions:
-            again = JudgedCase(check(worker, case, question))
+            again = judged(worker, case, question)
             if again.outcome.signature == signature:
                 return again
         return result
@@ -349,7 +353,8 @@ class KernelCases(Subject[Case, JudgedCase]):
         every = [name for name in regimes if name not in unjudged]
         required = every if self.require == EVERY_REGIME else self.require
         missing = [f"regime {name}" for name in required if not tally.reached[name]]
-        missing += [f"operation {name}" for name in never if name not in excused]
+        if not ended.failed_fast:  # else what comes after the first finding is not missing
+            missing += [f"operation {name}" for name in never if name not in excused]
         relations = {name: counters[f"relation {name}"] for name in self.relations.names}
         if self.relations.required:
             missing += [f"relation {name}" for name, count in relations.items() if not count]
@@ -399,8 +404,18 @@ class KernelCases(Subject[Case, JudgedCase]):
     def _fault_of(self, key: Key, kept: Kept) -> tuple[str | None, str]:
         """The known fault that a finding looks like, and what that is."""
         repro: Any = kept.repro
-        known = self._known_as(repro)
-        return (None, "") if known is None else (known.fault, known.line)
+        known, diagnosis = self._known_as(repro), repro.evidence.diagnosis
+        if known is None:
+            return (None, "")
+        if diagnosis is not None and self._doubt(repro):
+            return (known.fault, f"{diagnosis.sentence} (with the signature of {known.name})")
+        return (known.fault, known.line)
+
+    def _doubt(self, repro: Repro) -> str:
+        """What its diagnosis has against the issue that a finding looks like although the base release does not have it
+        any more; empty if nothing."""
+        issue = self._regression(repro)
+        return "" if issue is None else issue.doubt(repro.evidence.diagnosis)
 
     def _finding(self, key: Key, kept: Kept) -> Finding:
         repro: Any = kept.repro
@@ -417,6 +432,8 @@ class KernelCases(Subject[Case, JudgedCase]):
             issue.regression,
             repro.evidence.diagnosis,
             list(repro.evidence.places),
+            list(kept.result.edits),
+            self._doubt(repro),
         )
 
     def replayed(self, repro: Repro, result: JudgedCase) -> Replayed:
@@ -424,7 +441,8 @@ class KernelCases(Subject[Case, JudgedCase]):
         failure, signature = outcome.failure, repro.signature
         if failure is not None:
             same, summary = failure.signature == signature, failure.evidence.summary if failure.evidence else ""
-            return Replayed("FAILED", self.target, self.executor, same, str(failure.signature), summary, outcome)
+            name = str(failure.signature)
+            return Replayed("FAILED", self.target, self.executor, same, name, summary, outcome, edits=result.edits)
         reason = _not_judged(outcome, signature, self.comparison) or not_looked_at(
             signature, repro.origin.executor, repro.case.execution, self.executor
         )
@@ -489,7 +507,7 @@ class KernelCases(Subject[Case, JudgedCase]):
             signature, repro.origin.executor, case.execution, self.executor
         )
         question = CaseQuestion(relations_to_ask(signature), instrumented=watched, explain=self.explains)
-        return JudgedCase(check(worker, case, question))
+        return judged(worker, case, question)
 
     def reach(self, worker: WorkerProcess, repro: Repro) -> tuple[JudgedCase, frozenset[str]]:
         """Regimes that were judged, and kernel lines that ran where the executor knows them."""

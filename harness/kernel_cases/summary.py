@@ -10,9 +10,10 @@ import msgspec
 from harness import __version__
 from harness.check.outcome import CodePlace, Diagnosis
 from harness.exit_status import FINDINGS, NOT_REACHED, NOTHING_FOUND
+from harness.issues.kernel_issue import ANOTHER_CAUSE
 from harness.kernels.targets.vllm.base_release import NOT_COMPARED, BaseRelease, how_to_have_one
 from harness.kernels.targets.vllm.lost import Lost
-from harness.subject.edits import EditCoverage
+from harness.subject.edits import EditCoverage, EditedLines, edits_in_words
 from harness.subject.faults import SEVERAL, Fault, fault_lines, next_lines
 from harness.subject.standing import Standing, answered
 from harness.subject.summary import ComparedFinding, Line, sorting_took
@@ -24,8 +25,10 @@ _OF_CASES = ("regime ", "operation ", "relation ")
 
 class Finding(msgspec.Struct, frozen=True):
     """One finding in the summary. `cases` is the number of cases that failed with this signature; `issue` names the
-    known issue that it looks like; `regression`: one that the base release of the target does not have any more.
-    `diagnosis` names the deviations that reproduce it, `places` are the lines of code that it goes back to."""
+    known issue that it looks like; `regression`: one that the base release of the target does not have any more, and
+    `doubt` says what its diagnosis has against that, in words.
+    `diagnosis` names the deviations that reproduce it, `places` are the lines of code that it goes back to, and `edits`
+    the edited lines of a checkout that its case ran: any of them may be the mistake."""
 
     signature: str
     summary: str
@@ -38,11 +41,13 @@ class Finding(msgspec.Struct, frozen=True):
     regression: bool = False
     diagnosis: Diagnosis | None = None
     places: list[CodePlace] = []
+    edits: list[EditedLines] = []
+    doubt: str = ""
 
     @property
     def line(self) -> str:
         """The finding in a line. No drawn case showed it if it has no cases, only a smaller variant of another one."""
-        seen = counted(self.cases, "case") if self.cases else "met while shrinking another"
+        seen = f"shown by {counted(self.cases, 'case')}" if self.cases else "met while shrinking another"
         return f"{self.signature}{self.known} ({self.domain} domain, {seen}): {self.repro or 'not saved'}"
 
     @property
@@ -51,8 +56,16 @@ class Finding(msgspec.Struct, frozen=True):
         looks like one of an older release is called no more than that."""
         if self.issue is None:
             return ""
-        known = f"looks like a REGRESSION of {self.issue}" if self.regression else self.issue
-        return f" [{known}]"
+        if self.doubt == ANOTHER_CAUSE:
+            return f" [has the signature of {self.issue}, but {self.doubt}]"
+        if self.doubt:
+            return f" [may be a REGRESSION of {self.issue}: {self.doubt}]"
+        return f" [looks like a REGRESSION of {self.issue}]" if self.regression else f" [{self.issue}]"
+
+    @property
+    def explained(self) -> bool:
+        """Whether a deviation reproduces it."""
+        return self.diagnosis is not None and bool(self.diagnosis.deviations)
 
 
 class LineCoverage(msgspec.Struct, frozen=True):
@@ -153,19 +166,24 @@ class CaseSummary(msgspec.Struct, frozen=True):
             yield from self.edited.in_words(verbose=verbose)
         for reason, count in self.skipped.items():
             yield Line("skipped", f"{count}: {reason}", "warning")
+        said = {f"{name}: {words}" for name, words in self.lacking.items()}  # below, once
         for words, count in self.skips.items():
-            yield Line("", f"  {count} of {words}", "dim")
-        yield from fault_lines(self.faults, [finding.line for finding in self.findings])
+            if words not in said:
+                yield Line("", f"  {count} of {words}", "dim")
+        edits = [edits_in_words(finding.edits) for finding in self.findings]
+        yield from fault_lines(self.faults, [finding.line for finding in self.findings], edits)
         if self.standing is not None:
             yield from self.standing.lines([finding.signature for finding in self.findings])
         lost = {one.operation for one in self.lost}
         for name, words in self.lacking.items():
             if name not in lost:
-                yield Line("skipped", f"{name} altogether: {words}", "warning")
+                times = self.skips.get(f"{name}: {words}")
+                in_all = f" ({counted(times, 'case')})" if times else ""
+                yield Line("skipped", f"{name} altogether{in_all}: {words}", "warning")
         for one in self.lost:
             yield Line("LOST", str(one), "bad")
         missing = self.missing
-        if self.findings:  # a run that ends at its first finding misses most operations: that is one line
+        if self.findings:  # of operations that findings left no time for: that is one line
             never = [name.removeprefix("operation ") for name in missing if name.startswith("operation ")]
             if never:
                 yield Line("missing", f"operations without a judged case: {', '.join(never)}", "warning")
@@ -178,10 +196,17 @@ class CaseSummary(msgspec.Struct, frozen=True):
             text = f"the harness itself failed in {counted(self.harness_failures, 'case')}: please report them"
             yield Line("not judged", text, "bad")
         if self.faults:
-            first = self.findings[self.faults[0].findings[0]]
+            first = self._next
             operation = first.signature.partition("/")[0]
             again = f"harness run -t {self.target} --ops {operation} --domain {first.domain} --fail-fast"
             yield from next_lines(first.repro, self.target, again)
+
+    @property
+    def _next(self) -> Finding:
+        """The finding to look at first: the simplest that a deviation explains, else the simplest of the first
+        fault."""
+        simplest = [self.findings[number] for fault in self.faults for number in fault.findings]
+        return next((finding for finding in simplest if finding.explained), simplest[0])
 
     @property
     def _size(self) -> str:

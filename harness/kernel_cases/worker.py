@@ -8,7 +8,7 @@ import msgspec
 
 from harness.case import CHECKS, Case, encode_case
 from harness.check.outcome import RELATION, WITHIN, Evidence, Outcome, Seconds, Signature, Verdict
-from harness.kernel_cases.recipe import ENCODER, JUDGED, CaseAssignment, CaseQuestion
+from harness.kernel_cases.recipe import ENCODER, JUDGED, CaseAssignment, CaseQuestion, JudgedCase
 from harness.kernels.targets.vllm.base_release import BaseRelease
 from harness.kernels.targets.vllm.edits import files_to_watch
 from harness.worker.losses import WorkerLost
@@ -28,6 +28,13 @@ def assignment(
 
 
 def check(worker: WorkerProcess, case: Case, question: CaseQuestion, *, again: bool = True, index: int = -1) -> Outcome:
+    """The outcome of `judged`."""
+    return judged(worker, case, question, again=again, index=index).outcome
+
+
+def judged(
+    worker: WorkerProcess, case: Case, question: CaseQuestion, *, again: bool = True, index: int = -1
+) -> JudgedCase:
     """Judge one case; the loss of the worker is an outcome as well. `again`: see WorkerProcess.judge.
 
     Raises InvalidCase, WorkerRefused, or WorkerError.
@@ -35,8 +42,8 @@ def check(worker: WorkerProcess, case: Case, question: CaseQuestion, *, again: b
     try:
         result = worker.judge(encode_case(case), ENCODER.encode(question), again=again, index=index)
     except WorkerLost as lost:
-        return lost_outcome(lost)
-    return JUDGED.decode(result).outcome
+        return JudgedCase(lost_outcome(lost))
+    return JUDGED.decode(result)
 
 
 def lost_outcome(lost: WorkerLost) -> Outcome:

@@ -7,11 +7,12 @@ from harness.memory.contents import initial_image, write_arrays
 from harness.memory.image import Image
 from harness.memory.noise import payload_bytes, poison_bytes, stale_numbers
 from harness.memory.places import Place, describe, describe_block, describe_run, state_block
-from harness.memory.plan import ArraySpan, LayoutPlan, MemoryPlan, StatePlace, plan_layout, plan_memory
+from harness.memory.plan import Allocation, ArraySpan, LayoutPlan, MemoryPlan, StatePlace, plan_layout, plan_memory
 from harness.memory.shadow import UNDEFINED, define_arrays, initial_shadow
 
 __all__ = [
     "UNDEFINED",
+    "Allocation",
     "ArraySpan",
     "Image",
     "LayoutPlan",

@@ -164,7 +164,7 @@ def _block_name(case: Case, group: int, block: int) -> str:
 def _between(case: Case, plan: MemoryPlan, offset: int) -> Place:
     first, size = plan.base.private
     if first <= offset < first + size:
-        return Place("private", f"the target's private memory, byte {offset - first}", first)
+        return Place("private", f"the target's private memory, {_allocation(plan, offset)}", first)
     for i, (start, buffer) in enumerate(zip(plan.base.buffers, case.layout.buffers, strict=True)):
         if start <= offset < start + buffer.size:
             return _padding(case, plan, i, offset)
@@ -201,6 +201,17 @@ def _padding(case: Case, plan: MemoryPlan, buffer: int, offset: int) -> Place:
 
 def _bytes(number: int) -> str:
     return f"{number} byte{'s' * (number != 1)}"
+
+
+def _allocation(plan: MemoryPlan, offset: int) -> str:
+    """A byte of the target's private memory, by what the target allocated there, as far as that is known."""
+    for one in plan.base.allocated:
+        within = offset - one.start
+        if 0 <= within < one.size:
+            part = f" (byte {within % one.item})" if within % one.item else ""
+            return f"{one.name}, element {within // one.item}{part}"
+    first, _ = plan.base.private
+    return f"byte {offset - first}"
 
 
 def _guard(case: Case, plan: MemoryPlan, offset: int) -> Place:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
 
 from harness.case import Array, Case, InvalidCase, Layout, State, state_extent
 
@@ -66,9 +66,19 @@ class ArraySpan:
         return self.item * self.length
 
 
+class Allocation(NamedTuple):
+    """What a target allocated in its private memory under a name: where, how many bytes, and those of an element."""
+
+    name: str
+    start: int
+    size: int
+    item: int
+
+
 @dataclass(frozen=True)
 class LayoutPlan:
-    """Where buffers, states and tables lie; `private` is the span set aside for the target's own memory."""
+    """Where buffers, states and tables lie; `private` is the span set aside for the target's own memory. What the
+    target that was bound last has `allocated` there serves descriptions alone."""
 
     layout: Layout
     buffers: tuple[int, ...]
@@ -76,6 +86,7 @@ class LayoutPlan:
     tables: tuple[int, ...]
     covered: tuple[tuple[int, int], ...]
     private: tuple[int, int]
+    allocated: list[Allocation] = field(default_factory=list, compare=False)
 
     @property
     def size(self) -> int:

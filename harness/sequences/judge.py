@@ -7,6 +7,7 @@ import functools
 import gc
 import threading
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -105,7 +106,9 @@ class SequenceJudge(Judge):
         self.channel.at("sequence")
         sequence = decode_sequence(case)
         self._plant(sequence.config.runner)
-        result = run(sequence, _CONTROLS.decode(how), self._kernels)
+        with self._edits_apart() as ran:
+            result = run(sequence, _CONTROLS.decode(how), self._kernels)
+            result.edits = ran(result)
         if result.violation is None and result.skipped is None and not result.steps:
             result.skipped = "the engine had nothing to do: no step was run"
         return RESULTS.encode(result)
@@ -123,7 +126,9 @@ class SequenceJudge(Judge):
             return RESULTS.encode(RunResult(None, lost, -1, 0, 0.0, {})), None, seconds
         keep = None if self._folder is None else _Keeper(self._folder, drawn.recipe, index)
         host = index % HOST_EVERY[case.config.runner] == 0 or _has_other_rules(case.config.runner)
-        result = run(case, drawn.controls, self._kernels, keep, host)
+        with self._edits_apart() as ran:
+            result = run(case, drawn.controls, self._kernels, keep, host)
+            result.edits = ran(result)
         return RESULTS.encode(result), encode_sequence(case) if result.violation is not None else None, seconds
 
     def _plant(self, runner: Runner) -> None:
@@ -131,6 +136,15 @@ class SequenceJudge(Judge):
         if self._edits:
             _import_host_code(runner)
             self._probes.plant()
+
+    @contextlib.contextmanager
+    def _edits_apart(self) -> Iterator[Callable[[RunResult], tuple[EditedLines, ...]]]:
+        """Gives what says which edited lines a case with a violation ran, of those that run meanwhile."""
+        if not self._edits:
+            yield lambda result: ()
+            return
+        with self._probes.apart():
+            yield lambda result: () if result.violation is None else tuple(map(_lines_of, self._probes.ran()))
 
     def ask(self, question: str, content: bytes) -> bytes:
         """`effects`: the fixes, of those given, that change nothing in this release. `edits`: what is known of a
@@ -143,9 +157,7 @@ class SequenceJudge(Judge):
             return ENCODER.encode(AboutEdits(list(lost_lines(fixes)), changed_rules()))
         if question == QUESTION:
             ran = self._probes.ran() if self._edits else []
-            return answer(
-                *([EditedLines(edit.file, edit.function, edit.lines) for edit in edits] for edits in (self._edits, ran))
-            )
+            return answer(*(list(map(_lines_of, edits)) for edits in (self._edits, ran)))
         if question == "planned steps":
             from harness.sequences.planned_steps import planned_steps
 
@@ -278,3 +290,7 @@ class _Keeper:
         except OSError as error:
             raise NotSaved("a kernel case of a sequence", error) from error
         self._count += 1
+
+
+def _lines_of(edit: Edit) -> EditedLines:
+    return EditedLines(edit.file, edit.function, edit.lines)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from harness.oracles.states.violation import Violation
+from harness.subject.edits import EditedLines
 
 ROWS, LAUNCHES = "rows", "kernel launches"
 """Counters of what ran: rows of forward passes, and kernels on bytes."""
@@ -21,7 +22,8 @@ class RunResult(msgspec.Struct):
     """`skipped` says what the release lacks; `event` is the index of the event that a violation ended the run in;
     `seconds` is processor time, including building the engine. `host_code_lacks` is why the release's host code could
     not run next to our model of it, if that was requested. `settings` are those that differ from production's defaults,
-    of a case with a violation; None: not known."""
+    of a case with a violation; None: not known. `edits` are the edited lines of a checkout that a case with a violation
+    ran."""
 
     violation: Violation | None
     skipped: str | None
@@ -32,6 +34,7 @@ class RunResult(msgspec.Struct):
     trace: str = ""
     host_code_lacks: str | None = None
     settings: list[str] | None = None
+    edits: tuple[EditedLines, ...] = ()
 
 
 class Results:

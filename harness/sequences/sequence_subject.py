@@ -6,6 +6,7 @@ They differ in what runs a sequence: a release's scheduler with a symbolic devic
 from __future__ import annotations
 
 import abc
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeVar
@@ -135,6 +136,11 @@ class SequenceSubject(Subject[SequenceCase, RunResult]):
 
     # Findings.
 
+    def looking_again(self, repro: Any) -> str:
+        """See Subject."""
+        kind = "engine" if isinstance(repro, EngineRepro) else "sequences"
+        return f"harness run -t {shlex.quote(self.target)} --ops {kind} --fail-fast"
+
     def key_of(self, signature: str, issue: str | None) -> Key:
         """An issue that the base release does not have is a regression, also together with one that it has."""
         base = self._base
@@ -216,4 +222,5 @@ def finding_of(key: Key, kept: Kept) -> SequenceFinding:
         record is not None and record.complete,
         key.regression,
         kept.repro.settings if isinstance(kept.repro, SequenceRepro | EngineRepro) else None,
+        list(kept.result.edits),
     )

@@ -282,6 +282,7 @@ class StepSequences(SequenceSubject):
                 summary,
                 result,
                 settings=settings_of(result),
+                edits=result.edits,
             )
         kernels = self.kernel_side.kernels
         reason = not_judged(repro.signature, result)

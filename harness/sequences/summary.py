@@ -11,7 +11,7 @@ from harness import __version__
 from harness.issues.known_issue import REGRESSION
 from harness.kernels.targets.vllm.base_release import BaseRelease
 from harness.sequences.result import NOT_RUN
-from harness.subject.edits import EditCoverage
+from harness.subject.edits import EditCoverage, EditedLines, edits_in_words
 from harness.subject.faults import SEVERAL, Fault, fault_lines, next_lines
 from harness.subject.standing import Standing, answered
 from harness.subject.subject import Key
@@ -41,6 +41,8 @@ class SequenceFinding(msgspec.Struct):
     """The base release of the target does not have the issue."""
     settings: tuple[str, ...] | None = None
     """Those that differ from the defaults of the release; None: not known."""
+    edits: list[EditedLines] = []
+    """The edited lines of a checkout that its sequence ran: any of them may be the mistake."""
 
     @property
     def name(self) -> str:
@@ -163,7 +165,8 @@ class SequenceSummary(msgspec.Struct):
             yield Line("", f"  skipped: {reason} ({counted(count, 'sequence')})")
         if self.edited is not None and self.base is not None and self.base.changed:
             yield from self.edited.in_words(verbose=verbose)
-        yield from fault_lines(self.faults, [finding.line for finding in self.findings])
+        edits = [edits_in_words(finding.edits) for finding in self.findings]
+        yield from fault_lines(self.faults, [finding.line for finding in self.findings], edits)
         if self.standing is not None:
             yield from self.standing.lines([finding.name for finding in self.findings])
         if self.harness_failures:

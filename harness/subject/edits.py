@@ -28,6 +28,27 @@ class EditedLines(msgspec.Struct, frozen=True):
         return f"{self.function} ({self.file}): {', '.join(map(str, self.lines))}"
 
 
+MOST_NAMED = 8
+"""Of a finding that ran more edited statements than this, the first ones alone are named."""
+
+
+def edits_in_words(ran: Sequence[EditedLines]) -> str:
+    """Which edited lines the case of a finding ran, as `FILE:LINE` that editors open; empty if it ran none."""
+    if not ran:
+        return ""
+    named = [f"{one.file}:{one.lines[0]}{_others(one.lines)} ({one.function})" for one in ran[:MOST_NAMED]]
+    more = f", and {len(ran) - MOST_NAMED} more" if len(ran) > MOST_NAMED else ""
+    return f"edited lines that this finding ran: {', '.join(named)}{more}"
+
+
+def _others(lines: Sequence[int]) -> str:
+    """The lines after the first."""
+    if len(lines) == 1:
+        return ""
+    whole = lines[-1] - lines[0] == len(lines) - 1
+    return f"-{lines[-1]}" if whole else f" and {', '.join(map(str, lines[1:]))}"
+
+
 class EditCoverage(msgspec.Struct, frozen=True):
     """How many edited lines there are, how many of them ran, and the statements that did not. `reason` is why that was
     not looked at, if it was not."""

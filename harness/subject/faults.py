@@ -117,20 +117,27 @@ def _title(one: Facts) -> str:
     return evidence.summary
 
 
-def fault_lines(faults: Sequence[Fault], findings: Sequence[str]) -> list[Line]:
+def fault_lines(faults: Sequence[Fault], findings: Sequence[str], edits: Sequence[str] = ()) -> list[Line]:
     """A line for the simplest finding of each fault, with what is known of the fault under it, then the others;
-    `findings` are their lines. Findings that are in no fault come last."""
+    `findings` are their lines, `edits` which edited lines they ran (empty: none, or it is not known). Findings that are
+    in no fault come last."""
     lines: list[Line] = []
     for fault in faults:
         first, *others = fault.findings
         lines.append(Line("finding", findings[first], "bad"))
         if len(faults) > 1 or others:
             lines.append(Line("", f"  {fault.title}"))
+        ran = edits[first] if edits else ""
+        if ran:
+            lines.append(Line("", f"  {ran}"))
         if others:
             lines.append(
                 Line("", f"  {counted(len(others), 'more finding')} of it ({'; '.join(fault.shared)}):", "dim")
             )
-            lines += [Line("", f"    {findings[number]}", "dim") for number in others]
+            for number in others:
+                lines.append(Line("", f"    {findings[number]}", "dim"))
+                if edits and edits[number] not in ("", ran):
+                    lines.append(Line("", f"      {edits[number]}", "dim"))
     named = {number for fault in faults for number in fault.findings}
     lines += [Line("finding", text, "bad") for number, text in enumerate(findings) if number not in named]
     return lines

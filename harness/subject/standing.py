@@ -54,7 +54,8 @@ class NeedlessMute(msgspec.Struct, frozen=True, kw_only=True):
     one_in: int
 
     def __str__(self) -> str:
-        seen = f"one in {self.one_in} of its cases showed it, and now {self.cases} passed"
+        before = "each of its cases" if self.one_in == 1 else f"one in {self.one_in} of its cases"
+        seen = f"{before} showed it, and now {self.cases} passed"
         return f"{self.mute} no longer occurs: remove its entry ({seen})"
 
 

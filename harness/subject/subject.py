@@ -7,6 +7,7 @@ lives in worker processes is its judge (`harness/worker/judge.py`).
 from __future__ import annotations
 
 import abc
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from harness.case import Check
 from harness.issues.known_issue import REGRESSION, KnownIssue
 from harness.repro.format import AnyRepro, ShrinkRecord
 from harness.shrink.driver import Plan, Shrunk
+from harness.subject.edits import EditedLines
 from harness.subject.entry import Entry, Tally
 from harness.subject.standing import Answer, Standing
 from harness.subject.summary import Summary
@@ -60,6 +62,8 @@ class Replayed(msgspec.Struct, frozen=True):
     reason: str | None = None
     settings: tuple[str, ...] | None = None
     """Of a failure, the settings that differ from the target's defaults; None: not known, or there are none."""
+    edits: tuple[EditedLines, ...] = ()
+    """The edited lines of a checkout that a failure ran, as far as they are known."""
 
     @property
     def exit_status(self) -> int:
@@ -99,6 +103,8 @@ class Ended(msgspec.Struct, frozen=True):
     standing: Standing | None = None
     findings: int = 0
     """How many findings it has; only asked for with a standing."""
+    failed_fast: bool = False
+    """Whether its first finding ended it, as was asked for."""
 
     def exit_status(self, findings: bool, missing: bool) -> int:
         """The status of the campaign, with any findings, and with anything missing."""
@@ -345,6 +351,10 @@ class Subject(abc.ABC, Generic[Case, Result]):
         return False
 
     # Answers.
+
+    def looking_again(self, repro: Any) -> str:
+        """The command that looks for what is like the finding of a file, such as after a change that mended it."""
+        return f"harness run -t {shlex.quote(self.target)} --ops {repro.signature.operation} --fail-fast"
 
     @abc.abstractmethod
     def summary(self, tally: Tally, findings: Sequence[tuple[Key, Kept]], ended: Ended) -> Summary:

@@ -259,6 +259,10 @@ class Executor(abc.ABC):
         """Start `executed_lines` anew."""
         return
 
+    def add_lines(self, lines: Collection[tuple[str, str, int]]) -> None:
+        """Count `lines` among `executed_lines`: they ran before those were forgotten."""
+        return
+
     def under_way(self, seconds: float) -> tuple[str, Sequence[tuple[str, str, int]]] | None:
         """The kernel that is running, and which of its lines it runs during the next `seconds`, as far as that is
         known; None if no kernel runs. Call it from another thread than the one that launches."""

@@ -40,6 +40,11 @@ class Deviation:
         forms = (Form(self.name, one.form) for one in self.predict(situation) if one.reproduces(situation))
         return tuple(dict.fromkeys(forms))
 
+    def fitted(self, situation: Situation) -> str:
+        """The numbers with which it leaves exactly what was found, in words; empty where none is fitted."""
+        found = (one.fitted for one in self.predict(situation) if one.fitted and one.reproduces(situation))
+        return next(found, "")
+
     def showing(self, situation: Situation, forms: Collection[Form]) -> tuple[Form, ...]:
         """Those of `forms` that would be seen for sure, with any of their numbers."""
         seen: dict[Form, bool] = {}

@@ -49,15 +49,29 @@ def families(names: Collection[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(BY_NAME[name].family for name in names if name in BY_NAME))
 
 
-def in_words(names: Sequence[str], cases: int = 0) -> str:
-    """A sentence without a full stop that says what reproduces the finding, and `cases` more of its cases."""
+def fitted_numbers(situation: Situation, names: Collection[str]) -> str:
+    """The numbers that were fitted to what was found, in words, where nothing else explains it: of the first of these
+    deviations."""
+    known = [BY_NAME[name] for name in names if name in BY_NAME]
+    return known[0].fitted(situation) if known and all(one.loose for one in known) else ""
+
+
+def in_words(names: Sequence[str], cases: int = 0, fitted: str = "") -> str:
+    """A sentence without a full stop that says what reproduces the finding, and `cases` more of its cases. `fitted` are
+    the numbers that were fitted to it."""
     known = [BY_NAME[name] for name in names if name in BY_NAME]
     if not known:
         return UNEXPLAINED
     texts = [f"{one.words} ({one.name})" for one in known]
-    what = "what was found, byte for byte" + (f", in {counted(cases, 'case')}" if cases > 1 else "")
+    what = "what was found, byte for byte" + (
+        f", in all {counted(cases, 'failing case')} that were looked at" if cases > 1 else ""
+    )
     if all(one.loose for one in known):
-        return f"nothing known explains it exactly; with a number fitted to it, as if {texts[0]}: that gives {what}"
+        number = f" (here {fitted})" if fitted else ""
+        return (
+            f"nothing known explains it exactly; with a number fitted to it{number}, as if {texts[0]}: "
+            f"that gives {what}"
+        )
     if len(texts) == 1:
         return f"as if {texts[0]}: that reproduces {what}"
     shown = "; or ".join(f"as if {text}" for text in texts[:MOST_NAMED])

@@ -26,7 +26,8 @@ class Prediction:
     `raced_by_warps` those that two warps of one program do, each as (first, one past the last). `settled` are images of
     which it must be one if nothing raced: one program, or one warp, may do all of these copies. `vague` are the
     unsettled bytes that refused accesses leave open, whether anything raced or not, and `seams` the borders between two
-    objects that words of a copy may lie across: whether they do, and are refused, their width decides."""
+    objects that words of a copy may lie across: whether they do, and are refused, their width decides. `fitted` are the
+    numbers that were fitted to what was found, in words."""
 
     image: Image
     results: Results
@@ -40,6 +41,7 @@ class Prediction:
     settled: Sequence[Image] = ()
     vague: NDArray[np.bool_] | None = None
     seams: Sequence[int] = ()
+    fitted: str = ""
 
     def in_form(self, form: str | int) -> Prediction:
         """The same, of one form of its deviation."""

@@ -242,8 +242,9 @@ def _another_count(situation: Situation) -> Iterator[Prediction]:
             changed = altered(situation, _if_slot(operation, row.slot, count))
             if changed is None:
                 continue
-            yield predicted(situation, Rule(), moves_of(changed, situation.before.layout.block_size))
-            yield from judged_as(situation, changed)
+            as_counted = predicted(situation, Rule(), moves_of(changed, situation.before.layout.block_size))
+            for prediction in (as_counted, *judged_as(situation, changed)):
+                yield dataclasses.replace(prediction, fitted=f"the count {count} for slot {row.slot}")
 
 
 POST = (Postprocess, PostprocessEntry)

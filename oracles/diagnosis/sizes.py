@@ -24,6 +24,7 @@ from harness.oracles.diagnosis.deviation import Deviation
 from harness.oracles.diagnosis.prediction import Prediction, results_after
 from harness.oracles.diagnosis.situation import RowMove, Situation
 from harness.oracles.diagnosis.tables import by_rule
+from harness.text import counted
 
 SURPLUS = 4096
 """How far a size by stride is tried, in addition to the whole stride: production code may limit it."""
@@ -31,6 +32,8 @@ MOST_SURPLUS = 1 << 22
 """A longer surplus is not tried: such a copy would run for minutes."""
 TILES = (1024, 2048, 4096, 8192, 16384)
 """Bytes of a tile, each of which may lose its own tail."""
+BY_CHANCE = 3
+"""Bytes at an end of a part that did not arrive may be equal by chance: rarely more than this."""
 WORD = 8
 """Bytes of a word of which a tail may be lost, where nothing narrower has to be taken."""
 
@@ -191,6 +194,7 @@ def _part_lost(situation: Situation) -> Iterator[Prediction]:
     the rest did arrive."""
     before, found = situation.before.image, situation.found
     image, some = situation.expected.image.copy(), False
+    lost: list[str] = []
     for copy in _as_runs(situation):
         if copy.runs != 1 or _overlaps(copy):
             continue
@@ -201,11 +205,34 @@ def _part_lost(situation: Situation) -> Iterator[Prediction]:
             continue
         part = slice(int(wrong[0]), int(wrong[-1]) + 1)
         image.view(copy.destination, copy.run_bytes)[part] = old[part]
+        lost.append(f"{_part_in_words(part, copy.run_bytes)} for block {copy.destination_block}")
         some |= bool(
             (source[: part.start] != old[: part.start]).any() or (source[part.stop :] != old[part.stop :]).any()
         )
     if some:
-        yield Prediction(image, results_after(situation))
+        more = f", and parts of {counted(len(lost) - 1, 'more copy', 'more copies')}" if len(lost) > 1 else ""
+        yield Prediction(image, results_after(situation), fitted=f"{lost[0]}{more}")
+
+
+def _part_in_words(part: slice, size: int) -> str:
+    """Which part of a copy of `size` bytes did not arrive: its bytes, and which of equal parts they are, if they are
+    one. A byte or two at its ends may be equal by chance."""
+    first, length = int(part.start), int(part.stop - part.start)
+    words = f"bytes {first} to {first + length - 1} of {size}"
+
+    def off(count: int) -> float:
+        """By how many bytes the ends are off those of the nearest of so many parts."""
+        unit = size / count
+        number = round(first / unit)
+        return max(abs(first - number * unit), abs(first + length - (number + 1) * unit))
+
+    near = round(size / length)
+    count = min((one for one in (near, near - 1, near + 1) if one > 1), key=off)
+    if off(count) > min(BY_CHANCE, length / 8):
+        return words
+    number = round(first * count / size)
+    which = "the first" if number == 0 else "the last" if number == count - 1 else f"number {number + 1}"
+    return f"{words}, {which} of {count} equal parts,"
 
 
 def _whole(unit: int, *, aligned: bool = False) -> Callable[[StateCopy], int]:

@@ -19,7 +19,7 @@ from harness.exit_status import FINDINGS, NOTHING_FOUND
 from harness.reports.pictures.picture import Picture
 from harness.reports.pictures.registry import picture_of
 from harness.reports.words import difference_in_words
-from harness.reports.written.result import Json, Result, is_known, places, standing_of, why_not_counted
+from harness.reports.written.result import Json, Result, issue_in_words, places, standing_of, why_not_counted
 from harness.repro import read_any
 from harness.subject.edits import EditCoverage
 from harness.text import counted
@@ -264,8 +264,7 @@ def _fault(campaign: int, number: int, fault: tuple[str, Sequence[int], Sequence
 
 def _short(finding: Json, json: Json) -> FindingPart:
     """What the summary has of a finding."""
-    issue = finding["issue"] or ""
-    known = issue if not issue or is_known(finding) else f"REGRESSION of {issue}"
+    known = issue_in_words(finding)
     settings = finding.get("settings")
     needs = "" if settings is None else f"needs {'; '.join(settings)}" if settings else "at default options"
     return FindingPart(

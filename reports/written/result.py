@@ -103,13 +103,21 @@ def is_known(finding: Json) -> bool:
     return bool(finding["issue"]) and not finding["regression"]
 
 
+def issue_in_words(finding: Json) -> str:
+    """The issue of a finding; empty if it has none."""
+    if not finding["issue"] or is_known(finding):
+        return finding["issue"] or ""
+    doubt = finding.get("doubt")
+    return f"REGRESSION of {finding['issue']}{f'? It has the signature of that, but {doubt}' if doubt else ''}"
+
+
 def about(finding: Json) -> list[str]:
     """What is known of a finding, a line each: what was wrong, the diagnosis, the known issue, how to see it again."""
     lines = [finding["summary"]]
     if finding.get("diagnosis"):
         lines.append(finding["diagnosis"]["sentence"])
     if finding["issue"]:
-        lines.append(f"{'known issue' if is_known(finding) else 'REGRESSION of'} {finding['issue']}")
+        lines.append(f"{'known issue ' if is_known(finding) else ''}{issue_in_words(finding)}")
     if finding.get("settings") is not None:
         lines.append(f"needs {'; '.join(finding['settings'])}" if finding["settings"] else "at default options")
     lines.append(f"harness replay {finding['repro']}" if finding["repro"] else "not saved")

@@ -19,9 +19,17 @@ from harness.oracles.before import Before
 from harness.oracles.diagnosis.catalogue import BY_NAME, CATALOGUE
 from harness.oracles.diagnosis.copying import Rule, Runs, _shared, _word_across, predicted
 from harness.oracles.diagnosis.deviation import Deviation, Form
-from harness.oracles.diagnosis.diagnose import UNEXPLAINED, deviations_of, in_words, names_of, refuted_by
+from harness.oracles.diagnosis.diagnose import (
+    UNEXPLAINED,
+    deviations_of,
+    fitted_numbers,
+    in_words,
+    names_of,
+    refuted_by,
+)
 from harness.oracles.diagnosis.prediction import Prediction, results_after
 from harness.oracles.diagnosis.situation import Raced, Refused, Situation, Touchable
+from harness.oracles.diagnosis.sizes import _part_in_words
 
 MOVERS = ("postprocess", "precopy", "scalar-copy", "preprocess", "postprocess-entry")
 OTHERS = ("advance", "scatter-accepted", "fill-accepted", "aligned-indices", "stage", "all-mode")
@@ -139,6 +147,64 @@ def test_each_deviation_is_recognised_where_it_is(name: str) -> None:
     assert name in names
     assert name in in_words([name])
     assert "byte for byte" in in_words(names)
+
+
+LOOSE = [one.name for one in CATALOGUE if one.loose]
+
+
+@pytest.mark.parametrize("name", LOOSE)
+def test_a_fitted_number_is_said(name: str) -> None:
+    """Which number it was, not only that there is one."""
+    situation, numbers = fitted_example(name)
+    assert names_found(situation) == (name,)
+    assert fitted_numbers(situation, [name]) == numbers
+    assert f"with a number fitted to it (here {numbers}), as if " in in_words([name], fitted=numbers)
+    exact = next(one.name for one in CATALOGUE if not one.loose)
+    assert fitted_numbers(situation, [name, exact]) == "", "what is exact explains it"
+
+
+def fitted_example(name: str) -> tuple[Situation, str]:
+    """A case that only a loose deviation explains, and its numbers."""
+    if name == "part-lost":
+        return without_last_part()
+    loose = BY_NAME[name]
+    for situation in all_drawn():
+        for prediction in loose.predict(situation):
+            found = as_found(situation, prediction)
+            if prediction.deviates(situation) and names_found(found) == (name,):
+                return found, loose.fitted(found)
+    raise AssertionError(f"no drawn case shows {name}")
+
+
+def without_last_part() -> tuple[Situation, str]:
+    """One copy of a temporal state without the last of its four parts."""
+    for situation in all_drawn():
+        copies = [copy for copy in situation.expected.copies if copy.runs == 1 and copy.run_bytes % 4 == 0]
+        if len(situation.expected.copies) == 1 and len(copies) == 1 and copies[0].run_bytes >= 64:
+            (copy,) = copies
+            first, size = copy.run_bytes // 4 * 3, copy.run_bytes // 4
+            image = situation.expected.image.copy()
+            old = situation.before.image.view(copy.destination + first, size)
+            image.view(copy.destination + first, size)[:] = old
+            part = f"bytes {first} to {copy.run_bytes - 1} of {copy.run_bytes}, the last of 4 equal parts,"
+            found = dataclasses.replace(situation, found=image)
+            if names_found(found) == ("part-lost",):
+                return found, f"{part} for block {copy.destination_block}"
+    raise AssertionError("no drawn case has such a copy")
+
+
+@pytest.mark.parametrize(
+    ("first", "length", "words"),
+    [
+        (0, 64, "bytes 0 to 63 of 1024, the first of 16 equal parts,"),
+        (961, 62, "bytes 961 to 1022 of 1024, the last of 16 equal parts,"),
+        (256, 256, "bytes 256 to 511 of 1024, number 2 of 4 equal parts,"),
+        (100, 256, "bytes 100 to 355 of 1024"),
+        (8, 1016, "bytes 8 to 1023 of 1024"),
+    ],
+)
+def test_the_part_of_a_copy_in_words(first: int, length: int, words: str) -> None:
+    assert _part_in_words(slice(first, first + length), 1024) == words
 
 
 def test_whole_views_are_recognised_by_what_reached_the_device() -> None:

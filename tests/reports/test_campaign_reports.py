@@ -99,7 +99,7 @@ def test_terminal(events: list[Event], capsys: pytest.CaptureFixture[str]) -> No
     assert "1 case in 0.5 s (2 a second): judged 0 postprocess, 1 precopy; 1 launch" in lines
     assert "reached 1 of 2 regimes, 7 of 9 compiled kernel lines (--verbose names the others)" in lines
     assert "skipped 2: outside-contract" in lines
-    assert "finding precopy/memory/wrong-bytes/conv/DS (reachable domain, 1 case): out/small.json" in lines
+    assert "finding precopy/memory/wrong-bytes/conv/DS (reachable domain, shown by 1 case): out/small.json" in lines
     assert "missing regime layout-ds: no case" in lines
     assert "skipped advance altogether: no advance: it came with [b]later[/b]" in lines
     assert not any("nothing found" in line for line in lines)

@@ -28,4 +28,5 @@ ISSUE = KernelIssue(
     since="0.25.0",
     until="0.28.0",
     shows=_shows,
+    families=("count after reset",),
 )

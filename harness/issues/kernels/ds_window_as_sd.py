@@ -29,4 +29,5 @@ ISSUE = KernelIssue(
     since="0.22.0",
     until="0.24.0",
     shows=_shows,
+    families=("layout of a window",),
 )

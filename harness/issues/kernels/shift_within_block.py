@@ -11,4 +11,5 @@ ISSUE = KernelIssue(
     since="0.22.0",
     until="0.29.0",
     shows=lambda signature, case: (signature.violation, signature.conv_layout) == ("between-warps", "SD"),
+    families=("order of an overlap",),
 )

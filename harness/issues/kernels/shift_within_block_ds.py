@@ -12,4 +12,5 @@ ISSUE = KernelIssue(
     until="0.29.0",
     of="shift-within-block",
     shows=lambda signature, case: (signature.violation, signature.conv_layout) == ("between-warps", "DS"),
+    families=("order of an overlap",),
 )

@@ -195,6 +195,12 @@ class NativeExecutor(Executor):
         for variant in self._loaded:
             variant.forget_lines()
 
+    def add_lines(self, lines: Collection[tuple[str, str, int]]) -> None:
+        """Count `lines` among `executed_lines`: they ran before those were forgotten."""
+        from harness.kernels.executors.native.source_lines import SourceLine
+
+        self._executed |= {SourceLine(*line) for line in lines}
+
     def compiled_in(self, num_warps: int) -> EmitOptions:
         """What is compiled in for `num_warps` warps from now on. Raises ExecutorCannot for too many warps."""
         from harness.kernels.executors.native.interleaving_ir import MOST_WARPS

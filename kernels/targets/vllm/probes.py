@@ -10,6 +10,7 @@ import ast
 import sys
 import types
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,17 @@ class Probes:
             for edit in self._edits
             if (edit.file in self._imported if edit.function == TOP else (edit.file, edit.start) in self._ran)
         ]
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """While this lasts, `ran` has only what runs meanwhile, and modules that were imported. Afterwards it has that
+        and all that had run before."""
+        before = set(self._ran)
+        self._ran.clear()
+        try:
+            yield
+        finally:
+            self._ran |= before
 
     def _plant_in(self, file: str, module: types.ModuleType) -> None:
         name = module.__file__

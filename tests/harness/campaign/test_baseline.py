@@ -13,8 +13,9 @@ import pytest
 
 from harness.campaign.expectations import expectations
 from harness.campaign.history import DamagedHistory, read_history
-from harness.campaign.past import Journaled, NoPast, Situation, drawn_as, journaled, read_past
+from harness.campaign.past import NoPast, read_past
 from harness.campaign.settings import Settings
+from harness.campaign.situation import Journaled, Situation, drawn_as, journaled
 from harness.subject.entry import Entry
 from harness.subject.standing import Absent, StillThere
 

@@ -11,7 +11,7 @@ import pytest
 
 from harness.campaign.corpus import (
     CorpusFile,
-    Replayed,
+    ReplayedFile,
     add_to_corpus,
     duplicates,
     enough,
@@ -43,7 +43,7 @@ def corpus(numbers: NumberKit, run: Run, settings: Make, tmp_path: Path) -> Path
     return tmp_path / "corpus"
 
 
-def knowing(replayed: list[Replayed], known: Path | None = None) -> dict[str, Any]:
+def knowing(replayed: list[ReplayedFile], known: Path | None = None) -> dict[str, Any]:
     return {"expectations": msgspec.structs.replace(expectations(known, None), corpus=replayed)}
 
 
@@ -94,7 +94,7 @@ def test_what_is_fixed_or_muted_does_not_count(
 def test_a_mute_whose_finding_occurs_in_the_corpus_is_needed(
     corpus: Path, numbers: NumberKit, run: Run, settings: Make, tmp_path: Path
 ) -> None:
-    from harness.campaign.past import journaled
+    from harness.campaign.situation import journaled
 
     before = run(numbers.right(), settings(out=tmp_path / "one"))
     journal = journaled(before.out, type(numbers.right()))

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from harness.campaign.expectations import expectations
-from harness.campaign.mutes import InvalidMutes, Mute, add_mute, read_mutes
+from harness.campaign.mute import Mute
+from harness.campaign.mutes import InvalidMutes, add_mute, read_mutes
 from harness.campaign.past import read_past
 from harness.campaign.settings import Settings
 from harness.check.outcome import CodePlace, Evidence, Signature

@@ -35,7 +35,7 @@ PLANTED: dict[str, tuple[Operation, Rewrite, str, str]] = {
             "    tl.store(tile + TILE_UNIT, unit_and_kind)\n    return address",
         ),
         "precopy/access/read-only/private/-",
-        "8-byte store into read-only the target's private memory",
+        "8-byte store into read-only the target's private memory, tiles, element ",
     ),
     "an input": (
         Postprocess(runner="V1", rows=(SHIFT,)),

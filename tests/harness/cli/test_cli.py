@@ -510,3 +510,43 @@ def test_a_word_for_a_whole_list_must_be_alone(harness: Run, option: str, text: 
     assert done.returncode == 2
     assert f"'{word}' must be alone" in done.stderr
     assert "unknown" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "-t", "builtin", "--cases", "1"],
+        ["demo", "-t", "builtin"],
+        ["merge", "shard-1"],
+        ["shrink", "bug.json"],
+        ["export", "bug.json", "--as", "issue"],
+    ],
+    ids=lambda arguments: arguments[0],
+)
+@pytest.mark.parametrize("empty", [["--out", ""], ["--out="]])
+def test_an_empty_path_is_not_the_current_folder(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], empty: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, out, err = command(*arguments, *empty)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert "'--out': it is empty: name a file or folder" in err
+    assert not list(tmp_path.iterdir())
+
+
+def test_show_takes_several_files_and_folders(command: Command, frozen: Path, tmp_path: Path) -> None:
+    names = ("wrong-group-minimal.json", "wrong-group-as-drawn.json")
+    for name in names:
+        (tmp_path / name).write_bytes((frozen / name).read_bytes())
+    status, together, err = command("show", tmp_path, frozen / names[0])
+    assert (status, err) == (0, "")
+    alone = [command("show", file)[1] for file in (*sorted(tmp_path.glob("*.json")), frozen / names[0])]
+    assert together == f"\n{'=' * 80}\n\n".join(alone)
+
+
+@pytest.mark.parametrize("wrong", ["none.json", "empty"])
+def test_show_reads_all_before_it_prints_one(command: Command, frozen: Path, tmp_path: Path, wrong: str) -> None:
+    (tmp_path / "empty").mkdir()
+    status, out, err = command("show", frozen / "wrong-group-minimal.json", tmp_path / wrong)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert wrong in err

@@ -11,10 +11,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from harness.campaign.mute import Mute
 from harness.campaign.mutes import read_mutes
 from harness.campaign.stats import FoundSoFar, Stats, StatsFile
 from harness.case import encode_case
 from harness.check.outcome import CodePlace
+from harness.cli.known import _how_wide
 from harness.repro import read_repro, write_repro
 from harness.subject.subject import Key
 
@@ -58,7 +60,8 @@ def test_from_a_finding_to_a_run_that_does_not_fail_for_it(command: Command, cwd
     signatures = [one["signature"] for one in first["findings"]]
     for signature in signatures:
         status, out, err = command("known", "add", "first", "--signature", signature, "--reason", "planted")
-        assert (status, err) == (0, "")
+        assert (status, err.count("\n")) == (0, 1)
+        assert f"this mutes all findings that are named {signature}, those of another fault too" in err
         assert "[[finding]]" in out
     mutes = read_mutes(cwd / "known.toml")
     assert [mute.signature for mute in mutes] == signatures
@@ -79,7 +82,7 @@ def test_from_a_finding_to_a_run_that_does_not_fail_for_it(command: Command, cwd
     [
         (["--known", "none.toml"], "none.toml: No such file"),
         (["--known", "bad.toml"], "bad.toml:1: entry 1: Object missing required field `reason`"),
-        (["--baseline", "none"], "there is no none/campaign/stats.json"),
+        (["--baseline", "nowhere"], "there is no nowhere/campaign/stats.json"),
         (["--baseline", "found", "--out", "found"], "--baseline and --out are the same folder"),
         (["--baseline", "found", "--targets", "builtin"], "they exclude --targets"),
     ],
@@ -102,7 +105,11 @@ def test_an_entry_has_what_was_given(command: Command, cwd: Path) -> None:
     more = ("--link", "https://example.org", "--expires", "2026-12-31", "--to", "mine.toml")
     status, _, err = command("known", "add", "found", "--reason", "known", *more)
     assert status == 0
-    assert err == "harness: in which cases this shows is not known, so no run will say that it no longer occurs\n"
+    assert err.splitlines() == [
+        "harness: in which cases this shows is not known, so no run will say that it no longer occurs",
+        f"harness: this mutes all findings that are named {FOUND.signature}, those of another fault too: --narrow line "
+        "or --narrow case covers less",
+    ]
     assert (cwd / "mine.toml").read_text().splitlines() == [
         "[[finding]]",
         f'signature = "{FOUND.signature}"',
@@ -113,6 +120,21 @@ def test_an_entry_has_what_was_given(command: Command, cwd: Path) -> None:
     status, _, err = command("known", "add", "found", "--reason", "known", "--to", "mine.toml")
     assert status == 2
     assert "mine.toml: entry 1 covers that already" in err
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({}, "all findings that are named a, those of another fault too: --narrow line or --narrow case covers less"),
+        ({"issue": "left-out-row"}, "named a [left-out-row], those of another fault too: --narrow line or"),
+        ({"line": "x.py:3"}, "named a and that go back to x.py:3, those of another fault too: --narrow case covers"),
+        ({"sha256": "12345678"}, ""),
+    ],
+)
+def test_an_entry_is_said_with_what_it_covers(values: dict[str, str], words: str) -> None:
+    width = _how_wide(Mute(signature="a", reason="r", **values))  # type: ignore[arg-type]
+    assert words in width
+    assert bool(words) == bool(width)
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,8 @@ def test_another_file_is_named(command: Command, ran: Ran) -> None:
         ('[profile.p]\nbudget = "soon"', "[profile.p]: budget: 'soon' is not a duration"),
         ('[profile.p]\ndomain = "reach"', "[profile.p]: domain: unknown domain 'reach'"),
         ("[profile.q]\nseed = 3", "unknown profile 'p'"),
+        ('[profile.p]\ncases = 3\nbudget = "5s"', "[profile.p]: budget and cases exclude each other: leave one out"),
+        ('[profile.p]\ntarget = "vllm"\ntargets = "vllm"', "[profile.p]: target and targets exclude each other"),
         ("seed = 3", "unknown key 'seed'; known: profile: options are in a [profile.NAME]"),
         ("profile = 3", "options are in a [profile.NAME]"),
         ("[profile]\np = 3", "options are in a [profile.NAME]"),
@@ -149,11 +151,17 @@ def test_config_says_what_holds_and_where_it_comes_from(command: Command, ran: R
     assert "no-shrink = true  # harness.toml [profile.nightly]" in lines
     assert 'report = ["junit=night.xml"]  # harness.toml [profile.nightly]' in lines
     assert 'domain = "both"  # default' in lines
-    assert not [line for line in lines if re.match("(budget|executor|profile|resume) ", line)]
+    assert not [line for line in lines if re.match("(# )?(budget|profile|resume|fail-fast) ", line)]
+    assert [line for line in lines if line.startswith("# executor is not given: ")]
     status, out, _ = command("config", "--profile", "pr", "--json")
     options = json.loads(out)["options"]
     assert options["budget"] == {"value": "90s", "from": "harness.toml [profile.pr]"}
     assert options["out"] == {"value": "findings", "from": "default"}
+    assert options["seed"] == {"value": 0, "from": "default"}, "nought is a value"
+    unset = json.loads(out)["unset"]
+    assert unset["ops"] == "all"
+    assert {"case-limit", "target"} <= unset.keys()
+    assert not unset.keys() & {"budget", "cases", "known"}
 
 
 def test_config_lists_the_profiles(command: Command, ran: Ran) -> None:
@@ -163,3 +171,23 @@ def test_config_lists_the_profiles(command: Command, ran: Ran) -> None:
     Path("harness.toml").unlink()
     status, out, _ = command("config")
     assert (status, "profiles" in out) == (0, False)
+
+
+@pytest.mark.parametrize("option", ["known", "baseline", "corpus"])
+def test_what_is_not_there_is_said_with_the_profile_that_names_it(command: Command, ran: Ran, option: str) -> None:
+    """The first night has none of them."""
+    Path("harness.toml").write_text(f'[profile.p]\ntarget = "builtin"\ncases = 3\n{option} = "missing"\n')
+    status, out, err = command("run", "--profile", "p")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert f"harness.toml: [profile.p]: {option}: there is no 'missing': " in err
+    assert command("config", "--profile", "p")[0] == 0
+    status, _, err = command("run", "--profile", "p", f"--{option}", "other")
+    assert (status, "profile" in err) == (2, False), "what the command line has takes its place"
+
+
+def test_the_example_of_the_documentation_works_on_the_first_night(command: Command, ran: Ran) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "nightly.md").read_text()
+    Path("harness.toml").write_text(page.split("```toml\n[profile.pr]")[1].split("```")[0].join(["[profile.pr]", ""]))
+    Path("known.toml").touch()
+    status, _, err = command("run", "--profile", "nightly", "--target", "builtin")
+    assert (status, err) == (0, "")

@@ -93,3 +93,29 @@ def test_a_checkout_that_raises_when_it_is_imported_is_refused(harness: Run, tmp
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert "Traceback" not in done.stderr
     assert "mamba_utils.py does not load" in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize("words", [["--known", "none"], ["--known=none"]])
+def test_what_was_known_is_taken_away_on_request(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
+) -> None:
+    """The file is gone meanwhile: without it the campaign goes on, and so does each later part."""
+    monkeypatch.chdir(tmp_path)
+    out = tmp_path / "out"
+    kept = {"target": "builtin", "ops": "precopy", "cases": "1", "known": "gone.toml"}
+    CampaignFolder(out).write(kept)
+    assert command("run", "--resume", out)[2].endswith("gone.toml: No such file or directory\n")
+    assert command("run", "--resume", out, *words)[0] == 0
+    assert "known" not in CampaignFolder(out).read().options
+    assert command("run", "--resume", out)[0] == 0
+
+
+@pytest.mark.parametrize("option", ["known", "baseline", "corpus"])
+@pytest.mark.parametrize("value", ["", "none"])
+def test_nothing_can_be_taken_from_a_new_campaign(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, value: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    status, out, err = command("run", "-t", "builtin", "--cases", "1", f"--{option}", value)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert f"--{option} {value!r}: leave it out, or name one" in err

@@ -117,3 +117,21 @@ def test_a_kill_that_does_not_happen_again_shows_nothing(monkeypatch: pytest.Mon
     assert key is not None
     concluded = subject.conclude(object(), key, shrunk)  # type: ignore[arg-type]
     assert concluded == ((result, key) if again else None)
+
+
+@pytest.mark.long
+def test_what_the_first_finding_left_no_time_for_is_not_missing(executor_name: str, tmp_path: Path) -> None:
+    recipe = Recipe(seed=0, domains=("reachable",), operations=(*BOTH, "all-mode"), scale="small")
+    missing = {}
+    for fail_fast in (True, False):
+        target = "builtin+wrong-group" if fail_fast else "builtin"
+        subject = KernelCases(target=target, executor=executor_name, limit=60.0, recipe=recipe)
+        out = tmp_path / str(fail_fast)
+        settings = Settings(out=out, cases=64 if fail_fast else 1, shrink=False, fail_fast=fail_fast)
+        *_, last = Campaign(subject, settings).run()
+        assert isinstance(last, CampaignFinished)
+        assert isinstance(last.summary, CaseSummary)
+        assert bool(last.summary.findings) == fail_fast
+        missing[fail_fast] = [name for name in last.summary.missing if name.startswith("operation ")]
+    assert missing[True] == []
+    assert missing[False]

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from harness.check.outcome import Diagnosis
+from harness.issues.kernel_issue import ANOTHER_CAUSE, KernelIssue
+from harness.issues.registry import KERNEL_ISSUES
+from harness.kernel_cases.summary import Finding
 from harness.kernels.targets.vllm.base_release import how_to_have_one
+from harness.oracles.diagnosis.catalogue import CATALOGUE
+from harness.oracles.diagnosis.diagnose import in_words
+from harness.reports.written.result import issue_in_words
+from harness.subject.faults import Fault
 from tests.summaries import case_summary as summary
 
 
@@ -95,3 +104,73 @@ def test_findings_without_a_base_release() -> None:
     answer = summary(None, uncompared=True).answer()
     assert answer is not None
     assert answer.text.endswith("; no release was at hand to compare with")
+
+
+def diagnosed(*families: str, deviations: tuple[str, ...] | None = None) -> Diagnosis:
+    return Diagnosis(families if deviations is None else deviations, "as if", families=families)
+
+
+DOUBTED = [one for one in KERNEL_ISSUES if one.families]
+
+
+@pytest.mark.parametrize("issue", DOUBTED, ids=lambda issue: issue.name)
+def test_a_diagnosis_decides_how_sure_a_regression_is(issue: KernelIssue) -> None:
+    assert issue.doubt(diagnosed(*issue.families, "another family")) == ""
+    assert issue.doubt(diagnosed("another family")) == "the diagnosis names another cause"
+    assert issue.doubt(diagnosed()) == issue.doubt(None) == "no diagnosis confirms it"
+
+
+def test_families_of_issues_are_those_of_deviations() -> None:
+    assert {family for one in DOUBTED for family in one.families} <= {one.family for one in CATALOGUE}
+
+
+@pytest.mark.parametrize("issue", [one for one in KERNEL_ISSUES if not one.families], ids=lambda issue: issue.name)
+def test_nothing_doubts_an_issue_that_no_diagnosis_is_made_of(issue: KernelIssue) -> None:
+    assert issue.doubt(None) == issue.doubt(diagnosed("another family")) == ""
+
+
+@pytest.mark.parametrize(
+    ("doubt", "words"),
+    [
+        ("", " [looks like a REGRESSION of a]"),
+        ("no diagnosis confirms it", " [may be a REGRESSION of a: no diagnosis confirms it]"),
+        (ANOTHER_CAUSE, " [has the signature of a, but the diagnosis names another cause]"),
+    ],
+)
+def test_a_regression_is_said_with_its_doubt(doubt: str, words: str) -> None:
+    (finding,) = summary("a").findings
+    assert msgspec.structs.replace(finding, regression=True, doubt=doubt).known == words
+    as_json = msgspec.to_builtins(msgspec.structs.replace(finding, regression=True, doubt=doubt))
+    assert issue_in_words(as_json).endswith(doubt or "REGRESSION of a"), "reports say it too"
+
+
+def test_what_comes_next_is_the_simplest_finding_with_an_explanation() -> None:
+    made = summary(None, None, None)
+    findings = [msgspec.structs.replace(one, repro=f"{number}.json") for number, one in enumerate(made.findings)]
+    findings[0] = msgspec.structs.replace(findings[0], diagnosis=diagnosed())
+    faults = [Fault("one", [], [0, 2]), Fault("two", [], [1])]
+
+    def first(*findings: Finding) -> str:
+        lines = msgspec.structs.replace(made, findings=list(findings), faults=faults).lines(verbose=False)
+        return next(line.text for line in lines if line.word == "next")
+
+    assert first(*findings) == "harness show 0.json"
+    explained = msgspec.structs.replace(findings[1], diagnosis=diagnosed("bias", deviations=("bias-ignored",)))
+    assert first(findings[0], explained, findings[2]) == "harness show 1.json"
+
+
+def test_what_a_target_lacks_altogether_is_one_line() -> None:
+    made = summary(
+        lacking={"all-mode": "came with 0.25"},
+        skipped={"lacks-operation": 7},
+        skips={"all-mode: came with 0.25": 5, "stage: other sizes alone": 2},
+    )
+    lines = [f"{line.word} {line.text}" for line in made.lines(verbose=False)]
+    assert [line for line in lines if "all-mode" in line] == ["skipped all-mode altogether (5 cases): came with 0.25"]
+    assert "   2 of stage: other sizes alone" in lines
+
+
+def test_counts_say_what_they_count() -> None:
+    (finding,) = summary(None).findings
+    assert "(reachable domain, shown by 35 cases)" in msgspec.structs.replace(finding, cases=35).line
+    assert "in all 13 failing cases that were looked at" in in_words(["bias-ignored"], 13)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness.case import Buffer, Case, Layout, Postprocess, PostprocessRow
 from harness.engines.hypothesis import cases
-from harness.memory import MemoryPlan, describe, plan_memory
+from harness.memory import Allocation, MemoryPlan, describe, plan_memory
 from harness.memory.plan import OUTER_GUARD
 
 # Owners in `make_case`: the null block has none, blocks 1 and 2 are group 0's, 3 and 4 group 1's.
@@ -130,6 +130,12 @@ def test_every_byte_of_tables_arguments_and_guards(make_case: Callable[..., Case
     expect(private - 1, "guard", "guard, 1 byte before the target's private memory")
     expect(private, "private", "the target's private memory, byte 0")
     expect(private + size - 1, "private", f"the target's private memory, byte {size - 1}")
+    plan.base.allocated[:] = [Allocation("strides", private + 256, 24, 8), Allocation("tiles", private + 768, 8, 4)]
+    expect(private + 255, "private", "the target's private memory, byte 255")
+    expect(private + 256 + 16, "private", "the target's private memory, strides, element 2")
+    expect(private + 256 + 19, "private", "the target's private memory, strides, element 2 (byte 3)")
+    expect(private + 256 + 24, "private", f"the target's private memory, byte {256 + 24}")
+    expect(private + 768 + 4, "private", "the target's private memory, tiles, element 1")
     for index, what in ((0, "slot"), (1, "slot")):
         accepted = plan.arrays[index]["accepted"]
         for byte in range(12):

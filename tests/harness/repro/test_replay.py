@@ -71,6 +71,12 @@ def test_the_command_says_fixed_in_json(
     assert (answer["answer"], answer["target"], answer["executor"]) == ("FIXED", "builtin", executor_name)
     assert answer["file"] == str(file)
     assert not answer["same"]
+    said = harness("replay", file, "-t", "builtin", "-e", executor_name).stdout.splitlines()
+    operation = read_repro(file).signature.operation
+    assert [line for line in said if line.startswith("next ")] == [
+        f"next harness run -t builtin --ops {operation} --fail-fast",
+        f"next harness corpus add {file} --to corpus",
+    ]
 
 
 @pytest.mark.parametrize("name", FILES)

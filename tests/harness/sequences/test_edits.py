@@ -87,6 +87,8 @@ def test_a_known_issue_that_is_put_back_is_a_finding(harness: Command, checkout:
     assert [(one["issue"], one["regression"]) for one in findings] == [("zero-draft-row", True)]
     assert found["base"] == {"version": NEWEST, "changed": [HYBRID], "compared": ["vllm/"]}
     assert found["edited"] == {"lines": 1, "ran": 1, "missed": [], "reason": None}
+    (ran,) = findings[0]["edits"]
+    assert ran["file"] == HYBRID
     rules = found["changed_rules"]
     assert isinstance(rules, list)
     assert rules[0] == (

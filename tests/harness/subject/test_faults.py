@@ -8,6 +8,7 @@ from harness.case import Case
 from harness.check.outcome import CodePlace, Diagnosis, Evidence, Signature
 from harness.engines.random import Recipe, case_at
 from harness.repro import Origin, Repro
+from harness.subject.edits import MOST_NAMED, EditedLines, edits_in_words
 from harness.subject.faults import Facts, fault_lines, grouped, next_lines
 
 LINE = (CodePlace("vllm/v1/worker/mamba_utils.py", 157, "_memcpy", "store"),)
@@ -87,6 +88,32 @@ def test_lines_name_the_others_under_the_first() -> None:
         "finding three",
         "   memory wrong-bytes",
     ]
+
+
+def test_lines_say_which_edited_lines_a_finding_ran() -> None:
+    """Under the first of a fault, and under another one if it ran other lines."""
+    faults = grouped([found(issue="a"), found(issue="a", size=2), found(issue="a", size=3), found()])
+    lines = fault_lines(faults, ["one", "two", "three", "four"], ["ran this", "ran this", "ran that", ""])
+    texts = [line.text.strip() for line in lines if "ran" in line.text or line.text.strip() in ("one", "two", "three")]
+    assert texts == ["one", "ran this", "two", "three", "ran that"]
+
+
+@pytest.mark.parametrize(
+    ("ran", "words"),
+    [
+        ([], ""),
+        ([(7,)], "edited lines that this finding ran: vllm/a.py:7 (f)"),
+        ([(7, 8, 9), (12, 15)], "edited lines that this finding ran: vllm/a.py:7-9 (f), vllm/a.py:12 and 15 (f)"),
+    ],
+)
+def test_edited_lines_in_words(ran: list[tuple[int, ...]], words: str) -> None:
+    assert edits_in_words([EditedLines("vllm/a.py", "f", lines) for lines in ran]) == words
+
+
+def test_of_many_edits_the_first_are_named() -> None:
+    words = edits_in_words([EditedLines("vllm/a.py", "f", (line,)) for line in range(1, MOST_NAMED + 3)])
+    assert words.count("vllm/a.py:") == MOST_NAMED
+    assert words.endswith(", and 2 more")
 
 
 def test_what_to_type_next_needs_a_file() -> None:

@@ -20,6 +20,11 @@ def baseline(**changes: Any) -> Baseline:
     return Baseline(folder="before", target="vllm==0.32.0", updated="2026-06-14", **given)
 
 
+@pytest.mark.parametrize(("one_in", "words"), [(1, "(each of its cases showed it,"), (4, "(one in 4 of its cases")])
+def test_how_often_a_finding_showed_in_words(one_in: int, words: str) -> None:
+    assert words in str(NeedlessMute(mute="this", cases=400, one_in=one_in))
+
+
 @pytest.mark.parametrize(
     ("standing", "findings", "fails"),
     [

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from harness.check.outcome import Diagnosis, Signature
 from harness.check.session import Session
 from harness.engines.random import CASES_PER_LAYOUT, Recipe, case_at
-from harness.kernel_cases.diagnosing import diagnosed, looked_at
+from harness.kernel_cases.diagnosing import looked_at, narrowed
 from harness.kernels.executors.registry import create_executor
 from harness.kernels.mutations.mutation import Mutation
 from harness.kernels.mutations.registry import mutation, mutation_names
@@ -91,13 +91,8 @@ def diagnoses_of(planted: Mutation, seed: int) -> Iterator[tuple[Signature, Diag
             in_layout[index // CASES_PER_LAYOUT] += 1
             if in_layout[index // CASES_PER_LAYOUT] <= MOST_IN_BLOCK:
                 first.append(index)
-        outcome = diagnosed(
-            session,
-            lambda number: case_at(recipe, number),
-            looked_at(first[:MOST_FAILING]),
-            case_at(recipe, numbers[0]),
-            instrumented=True,
-        )
+        suspects = narrowed(session, lambda number: case_at(recipe, number), looked_at(first[:MOST_FAILING]))
+        outcome = session.check(case_at(recipe, numbers[0]), explain=lambda signature: True, suspects=suspects)
         verdict = outcome.failure
         assert verdict is not None
         assert verdict.evidence is not None

@@ -271,6 +271,21 @@ def test_probes_tell_what_ran_and_change_nothing(sample: tuple[SourceTree, Calla
     assert isinstance(vars(module.Counter)["width"], functools.cached_property)
 
 
+def test_what_one_case_ran_is_known_apart(sample: tuple[SourceTree, Callable[[], ModuleType]]) -> None:
+    tree, load = sample
+    probes = Probes(tree, [ADD, SIZE, CACHED])
+    module = load()
+    probes.plant()
+    module.outer([5])
+    with probes.apart():
+        assert probes.ran() == []
+        module.Counter().size()
+        assert probes.ran() == [SIZE]
+    assert probes.ran() == [ADD, SIZE]
+    module.cached(1)
+    assert probes.ran() == [ADD, SIZE, CACHED]
+
+
 def test_no_probe_is_planted_in_other_text_than_the_files(sample: tuple[SourceTree, Callable[[], ModuleType]]) -> None:
     """A planted fault has moved the lines."""
     tree, load = sample
@@ -301,3 +316,32 @@ def test_a_run_says_which_edited_lines_ran(
     assert [one["file"] for one in found["missed"]] == [WORKER]
     assert "edited lines: 1 of 2 ran (--verbose names the others)" in harness(*run).stdout
     assert f"({WORKER}): " in harness(*run, "--verbose").stdout
+
+
+BIAS = "    accept_token_bias = aligned_new_computed - num_tokens_running_state\n"
+
+
+@pytest.mark.release
+@pytest.mark.long
+def test_a_finding_says_which_edited_lines_its_case_ran(
+    harness: Callable[..., subprocess.CompletedProcess[str]], tmp_path: Path, executor_name: str
+) -> None:
+    """The mistake is no line of an access: only what ran leads to it. The other edit runs in no case of postprocess."""
+    if executor_name == "interpreter":
+        pytest.skip("it counts no lines of kernels")
+    checkout = editable(NEWEST, tmp_path / "checkout")
+    edit(checkout, WORKER, BIAS, BIAS.replace("\n", " + 1\n"))
+    edit(checkout, WORKER, REFUSAL, REFUSAL.replace("raise ", "assert forward_context\n                    raise "))
+    line = (checkout / WORKER).read_text(encoding="utf-8").splitlines().index(BIAS.rstrip("\n") + " + 1") + 1
+    target, out = f"path:{checkout}", tmp_path / "findings"
+    run = ("run", "-t", target, "--ops", "postprocess", "--cases", 64, "--scale", "small", "--out", out)
+    done = harness(*run, "--json")
+    assert done.stdout, done.stderr
+    summary = json.loads(done.stdout)
+    assert (summary["edited"]["lines"], summary["edited"]["ran"]) == (2, 1), "what ran before is not forgotten"
+    shrunk = [one for one in summary["findings"] if one["cases"]]
+    assert shrunk
+    ran = [{"file": WORKER, "function": "postprocess_mamba_fused_kernel", "lines": [line]}]
+    assert all(one["edits"] == ran for one in shrunk)
+    said = f"edited lines that this finding ran: {WORKER}:{line} (postprocess_mamba_fused_kernel)"
+    assert said in harness("replay", shrunk[0]["repro"], "-t", target).stdout
