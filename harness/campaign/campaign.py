@@ -119,7 +119,7 @@ class Campaign:
                     yield from map(Notice, worker.loading())
                 subject.prepare(workers[0], self._notices.append)
                 title = subject.title(settings.limit(subject.noun), counted(number, "worker"))
-                yield CampaignStarted(title, number)
+                yield CampaignStarted(title, number, self._stats)
                 self._start = time.monotonic()
                 stack.enter_context(INTERRUPTION.summed_up())
                 try:

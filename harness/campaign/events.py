@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from harness.campaign.stats import Stats
 from harness.repro.format import AnyRepro
 from harness.subject.subject import Key
 from harness.subject.summary import Summary
 
 
 class CampaignStarted(msgspec.Struct, frozen=True):
-    """Workers are ready: the target is loaded. `title` says in a line what will be run."""
+    """Workers are ready: the target is loaded. `title` says in a line what will be run; `stats` how far the campaign is
+    whenever it is called, from any thread."""
 
     title: str
     workers: int
+    stats: Callable[[], Stats]
 
 
 class CaseJudged(msgspec.Struct, frozen=True):

@@ -22,6 +22,7 @@ def merge(
     no_shrink: Annotated[bool, typer.Option("--no-shrink", help="Keep findings as they were drawn.")] = False,
     report: Annotated[list[str] | None, typer.Option("--report", metavar="NAME=FILE", help="As `harness run`.")] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="As `harness run`.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="As `harness run`.")] = False,
 ) -> None:
     """Put the shards of a campaign together, and end it as one run of all cases ends.
 
@@ -41,7 +42,7 @@ def merge(
     for text in merged.notices:
         announce(text)
     more = [word for text in report or () for word in ("--report", text)]
-    more += ["--json"] * json + ["--no-shrink"] * no_shrink + ["--verbose"] * verbose
+    more += ["--json"] * json + ["--no-shrink"] * no_shrink + ["--verbose"] * verbose + ["--plain"] * plain
     if workers is not None:
         more += ["-j", str(workers)]
     if merged.options.get("cases") is None:

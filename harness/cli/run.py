@@ -226,7 +226,8 @@ def _run(
         options=options,
         expectations=expected,
     )
-    report = "json" if common.json else "verbose" if common.verbose else "terminal"
+    lines = ("plain-verbose", "plain") if common.plain else ("verbose", "terminal")
+    report = "json" if common.json else lines[not common.verbose]
     if targets is not None:
         return follow_several(subject_of, settings, names, report, written)
     return follow(subject_of(names[0]), settings, report, written)
@@ -245,7 +246,7 @@ def follow(subject: AnySubject, settings: object, report: str, written: Handler 
     assert isinstance(settings, Settings)
     status = 4
     try:
-        campaign = Campaign(subject, settings, _progress())
+        campaign = Campaign(subject, settings, _progress(report))
     except CannotResume as refused:
         raise typer.BadParameter(str(refused), param_hint="--resume") from refused
 
@@ -267,9 +268,11 @@ def follow(subject: AnySubject, settings: object, report: str, written: Handler 
     return status
 
 
-def _progress() -> Callable[[str], None] | None:
-    """What reports the progress: a line on standard error, where no terminal shows a status line."""
-    return None if sys.stderr.isatty() else announce
+def _progress(report: str) -> Callable[[str], None] | None:
+    """What reports the progress: a line on standard error, unless a live view shows it on the same terminal."""
+    from harness.reports.terminal import shows_progress
+
+    return None if sys.stderr.isatty() and shows_progress(report) else announce
 
 
 def _warn_of_many(workers: int) -> None:
@@ -301,7 +304,7 @@ def follow_several(subject_of: object, settings: object, targets: Sequence[str],
 
     try:
         if report == "json":
-            comparison = run_several(subject_of, settings, targets, notice, _progress())
+            comparison = run_several(subject_of, settings, targets, notice, _progress(report))
         else:
             with reporter(report) as handle:
 
@@ -309,7 +312,7 @@ def follow_several(subject_of: object, settings: object, targets: Sequence[str],
                     written(event)
                     handle(event)
 
-                comparison = run_several(subject_of, settings, targets, both, _progress())
+                comparison = run_several(subject_of, settings, targets, both, _progress(report))
     except TargetsInterrupted as interrupted:
         if interrupted.comparison is not None:
             finish(interrupted.comparison)

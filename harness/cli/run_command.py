@@ -16,7 +16,7 @@ from harness.cli.run_options import is_nothing
 OPTIONS = "options"
 """Where the context of the command has its options, by parameter names, as they were written."""
 
-NOT_KEPT = ("help", "out", "resume", "folder", "json", "verbose", "profile", "config")
+NOT_KEPT = ("help", "out", "resume", "folder", "json", "verbose", "plain", "profile", "config")
 """Parameters that do not belong to a campaign."""
 
 EXCLUSIVE = (("budget", "cases"), ("target", "targets"), ("fixes", "include_known"))

@@ -65,6 +65,7 @@ class RunOptions:
             "executor",
             "case_limit",
             "verbose",
+            "plain",
         ),
     )
 
@@ -188,6 +189,12 @@ class RunOptions:
     verbose: Annotated[
         bool,
         typer.Option("--verbose", help="Name regimes and kernel lines that were not reached, as --json does."),
+    ] = False
+    plain: Annotated[
+        bool,
+        typer.Option(
+            "--plain", help="On a terminal too, only lines that stay, and one on the progress every half minute."
+        ),
     ] = False
 
     @property

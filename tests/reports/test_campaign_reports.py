@@ -26,6 +26,7 @@ from harness.kernel_cases.summary import CaseSummary, Finding, LineCoverage
 from harness.reports.registry import reporter
 from harness.repro import Origin, Repro, ShrinkRecord
 from harness.subject.subject import Key
+from tests.reports.progress import stats
 
 SIGNATURE = Signature("precopy", "memory", "wrong-bytes", "conv", "DS")
 ODD_TEXT = "expected [bold]00[/bold], found [01]"
@@ -73,7 +74,7 @@ def events(make_case: Callable[..., Case]) -> list[Event]:
         "whole_seconds": 0.6,
     }
     return [
-        CampaignStarted("builtin+x on native: seed [5], 2 workers", 2),
+        CampaignStarted("builtin+x on native: seed [5], 2 workers", 2, stats),
         CaseJudged("case", 3, JudgedCase(outcome), 1, 1, 0.5, 0.1),
         FindingFound("case", Key(str(SIGNATURE)), repro, Path("out/as-drawn/big.json"), 3),
         Notice("something [red]to know[/red]"),
