@@ -515,7 +515,7 @@ class Campaign:
             self._tally.add(entry)
         self._end_if_hopeless()
         elapsed = time.monotonic() - self._start
-        yield CaseJudged(self._subject.noun, index, result, self._tally.cases, self._judged, elapsed, drawn)
+        yield CaseJudged(self._subject.noun, index, result, self._tally.cases, self._judged, elapsed, drawn, entry)
         if found is not None:
             yield found
 

@@ -10,6 +10,7 @@ import msgspec
 
 from harness.campaign.stats import Stats
 from harness.repro.format import AnyRepro
+from harness.subject.entry import Entry
 from harness.subject.subject import Key
 from harness.subject.summary import Summary
 
@@ -27,7 +28,8 @@ class CaseJudged(msgspec.Struct, frozen=True):
     """One more case has a result, whose type the subject defines. `done` is the number of cases so far, `done_here`
     those judged in the `elapsed` seconds since the start: an earlier part of the campaign judged the others.
 
-    `noun` is the subject's word for a case; `drawn` is the seconds that drawing it took.
+    `noun` is the subject's word for a case; `drawn` is the seconds that drawing it took; `entry` is its line of the
+    journal.
     """
 
     noun: str
@@ -37,6 +39,7 @@ class CaseJudged(msgspec.Struct, frozen=True):
     done_here: int
     elapsed: float
     drawn: float
+    entry: Entry
 
 
 class FindingFound(msgspec.Struct, frozen=True):

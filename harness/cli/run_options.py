@@ -140,7 +140,7 @@ class RunOptions:
             "--report",
             metavar="NAME=FILE",
             help="Also write the result as a page (html=FILE) or for other programs (junit=FILE, sarif=FILE, "
-            "markdown=FILE, or github, which takes no file); may be given several times.",
+            "markdown=FILE, jsonl=FILE, or github, which takes no file); may be given several times.",
         ),
     ] = None
     known: Annotated[

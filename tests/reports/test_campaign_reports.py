@@ -25,6 +25,7 @@ from harness.kernel_cases.recipe import JudgedCase
 from harness.kernel_cases.summary import CaseSummary, Finding, LineCoverage
 from harness.reports.registry import reporter
 from harness.repro import Origin, Repro, ShrinkRecord
+from harness.subject.entry import Entry
 from harness.subject.subject import Key
 from tests.reports.progress import stats
 
@@ -75,7 +76,7 @@ def events(make_case: Callable[..., Case]) -> list[Event]:
     }
     return [
         CampaignStarted("builtin+x on native: seed [5], 2 workers", 2, stats),
-        CaseJudged("case", 3, JudgedCase(outcome), 1, 1, 0.5, 0.1),
+        CaseJudged("case", 3, JudgedCase(outcome), 1, 1, 0.5, 0.1, Entry(3, signature=str(SIGNATURE))),
         FindingFound("case", Key(str(SIGNATURE)), repro, Path("out/as-drawn/big.json"), 3),
         Notice("something [red]to know[/red]"),
         FindingKept("case", Key(str(SIGNATURE)), shrunk, Path("out/small.json"), 1),

@@ -216,7 +216,7 @@ def test_github_needs_a_job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 
 def test_an_unknown_report_names_those_that_there_are() -> None:
-    with pytest.raises(UnknownReport, match="known: html, junit, sarif, markdown, github"):
+    with pytest.raises(UnknownReport, match="known: html, junit, sarif, markdown, jsonl, github"):
         REGISTRY.named("junitt")
 
 
