@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -141,14 +141,31 @@ def _expectations(common: RunOptions) -> Expectations | None:
 
     for path in filter(None, (common.known, common.baseline, common.corpus)):
         require_text(path)
-    for option, folder in (("--baseline", common.baseline), ("--corpus", common.corpus)):
-        if folder is not None and folder.resolve() == common.out.resolve():
-            raise typer.BadParameter(f"{option} and --out are the same folder: give another --out")
+    _require_others({"--baseline": common.baseline, "--corpus": common.corpus}, common.out)
     if common.targets is not None and (common.baseline is not None or common.corpus is not None):
         raise typer.BadParameter("--baseline and --corpus are for one target: they exclude --targets")
     if common.known is None and common.baseline is None and common.corpus is None:
         return None
     return expectations(common.known, common.baseline)
+
+
+def _require_others(folders: Mapping[str, Path | None], out: Path) -> None:
+    """Raises typer.BadParameter for a folder that is also the campaign's own."""
+    for option, folder in folders.items():
+        if folder is not None and folder.resolve() == out.resolve():
+            raise typer.BadParameter(f"{option} and --out are the same folder: give another --out")
+
+
+def require_known(before: Mapping[str, Path | None], out: Path) -> None:
+    """Read what `--known`, `--baseline` and `--corpus` name, for a command that writes before its campaign does. Raises
+    what `run` raises for them."""
+    from harness.campaign.corpus import read_corpus
+    from harness.campaign.expectations import expectations
+
+    _require_others({name: path for name, path in before.items() if name != "--known"}, out)
+    expectations(before["--known"], before["--baseline"])
+    if before["--corpus"] is not None:
+        read_corpus(before["--corpus"])
 
 
 def _corpus(common: RunOptions) -> list[CorpusFile]:
