@@ -16,6 +16,8 @@ Handler = Callable[[Event], None]
 _REPORTS = {
     "terminal": "harness.reports.terminal:terminal_report",
     "verbose": "harness.reports.terminal:verbose_report",
+    "plain": "harness.reports.terminal:plain_report",
+    "plain-verbose": "harness.reports.terminal:plain_verbose_report",
     "json": "harness.reports.json_summary:json_report",
 }
 

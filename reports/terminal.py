@@ -1,6 +1,7 @@
 """The terminal report: what a user reads while a campaign runs, and at its end.
 
-On a terminal a status line shows the progress; when piped, only permanent lines are printed.
+On a terminal a live view shows the progress (harness.reports.live); else, and where plain lines are asked for, only
+lines that stay are printed.
 """
 
 from __future__ import annotations
@@ -9,19 +10,18 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from rich.console import Console
-from rich.status import Status
 from rich.text import Text
 
 from harness.campaign.events import (
     CampaignFinished,
     CampaignStarted,
-    CaseJudged,
     Event,
     FindingFound,
     FindingKept,
     Notice,
 )
 from harness.reports.console import ReportConsole
+from harness.reports.live import LiveView, is_live
 from harness.subject.summary import Line, Tone
 from harness.text import counted
 
@@ -44,6 +44,21 @@ def verbose_report() -> AbstractContextManager[Callable[[Event], None]]:
     return _report(verbose=True)
 
 
+def plain_report() -> AbstractContextManager[Callable[[Event], None]]:
+    """Lines that stay, on a terminal too."""
+    return _report(verbose=False, plain=True)
+
+
+def plain_verbose_report() -> AbstractContextManager[Callable[[Event], None]]:
+    """The same, and the names of what was not reached."""
+    return _report(verbose=True, plain=True)
+
+
+def shows_progress(report: str) -> bool:
+    """Whether the report with this name draws a live view here."""
+    return report in ("terminal", "verbose") and is_live(ReportConsole())
+
+
 def print_lines(lines: Iterable[Line]) -> None:
     """Print lines as the end of a campaign has them."""
     console = ReportConsole()
@@ -57,30 +72,33 @@ def _text(line: Line) -> Text:
 
 
 @contextmanager
-def _report(verbose: bool) -> Iterator[Callable[[Event], None]]:
+def _report(*, verbose: bool, plain: bool = False) -> Iterator[Callable[[Event], None]]:
     console = ReportConsole()
-    with console.status("loading the target") as status:
-        yield _TerminalReport(console, status, verbose)
+    if plain or not is_live(console):
+        yield _TerminalReport(console, None, verbose)
+        return
+    view = LiveView(console)
+    try:
+        view.start()
+        yield _TerminalReport(console, view, verbose)
+    finally:
+        view.stop()
 
 
 class _TerminalReport:
-    def __init__(self, console: Console, status: Status, verbose: bool) -> None:
+    def __init__(self, console: Console, view: LiveView | None, verbose: bool) -> None:
         self._console = console
-        self._status = status
+        self._view = view
         self._verbose = verbose
-        self._found = 0
 
     def __call__(self, event: Event) -> None:
         match event:
             case CampaignStarted():
                 self._console.print(Text(event.title))
-            case CaseJudged():
-                rate = event.done_here / event.elapsed if event.elapsed > 0 else 0.0
-                self._status.update(
-                    f"{counted(event.done, event.noun)}, {rate:.0f} a second, {counted(self._found, 'finding')}"
-                )
+                if self._view is not None:
+                    self._view.start()  # the campaign of an earlier target ended it
+                    self._view.follow(event.stats)
             case FindingFound():
-                self._found += 1
                 where = "met while shrinking another" if event.index is None else f"{event.noun} {event.index}"
                 self._line("found", "bold red", f"{event.key.signature}, {where}")
                 self._more(event.repro.evidence.summary)
@@ -89,9 +107,11 @@ class _TerminalReport:
                 self._kept(event)
             case Notice():
                 self._line("note", "cyan", event.text)
-                self._status.update(event.text)
+                if self._view is not None:
+                    self._view.say(event.text)
             case CampaignFinished():
-                self._status.stop()
+                if self._view is not None:
+                    self._view.stop()
                 for line in event.summary.lines(verbose=self._verbose):
                     self._print(line)
                 answer = event.summary.answer()

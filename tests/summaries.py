@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from harness.end_to_end.summary import EngineSummary
 from harness.kernel_cases.summary import CaseSummary, Finding
 from harness.sequences.summary import SequenceFinding, SequenceSummary
 
@@ -72,4 +73,26 @@ def sequence_summary(
         missing=list(missing),
         harness_failures=0,
         exit_status=1 if findings else 3 if missing else 0,
+    )
+
+
+def engine_summary(findings: Sequence[SequenceFinding] = ()) -> EngineSummary:
+    return EngineSummary(
+        target="vllm==0.33.0",
+        build="cpu",
+        seed=1,
+        sequences=40,
+        steps=900,
+        steps_per_second=12.5,
+        in_this_part=40,
+        seconds=72.0,
+        whole_seconds=80.0,
+        skipped={},
+        counters={"steps": 900},
+        fixes=[],
+        fixes_without_form=[],
+        findings=list(findings),
+        missing=[],
+        harness_failures=0,
+        exit_status=1 if findings else 0,
     )

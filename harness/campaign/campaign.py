@@ -119,7 +119,7 @@ class Campaign:
                     yield from map(Notice, worker.loading())
                 subject.prepare(workers[0], self._notices.append)
                 title = subject.title(settings.limit(subject.noun), counted(number, "worker"))
-                yield CampaignStarted(title, number)
+                yield CampaignStarted(title, number, self._stats)
                 self._start = time.monotonic()
                 stack.enter_context(INTERRUPTION.summed_up())
                 try:
@@ -516,7 +516,7 @@ class Campaign:
             self._tally.add(entry)
         self._end_if_hopeless()
         elapsed = time.monotonic() - self._start
-        yield CaseJudged(self._subject.noun, index, result, self._tally.cases, self._judged, elapsed, drawn)
+        yield CaseJudged(self._subject.noun, index, result, self._tally.cases, self._judged, elapsed, drawn, entry)
         if found is not None:
             yield found
 

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from harness.campaign.stats import Stats
 from harness.repro.format import AnyRepro
+from harness.subject.entry import Entry
 from harness.subject.subject import Key
 from harness.subject.summary import Summary
 
 
 class CampaignStarted(msgspec.Struct, frozen=True):
-    """Workers are ready: the target is loaded. `title` says in a line what will be run."""
+    """Workers are ready: the target is loaded. `title` says in a line what will be run; `stats` how far the campaign is
+    whenever it is called, from any thread."""
 
     title: str
     workers: int
+    stats: Callable[[], Stats]
 
 
 class CaseJudged(msgspec.Struct, frozen=True):
     """One more case has a result, whose type the subject defines. `done` is the number of cases so far, `done_here`
     those judged in the `elapsed` seconds since the start: an earlier part of the campaign judged the others.
 
-    `noun` is the subject's word for a case; `drawn` is the seconds that drawing it took.
+    `noun` is the subject's word for a case; `drawn` is the seconds that drawing it took; `entry` is its line of the
+    journal.
     """
 
     noun: str
@@ -33,6 +39,7 @@ class CaseJudged(msgspec.Struct, frozen=True):
     done_here: int
     elapsed: float
     drawn: float
+    entry: Entry
 
 
 class FindingFound(msgspec.Struct, frozen=True):

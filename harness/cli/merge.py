@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from harness.cli.options import JsonOption, announce, option, parse_path
-from harness.cli.run import parse_reports
+from harness.cli.run import parse_reports, require_known
 
 
 def merge(
@@ -24,7 +24,11 @@ def merge(
     json: JsonOption = False,
     no_shrink: Annotated[bool, typer.Option("--no-shrink", help="Keep findings as they were drawn.")] = False,
     report: Annotated[list[str] | None, typer.Option("--report", metavar="NAME=FILE", help="As `harness run`.")] = None,
+    known: Annotated[Path | None, typer.Option("--known", metavar="FILE", help="As `harness run`.")] = None,
+    baseline: Annotated[Path | None, typer.Option("--baseline", metavar="FOLDER", help="As `harness run`.")] = None,
+    corpus: Annotated[Path | None, typer.Option("--corpus", metavar="FOLDER", help="As `harness run`.")] = None,
     verbose: Annotated[bool, typer.Option("--verbose", help="As `harness run`.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="As `harness run`.")] = False,
 ) -> None:
     """Put the shards of a campaign together, and end it as one run of all cases ends.
 
@@ -35,6 +39,8 @@ def merge(
     from harness.files import NotSaved
 
     parse_reports(report or (), out)  # refused before anything is written
+    before = {"--known": known, "--baseline": baseline, "--corpus": corpus}
+    require_known(before, out)
     try:
         merged = put_together(folders, out)
     except NotSaved as not_saved:
@@ -44,7 +50,8 @@ def merge(
     for text in merged.notices:
         announce(text)
     more = [word for text in report or () for word in ("--report", text)]
-    more += ["--json"] * json + ["--no-shrink"] * no_shrink + ["--verbose"] * verbose
+    more += [word for name, path in before.items() if path is not None for word in (name, str(path))]
+    more += ["--json"] * json + ["--no-shrink"] * no_shrink + ["--verbose"] * verbose + ["--plain"] * plain
     if workers is not None:
         more += ["-j", str(workers)]
     if merged.options.get("cases") is None:

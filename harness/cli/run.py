@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -141,14 +141,31 @@ def _expectations(common: RunOptions) -> Expectations | None:
 
     for path in filter(None, (common.known, common.baseline, common.corpus)):
         require_text(path)
-    for option, folder in (("--baseline", common.baseline), ("--corpus", common.corpus)):
-        if folder is not None and folder.resolve() == common.out.resolve():
-            raise typer.BadParameter(f"{option} and --out are the same folder: give another --out")
+    _require_others({"--baseline": common.baseline, "--corpus": common.corpus}, common.out)
     if common.targets is not None and (common.baseline is not None or common.corpus is not None):
         raise typer.BadParameter("--baseline and --corpus are for one target: they exclude --targets")
     if common.known is None and common.baseline is None and common.corpus is None:
         return None
     return expectations(common.known, common.baseline)
+
+
+def _require_others(folders: Mapping[str, Path | None], out: Path) -> None:
+    """Raises typer.BadParameter for a folder that is also the campaign's own."""
+    for option, folder in folders.items():
+        if folder is not None and folder.resolve() == out.resolve():
+            raise typer.BadParameter(f"{option} and --out are the same folder: give another --out")
+
+
+def require_known(before: Mapping[str, Path | None], out: Path) -> None:
+    """Read what `--known`, `--baseline` and `--corpus` name, for a command that writes before its campaign does. Raises
+    what `run` raises for them."""
+    from harness.campaign.corpus import read_corpus
+    from harness.campaign.expectations import expectations
+
+    _require_others({name: path for name, path in before.items() if name != "--known"}, out)
+    expectations(before["--known"], before["--baseline"])
+    if before["--corpus"] is not None:
+        read_corpus(before["--corpus"])
 
 
 def _corpus(common: RunOptions) -> list[CorpusFile]:
@@ -226,7 +243,8 @@ def _run(
         options=options,
         expectations=expected,
     )
-    report = "json" if common.json else "verbose" if common.verbose else "terminal"
+    lines = ("plain-verbose", "plain") if common.plain else ("verbose", "terminal")
+    report = "json" if common.json else lines[not common.verbose]
     if targets is not None:
         return follow_several(subject_of, settings, names, report, written)
     return follow(subject_of(names[0]), settings, report, written)
@@ -245,7 +263,7 @@ def follow(subject: AnySubject, settings: object, report: str, written: Handler 
     assert isinstance(settings, Settings)
     status = 4
     try:
-        campaign = Campaign(subject, settings, _progress())
+        campaign = Campaign(subject, settings, _progress(report))
     except CannotResume as refused:
         raise typer.BadParameter(str(refused), param_hint="--resume") from refused
 
@@ -267,9 +285,11 @@ def follow(subject: AnySubject, settings: object, report: str, written: Handler 
     return status
 
 
-def _progress() -> Callable[[str], None] | None:
-    """What reports the progress: a line on standard error, where no terminal shows a status line."""
-    return None if sys.stderr.isatty() else announce
+def _progress(report: str) -> Callable[[str], None] | None:
+    """What reports the progress: a line on standard error, unless a live view shows it on the same terminal."""
+    from harness.reports.terminal import shows_progress
+
+    return None if sys.stderr.isatty() and shows_progress(report) else announce
 
 
 def _warn_of_many(workers: int) -> None:
@@ -301,7 +321,7 @@ def follow_several(subject_of: object, settings: object, targets: Sequence[str],
 
     try:
         if report == "json":
-            comparison = run_several(subject_of, settings, targets, notice, _progress())
+            comparison = run_several(subject_of, settings, targets, notice, _progress(report))
         else:
             with reporter(report) as handle:
 
@@ -309,7 +329,7 @@ def follow_several(subject_of: object, settings: object, targets: Sequence[str],
                     written(event)
                     handle(event)
 
-                comparison = run_several(subject_of, settings, targets, both, _progress())
+                comparison = run_several(subject_of, settings, targets, both, _progress(report))
     except TargetsInterrupted as interrupted:
         if interrupted.comparison is not None:
             finish(interrupted.comparison)

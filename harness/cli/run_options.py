@@ -66,6 +66,7 @@ class RunOptions:
             "executor",
             "case_limit",
             "verbose",
+            "plain",
         ),
     )
 
@@ -142,7 +143,7 @@ class RunOptions:
             "--report",
             metavar="NAME=FILE",
             help="Also write the result as a page (html=FILE) or for other programs (junit=FILE, sarif=FILE, "
-            "markdown=FILE, or github, which takes no file); may be given several times.",
+            "markdown=FILE, jsonl=FILE, or github, which takes no file); may be given several times.",
         ),
     ] = None
     known: Annotated[
@@ -191,6 +192,12 @@ class RunOptions:
     verbose: Annotated[
         bool,
         typer.Option("--verbose", help="Name regimes and kernel lines that were not reached, as --json does."),
+    ] = False
+    plain: Annotated[
+        bool,
+        typer.Option(
+            "--plain", help="On a terminal too, only lines that stay, and one on the progress every half minute."
+        ),
     ] = False
 
     @property

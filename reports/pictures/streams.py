@@ -1,5 +1,6 @@
 """Two streams of tokens, of a whole engine and of the same model run plainly, up to where they part: read from the
-evidence, which names the first wrong output of each request."""
+evidence, which names the first wrong output of each request (harness.end_to_end.confirming.WrongToken). What else it
+says, such as the first wrong state, is under the picture."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ MOST_REQUESTS = 6
 
 PARTS = re.compile(
     r"(?P<who>.+?), output (?P<output>\d+) \(position (?P<position>\d+)\): the engine says (?P<said>nothing|token \d+),"
-    r" the same model run plainly says token (?P<due>\d+)(?P<rest>.*)"
+    r" the same model run plainly says (?P<due>\d+)(?P<rest>.*)"
 )
 
 
@@ -22,14 +23,15 @@ def streams(repro: EngineRepro) -> Picture | None:
     found = [match for match in map(PARTS.fullmatch, repro.evidence.details) if match is not None]
     if not found:
         return None
-    return Picture(repro.evidence.summary, [_panel(one) for one in found[:MOST_REQUESTS]])
+    others = [detail for detail in repro.evidence.details if PARTS.fullmatch(detail) is None]
+    return Picture(repro.evidence.summary, [_panel(one) for one in found[:MOST_REQUESTS]], others)
 
 
 def _panel(parts: re.Match[str]) -> Panel:
     output, said = int(parts["output"]), parts["said"].removeprefix("token ")
     first = max(0, output - MOST_OUTPUTS + 1)
     columns = [f"output {number}" for number in range(first, output + 1)]
-    same: list[Cell | None] = [Cell("agree", "idle") for _ in columns[:-1]]
+    same: list[Cell | None] = [Cell("agree", "plain") for _ in columns[:-1]]
     engine = Lane("the engine", [*same, Cell(said, "wrong", parts[0])])
     plain = Lane("run plainly", [*same, Cell(parts["due"], "plain")])
     earlier = "" if not first else f"; outputs 0 to {first - 1} agree"

@@ -4,6 +4,8 @@ A file of the corpus is a case of its own. One more case, `campaign`, is an erro
 asked for: it was interrupted, something is missing, or the harness failed; a mute that has expired, or whose finding no
 longer occurs, is a failure of it. What does not count is skipped, with the reason: a finding that was known, and an
 operation that no case judged, so that nothing is green that was not looked at.
+
+A case has one outcome, with the texts of all, since CI systems show only one.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from junitparser.junitparser import FinalResult
 from harness.exit_status import FINDINGS, NOTHING_FOUND
 from harness.reports.written.result import Json, Result, about, parts_of, plain, standing_of, why_not_counted
 from harness.subject.standing import CorpusAnswer
+from harness.text import counted
 
 
 def junit(results: Sequence[Result]) -> str:
@@ -26,51 +29,71 @@ def junit(results: Sequence[Result]) -> str:
         suite = TestSuite(plain(result.title))
         for name, outcome in _cases(result):
             case = TestCase(name, classname=plain(f"harness.{result.json['target']}"))
-            case.result = outcome
+            case.result = [] if outcome is None else [outcome]
             suite.add_testcase(case)
         whole.append(suite)  # type: ignore[no-untyped-call]
     whole.update_statistics()  # type: ignore[no-untyped-call]
     for suite, result in zip(whole, results, strict=True):  # afterwards: cases have no times to add up
         suite.time = result.json["whole_seconds"]
     whole.time = sum(result.json["whole_seconds"] for result in results)
+    whole._elem.attrib.pop("skipped", None)  # schemas allow it at suites alone
     return cast(bytes, whole.tostring()).decode()  # type: ignore[no-untyped-call]
 
 
-def _cases(result: Result) -> Iterator[tuple[str, list[FinalResult]]]:
-    """Names of test cases, with what is wrong with each; nothing for one that passes."""
+def _cases(result: Result) -> Iterator[tuple[str, FinalResult | None]]:
+    """Names of test cases, with what is wrong with each; None for one that passes."""
     json = result.json
-    found: dict[str, list[FinalResult]] = {}
+    found: dict[str, list[Json]] = {}
     for finding in json["findings"]:
-        known = why_not_counted(json, finding)
-        outcome = _failure(finding) if known is None else Skipped(plain(f"{finding['signature']}: {known}"))
-        found.setdefault(parts_of(finding)[0], []).append(outcome)
+        found.setdefault(parts_of(finding)[0], []).append(finding)
     judged: dict[str, int] = json.get(
         "judged", {}
     )  # of kernel cases; sequences have one operation, which campaign covers
     for operation in dict.fromkeys((*judged, *found)):
-        if operation not in found and not judged[operation]:
-            found[operation] = [Skipped(plain(json["lacking"].get(operation) or "no case of it was judged"))]
-        yield operation, found.get(operation, [])
+        outcome: FinalResult | None = None
+        if operation in found:
+            outcome = _found(json, found[operation])
+        elif not judged[operation]:
+            outcome = Skipped(plain(json["lacking"].get(operation) or "no case of it was judged"))
+        yield operation, outcome
     done = json["exit_status"] in (NOTHING_FOUND, FINDINGS)
-    why = "; ".join((result.answer, *json["missing"]))
     standing = standing_of(json)
     for replayed in standing.corpus:
         yield f"corpus {plain(replayed.file)}", _replayed(replayed)
-    problems: list[FinalResult] = [Failure(plain(one), "mute") for one in standing.mute_problems]
-    yield "campaign", problems if done else [*problems, Error(plain(why), f"status {json['exit_status']}")]
+    problems = list(standing.mute_problems)
+    if not done:
+        yield "campaign", Error(plain("; ".join((result.answer, *json["missing"], *problems))), _status(json))
+    else:
+        yield "campaign", Failure(plain("; ".join(problems)), "mute") if problems else None
 
 
-def _replayed(one: CorpusAnswer) -> list[FinalResult]:
+def _status(json: Json) -> str:
+    return f"status {json['exit_status']}"
+
+
+def _found(json: Json, findings: Sequence[Json]) -> FinalResult:
+    """The findings of one operation: a failure if one of them counts."""
+    known = [why_not_counted(json, finding) for finding in findings]
+    texts = [
+        "\n".join((finding["signature"], *filter(None, [why]), *about(finding)))
+        for finding, why in zip(findings, known, strict=True)
+    ]
+    counting = [finding for finding, why in zip(findings, known, strict=True) if why is None]
+    if not counting:
+        reasons = [f"{finding['signature']}: {why}" for finding, why in zip(findings, known, strict=True)]
+        return Skipped(plain("; ".join(reasons)))
+    first, *more = counting
+    others = f" (and {counted(len(more), 'finding')} more)" if more else ""
+    failure = Failure(plain(f"{first['summary']}{others}"), "/".join(parts_of(first)[1:]))
+    failure.text = plain("\n\n".join(texts))
+    return failure
+
+
+def _replayed(one: CorpusAnswer) -> FinalResult | None:
     if one.answer == "FIXED":
-        return []
+        return None
     if not one.counts:
-        return [Skipped(plain(one.reason or f"{one.name}: muted: {one.muted}"))]
+        return Skipped(plain(one.reason or f"{one.name}: muted: {one.muted}"))
     failure = Failure(plain(one.summary), "corpus")
     failure.text = plain(f"{one.name}\nharness replay {one.file}")
-    return [failure]
-
-
-def _failure(finding: Json) -> Failure:
-    failure = Failure(plain(finding["summary"]), "/".join(parts_of(finding)[1:]))
-    failure.text = plain("\n".join((finding["signature"], *about(finding))))
     return failure

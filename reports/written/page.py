@@ -30,6 +30,9 @@ OPEN_FAULTS = 12
 PICTURED_FAULTS = 300
 """Faults after so many have no picture, so that a page stays small enough to open; `harness show` draws theirs."""
 
+HEADING = 160
+"""The most letters of a fault's heading."""
+
 _SETTINGS = {
     "target": "target",
     "build": "build",
@@ -129,11 +132,13 @@ class FindingPart:
 
 @dataclass(frozen=True)
 class FaultPart:
-    """One fault: its simplest finding, the others, and what they share."""
+    """One fault: its simplest finding, the others, and what they share. `heading` is the title, or as much of it as a
+    heading has room for."""
 
     anchor: str
     number: int
     title: str
+    heading: str
     first: FindingPart
     others: Sequence[FindingPart]
     shared: str
@@ -256,10 +261,23 @@ def _fault(campaign: int, number: int, fault: tuple[str, Sequence[int], Sequence
         f"fault-{campaign}-{number}",
         number,
         title,
+        heading_of(title),
         _finding(first, json, pictured=number <= PICTURED_FAULTS),
         [_short(other, json) for other in others],
         "; ".join(shared),
     )
+
+
+def heading_of(title: str) -> str:
+    """A title in at most HEADING letters. A sentence of evidence says first what is wrong and where, and then which
+    bytes or which code: it ends before the part for which there is no room, without dots."""
+    if len(title) <= HEADING:
+        return title
+    for mark in ("; ", ": "):
+        head, found, _ = title[:HEADING].rpartition(mark)
+        if found and len(head) >= HEADING // 4:
+            return head
+    return title[: HEADING - 3] + "..."
 
 
 def _short(finding: Json, json: Json) -> FindingPart:

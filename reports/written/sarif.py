@@ -1,6 +1,8 @@
 """SARIF 2.1.0: findings as results of a static analysis, at the lines of the code under test that they go back to.
 
-Code hosts and editors show them there. Files are relative to the root of the target's checkout (`%SRCROOT%`).
+Code hosts and editors show them there. Files are relative to the root of the target's checkout (`%SRCROOT%`). Every
+result has a location, since GitHub refuses a whole file in which one has none: a finding that goes back to no line is
+at the beginning of its repro file.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from harness import __version__
 from harness.exit_status import FINDINGS, NOTHING_FOUND
@@ -26,6 +29,7 @@ from harness.reports.written.result import (
 )
 from harness.text import counted
 
+NOT_SAVED = "finding-that-could-not-be-saved.json"
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
@@ -46,12 +50,12 @@ def _run(result: Result) -> dict[str, Any]:
                 "rules": [{"id": rule, "shortDescription": {"text": rule.replace("/", ": ")}} for rule in rules],
             }
         },
-        "automationDetails": {"id": result.title},
+        "automationDetails": {"id": plain(result.title)},
         "invocations": [
             {
                 "executionSuccessful": status in (NOTHING_FOUND, FINDINGS),
                 "exitCode": status,
-                "exitCodeDescription": result.answer,
+                "exitCodeDescription": plain(result.answer),
                 "toolExecutionNotifications": [
                     {"level": "error", "message": {"text": plain(one)}} for one in standing_of(result.json).problems
                 ],
@@ -73,7 +77,7 @@ def _results(result: Json) -> Iterator[dict[str, Any]]:
             "ruleId": "/".join(parts_of(first)[1:]),
             "level": "warning" if known or is_known(first) else "error",
             "message": {"text": plain("\n".join((*about(first), *_others(others, shared))))},
-            "locations": _locations(first)[:1],
+            "locations": _locations(first)[:1] or [_at_its_file(first)],
             "relatedLocations": [{"id": number, **place} for number, place in enumerate(related, 1)],
             "partialFingerprints": {"signature/v1": hashlib.sha256(first["signature"].encode()).hexdigest()[:32]},
             "properties": {"signature": first["signature"], "repro": first["repro"], "issue": first["issue"]},
@@ -106,10 +110,24 @@ def _locations(finding: Json) -> list[dict[str, Any]]:
     return [
         {
             "physicalLocation": {
-                "artifactLocation": {"uri": place["file"], "uriBaseId": "%SRCROOT%"},
+                "artifactLocation": {"uri": _uri(place["file"]), "uriBaseId": "%SRCROOT%"},
                 "region": {"startLine": max(1, place["line"])},
             },
-            "message": {"text": f"{place['role']} in {place['function']}"},
+            "message": {"text": plain(f"{place['role']} in {place['function']}")},
         }
         for place in places(finding)
     ]
+
+
+def _at_its_file(finding: Json) -> dict[str, Any]:
+    """Where a finding is that goes back to no line."""
+    file = finding["repro"] or NOT_SAVED
+    return {
+        "physicalLocation": {"artifactLocation": {"uri": _uri(file)}, "region": {"startLine": 1}},
+        "message": {"text": "the finding goes back to no line of the code under test: this is its file"},
+    }
+
+
+def _uri(file: str) -> str:
+    """A path as a URI reference, whatever its names hold."""
+    return quote(plain(file), safe="/")

@@ -99,9 +99,10 @@ class Tab:
                 text=text if kind == "keyDown" else "",
             )
 
-    def screenshot(self, path: Path) -> None:
-        """Keep what the window shows."""
-        path.write_bytes(base64.b64decode(self.call("Page.captureScreenshot", format="png")["data"]))
+    def screenshot(self, path: Path, *, whole: bool = False) -> None:
+        """Keep what the window shows, or the whole page."""
+        shot = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+        path.write_bytes(base64.b64decode(shot["data"]))
 
 
 @contextmanager

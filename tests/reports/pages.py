@@ -10,10 +10,11 @@ from typing import Any
 from harness.check.outcome import CodePlace, Diagnosis, Difference, Evidence, Signature
 from harness.kernel_cases.summary import Finding
 from harness.reports.written.result import Result, result_of
-from harness.repro import Repro
+from harness.repro import Repro, read_any
 from harness.repro.store import write_repro
+from harness.sequences.summary import SequenceFinding
 from harness.subject.faults import Fault
-from tests.summaries import case_summary
+from tests.summaries import case_summary, engine_summary, sequence_summary
 
 VOID = {"meta", "link", "br"}
 
@@ -126,3 +127,48 @@ def result(files: list[str | None], words: str = "that", **changes: Any) -> Resu
         "exit_status": 1,
     }
     return result_of(case_summary(**{**given, **changes}))
+
+
+KINDS = {
+    "bytes": "tests/harness/repro/data/wrong-group-minimal.json",
+    "access": "tests/harness/repro/data/temporal-size-minimal.json",
+    "race": "corpus/shift-within-block-ds.json",
+    "sequence": "corpus/sequences/copy-of-fresh-block.json",
+    "engine": "tests/harness/end_to_end/data/engine-copy-of-fresh-block.json",
+}
+"""A file for each kind of finding that is drawn in a way of its own."""
+
+
+def results_of_all_kinds(root: Path) -> list[Result]:
+    """A result of kernels, of step sequences and of whole engines, with a real finding of each kind."""
+    files = {name: root / path for name, path in KINDS.items()}
+    repros = {name: read_any(path)[1] for name, path in files.items()}
+    kernels = [name for name in KINDS if name not in ("sequence", "engine")]
+    found = [
+        Finding(
+            str(repros[name].signature),
+            repros[name].evidence.summary,
+            "reachable",
+            number,
+            3,
+            str(files[name]),
+            None,
+            diagnosis=repros[name].evidence.diagnosis,
+            places=list(repros[name].evidence.places),
+        )
+        for number, name in enumerate(kernels)
+    ]
+    faults = [Fault(finding.summary, [], [number]) for number, finding in enumerate(found)]
+    given: dict[str, Any] = {"judged": {"postprocess": 812, "precopy": 790}, "skipped": {"outside-contract": 31}}
+    given |= {"regimes": {"decode": 700, "prefix-hit": 41, "layout-ds": 0}, "unjudged": {"layout-ds": "no code"}}
+    summary = case_summary(cases=1633, cases_judged=1602, findings=found, faults=faults, exit_status=1, **given)
+    after: list[Any] = []
+    for name, one in (("sequence", sequence_summary), ("engine", engine_summary)):
+        evidence = repros[name].evidence
+        like = SequenceFinding(
+            str(repros[name].signature), "copy-of-fresh-block", evidence.summary, 4, 2, 13, str(files[name]), True
+        )
+        ended = one([like])
+        ended.faults = [Fault("copy-of-fresh-block", [], [0])]
+        after.append(ended)
+    return [result_of(one) for one in (summary, *after)]

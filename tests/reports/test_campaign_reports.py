@@ -25,7 +25,9 @@ from harness.kernel_cases.recipe import JudgedCase
 from harness.kernel_cases.summary import CaseSummary, Finding, LineCoverage
 from harness.reports.registry import reporter
 from harness.repro import Origin, Repro, ShrinkRecord
+from harness.subject.entry import Entry
 from harness.subject.subject import Key
+from tests.reports.progress import stats
 
 SIGNATURE = Signature("precopy", "memory", "wrong-bytes", "conv", "DS")
 ODD_TEXT = "expected [bold]00[/bold], found [01]"
@@ -73,8 +75,8 @@ def events(make_case: Callable[..., Case]) -> list[Event]:
         "whole_seconds": 0.6,
     }
     return [
-        CampaignStarted("builtin+x on native: seed [5], 2 workers", 2),
-        CaseJudged("case", 3, JudgedCase(outcome), 1, 1, 0.5, 0.1),
+        CampaignStarted("builtin+x on native: seed [5], 2 workers", 2, stats),
+        CaseJudged("case", 3, JudgedCase(outcome), 1, 1, 0.5, 0.1, Entry(3, signature=str(SIGNATURE))),
         FindingFound("case", Key(str(SIGNATURE)), repro, Path("out/as-drawn/big.json"), 3),
         Notice("something [red]to know[/red]"),
         FindingKept("case", Key(str(SIGNATURE)), shrunk, Path("out/small.json"), 1),

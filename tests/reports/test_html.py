@@ -15,7 +15,7 @@ from harness.end_to_end.summary import EngineSummary
 from harness.kernel_cases.summary import CaseSummary
 from harness.refusal import Refusal
 from harness.reports.written.html import html
-from harness.reports.written.page import SAID, SHOWN_OTHERWISE, page_of
+from harness.reports.written.page import HEADING, SAID, SHOWN_OTHERWISE, heading_of, page_of
 from harness.reports.written.result import broken_off, result_of
 from harness.repro import read_repro
 from harness.sequences.summary import SequenceSummary
@@ -184,3 +184,21 @@ def test_a_thousand_findings_fit_in_a_page(tmp_path: Path, capsys: pytest.Captur
     with capsys.disabled():
         print(f"\n1,000 faults: {len(text) / 1e6:.1f} MB, made in {seconds:.1f} s")
     assert len(text.encode()) < 20e6
+
+
+@pytest.mark.parametrize(
+    ("title", "heading"),
+    [
+        ("a short one: as it is", "a short one: as it is"),
+        (
+            f"block 4 {'x' * 60}: holds the wrong bytes; expected {'00 ' * 40}",
+            f"block 4 {'x' * 60}: holds the wrong bytes",
+        ),
+        (f"race between {'x' * 60}: program 0, {'y' * 200}", f"race between {'x' * 60}"),
+        (f"x; {'y' * 300}", f"x; {'y' * 154}..."),
+        ("z" * 161, "z" * 157 + "..."),
+    ],
+)
+def test_a_heading_ends_where_a_part_of_the_sentence_ends(title: str, heading: str) -> None:
+    assert heading_of(title) == heading
+    assert len(heading) <= HEADING

@@ -14,7 +14,7 @@ from harness.reports.written.result import result_of
 from harness.repro import read_repro
 from harness.subject.faults import Fault
 from tests.reports.chromium import Tab, browser
-from tests.reports.pages import result, saved
+from tests.reports.pages import KINDS, result, results_of_all_kinds, saved
 from tests.summaries import sequence_finding, sequence_summary
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,6 +89,14 @@ def problems(tab: Tab) -> list[str]:
     return found + [str(said["entry"]) for method, said in tab.events if method == "Log.entryAdded"]
 
 
+def kept_shots(tab: Tab, name: str, dark: bool, *, whole: bool = False) -> None:
+    """Keep a screenshot where HARNESS_SCREENSHOTS says, if it does."""
+    kept = os.environ.get("HARNESS_SCREENSHOTS")
+    if kept is not None:
+        Path(kept).mkdir(parents=True, exist_ok=True)
+        tab.screenshot(Path(kept, f"{name}-{'dark' if dark else 'light'}.png"), whole=whole)
+
+
 def requests(tab: Tab) -> list[str]:
     return [said["request"]["url"] for method, said in tab.events if method == "Network.requestWillBeSent"]
 
@@ -133,10 +141,22 @@ def test_every_text_can_be_read(tab: Tab, tmp_path: Path, dark: bool) -> None:
     found = tab.evaluate(CONTRASTS)
     assert len(found) > 200
     assert [words for ratio, words in found if ratio < 4.5] == []
-    kept = os.environ.get("HARNESS_SCREENSHOTS")
-    if kept is not None:
-        Path(kept).mkdir(parents=True, exist_ok=True)
-        tab.screenshot(Path(kept, "dark.png" if dark else "light.png"))
+    kept_shots(tab, "hostile", dark)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("dark", [False, True])
+def test_every_kind_of_finding_is_drawn_and_can_be_read(tab: Tab, tmp_path: Path, dark: bool) -> None:
+    path = tmp_path / "page.html"
+    path.write_text(html(results_of_all_kinds(ROOT)))
+    tab.open(path, dark=dark)
+    kept_shots(tab, "kinds-folded", dark, whole=True)
+    tab.evaluate(OPEN_ALL)
+    assert problems(tab) == []
+    assert tab.evaluate("document.querySelectorAll('.fault').length") == len(KINDS)
+    assert tab.evaluate("[...document.querySelectorAll('.fault')].every(one => one.querySelector('svg'))")
+    assert [words for ratio, words in tab.evaluate(CONTRASTS) if ratio < 4.5] == []
+    kept_shots(tab, "kinds", dark, whole=True)
 
 
 @pytest.mark.long

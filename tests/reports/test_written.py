@@ -54,16 +54,18 @@ def test_junit_has_a_case_for_each_operation() -> None:
     outcomes = {case.name: [type(one) for one in case.result] for case in suite}
     expected = {
         "postprocess": [],
-        "precopy": [Failure, Failure],
+        "precopy": [Failure],
         "stage": [Skipped],
         "advance": [Skipped],
         "campaign": [],
     }
     assert outcomes == expected
-    assert (suite.tests, suite.failures, suite.skipped) == (5, 2, 2)
-    (first, _) = next(case for case in suite if case.name == "precopy").result
+    assert (suite.tests, suite.failures, suite.skipped) == (5, 1, 2)
+    (first,) = next(case for case in suite if case.name == "precopy").result
     assert "<script>" in first.text
     assert "harness replay found/one.json" in first.text
+    assert first.message.endswith(" (and 1 finding more)")
+    assert "precopy/memory/wrong-bytes/temporal/-\nother\nknown issue F1" in first.text
 
 
 @pytest.mark.parametrize(
@@ -84,6 +86,17 @@ def test_no_report_is_green_where_a_campaign_did_not_do_what_was_asked_for(chang
     assert run["invocations"][0]["executionSuccessful"] is False
     assert words in run["invocations"][0]["exitCodeDescription"]
     assert words.replace("(", "").split()[-1] in markdown(given)
+
+
+def test_a_failure_names_what_does_not_count_too() -> None:
+    summary = known_before()
+    third = msgspec.structs.replace(summary.findings[2], signature="precopy/memory/stray-write/conv/SD", summary="new")
+    changed = msgspec.structs.replace(summary, findings=[*summary.findings[:2], third])
+    (suite,) = JUnitXml.fromstring(junit([result_of(changed)]).encode())
+    (failure,) = next(case for case in suite if case.name == "precopy").result
+    assert (failure.message, failure.type) == ("new", "memory/stray-write")
+    assert "already in 'before'" in failure.text
+    assert "muted: " in failure.text
 
 
 def test_sarif_points_at_the_lines_of_the_target() -> None:
@@ -203,7 +216,7 @@ def test_github_needs_a_job(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 
 def test_an_unknown_report_names_those_that_there_are() -> None:
-    with pytest.raises(UnknownReport, match="known: html, junit, sarif, markdown, github"):
+    with pytest.raises(UnknownReport, match="known: html, junit, sarif, markdown, jsonl, github"):
         REGISTRY.named("junitt")
 
 
@@ -248,12 +261,12 @@ def known_before() -> CaseSummary:
 def test_junit_skips_what_does_not_count() -> None:
     (suite,) = JUnitXml.fromstring(junit([result_of(known_before())]).encode())
     outcomes = {case.name: [type(one) for one in case.result] for case in suite}
-    assert outcomes["precopy"] == [Skipped, Skipped]
+    assert outcomes["precopy"] == [Skipped]
     assert outcomes["postprocess"] == [Failure]
     assert outcomes["campaign"] == [Failure]
-    (muted, still) = next(case for case in suite if case.name == "precopy").result
-    assert "until 2026-12-31 (https://example.org)" in muted.message
-    assert "already in 'before'" in still.message
+    (known,) = next(case for case in suite if case.name == "precopy").result
+    assert "until 2026-12-31 (https://example.org)" in known.message
+    assert "already in 'before'" in known.message
     (problem,) = next(case for case in suite if case.name == "campaign").result
     assert problem.message == "mute of that expired on 2026-06-14"
 

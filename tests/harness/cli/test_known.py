@@ -213,3 +213,24 @@ def test_a_difference_names_what_is_new(command: Command, cwd: Path) -> None:
     assert json.loads(out)["baseline"]["new"] == [0]
     status, _, err = command("diff", "before", "none")
     assert (status, err.count("\n")) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--baseline", "merged", "--out", "merged"], "--baseline and --out are the same folder"),
+        (["--corpus", "merged", "--out", "merged"], "--corpus and --out are the same folder"),
+        (["--baseline", "none"], "none"),
+        (["--corpus", "none"], "none"),
+        (["--known", "none.toml"], "none.toml"),
+    ],
+)
+def test_a_merge_reads_what_was_known_before_it_writes(
+    command: Command, cwd: Path, arguments: list[str], message: str
+) -> None:
+    (cwd / "merged").mkdir()
+    status, out, err = command("merge", "shard-1", "shard-2", *arguments)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert message in err
+    assert "shard-" not in err
+    assert sorted(path.name for path in cwd.iterdir()) == ["merged"]

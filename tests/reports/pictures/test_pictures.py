@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from harness.check.outcome import Difference, Evidence, Signature
+from harness.end_to_end.confirming import WrongToken
 from harness.reports.pictures.arena import MOST_BLOCKS
 from harness.reports.pictures.copies_due import plan_of
 from harness.reports.pictures.picture import Arrow, Cell, Lane, Panel, Picture, Point
@@ -19,7 +20,7 @@ from harness.reports.pictures.timeline import MOST_STEPS, START, timeline
 from harness.repro import EngineRepro, Repro, SequenceRepro, read_any, read_repro
 
 ROOT = Path(__file__).resolve().parents[3]
-FILES = sorted((ROOT / "corpus").rglob("*.json"))
+FILES = sorted((ROOT / "corpus").rglob("*.json")) + sorted((ROOT / "tests/harness/end_to_end/data").glob("*.json"))
 SEQUENCES = sorted((ROOT / "corpus" / "sequences").glob("*.json"))
 HOSTILE = "<b onclick='x'>&\"\n]]>\x1b\ud800"
 
@@ -177,11 +178,11 @@ def engine(*details: str) -> EngineRepro:
 
 
 def test_streams_part_at_the_first_wrong_token() -> None:
-    line = (
-        "request 2, output 2 (position 9): the engine says token 5, the same model run plainly says token 7,"
-        " ahead by 0.3, said in step 4"
-    )
-    (panel,) = drawn(engine(line, "a fused kernel: x")).panels
+    line = f"{WrongToken(request=2, output=2, position=9, said=5, due=7, margin=0.3).text}, said in step 4"
+    picture = drawn(engine("first wrong state: y", line, "a fused kernel: x"))
+    (panel,) = picture.panels
+    assert picture.captions == ["first wrong state: y", "a fused kernel: x"]
+    assert panel.title == "request 2, position 9, ahead by 0.3, said in step 4"
     assert list(panel.columns) == ["output 0", "output 1", "output 2"]
     assert [[cell.text for cell in lane.cells if cell] for lane in panel.lanes] == [
         ["agree", "agree", "5"],
@@ -189,6 +190,22 @@ def test_streams_part_at_the_first_wrong_token() -> None:
     ]
     assert marks(panel, "wrong") == [(0, "output 2")]
     assert picture_of(engine("a fused kernel: x")) is None
+    wrong = WrongToken(request=2, output=1, position=9, said=None, due=7, margin=0.3, probe=True)
+    nothing = drawn(engine(wrong.text))
+    assert [[cell.text for cell in lane.cells if cell] for lane in nothing.panels[0].lanes] == [
+        ["agree", "nothing"],
+        ["agree", "7"],
+    ]
+    assert nothing.panels[0].title.startswith("a request added to see what the cache holds, position 9")
+
+
+def test_every_wrong_token_that_was_kept_is_drawn() -> None:
+    files = [file for file in FILES if file.name.startswith("engine-")]
+    assert len(files) >= 9
+    for file in files:
+        _, repro = read_any(file)
+        assert isinstance(repro, EngineRepro)
+        assert marks(drawn(repro).panels[0], "wrong"), file
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
