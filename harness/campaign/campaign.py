@@ -110,6 +110,8 @@ class Campaign:
         most = subject.most_workers or settings.workers
         number = self._workers = min(most, useful_workers(settings, subject.block))
         workers = [subject.new_worker(self._notices.append) for _ in range(number)]
+        for worker in workers:
+            worker.limit_memory(settings.memory)
         failed: OSError | WorkerRefused | None = None
         interrupted = False
         seconds: float | None = None
@@ -371,12 +373,12 @@ class Campaign:
             while isinstance(reply := worker.receive(), CaseResult):
                 results.append(self._subject.read(reply.result))
         except WorkerLost as lost:
-            if not results and lost.from_outside and again:
+            if not results and lost.doubtful and again:
                 self._notices.append(lost.notice)
                 return self._results_at(worker, index, again=False)
-            if lost.outside_any_case and not lost.from_outside:
+            if lost.outside_any_case and not lost.doubtful:
                 raise WorkerError(f"a worker was lost outside any case ({lost.violation}): {lost.detail}") from lost
-            if not (results and lost.from_outside):
+            if not (results and lost.doubtful):
                 results.append(self._subject.lost(lost))
         assert results, "a range of one case gives a result"
         return results
@@ -471,12 +473,12 @@ class Campaign:
 
         If the worker may have been ended from outside, the case is judged once more before the loss counts.
         """
-        if lost.outside_any_case and not lost.from_outside:
+        if lost.outside_any_case and not lost.doubtful:
             raise WorkerError(f"a worker was lost outside any case ({lost.violation}): {lost.detail}")
         self._losses += 1
-        if lost.from_outside:
+        if lost.doubtful:
             self._notices.append(lost.notice)
-        if not (lost.outside_any_case or (lost.answered and lost.from_outside)):
+        if not (lost.outside_any_case or (lost.answered and lost.doubtful)):
             yield from self._record_lost_case(worker, lost)
         following = lost.index + (not lost.outside_any_case)
         if self._losses >= self._subject.losses_limit:
@@ -488,7 +490,7 @@ class Campaign:
         subject, index = self._subject, lost.index
         case = self._drawn(worker, index)
         results = [subject.lost(lost)]
-        if lost.from_outside:
+        if lost.doubtful:
             results = (
                 self._results_at(worker, index, again=False)
                 if subject.resumable

@@ -20,6 +20,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     cases: int | None = None
     seconds: float | None = None
     workers: int = 1
+    memory: int | None = None
+    """How many bytes each worker may take; None: any number."""
     fail_fast: bool = False
     shrink: bool = True
     shrink_executions: int | None = None

@@ -187,6 +187,7 @@ def _replayed(
         base=common.base,
         executor=common.executor,
         limit=common.case_limit,
+        memory=common.memory_limit,
         announce=announce,
         sweeping=True,
     )
@@ -217,6 +218,7 @@ def _run(
         cases=common.cases,
         seconds=common.seconds,
         workers=common.workers,
+        memory=common.memory_limit,
         fail_fast=common.fail_fast,
         shrink=not common.no_shrink,
         resume=common.resume,

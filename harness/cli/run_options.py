@@ -15,6 +15,7 @@ from harness.cli.options import (
     BaseOption,
     CaseLimitOption,
     JsonOption,
+    MemoryLimitOption,
     option,
     parse_seconds,
     require_alone,
@@ -64,6 +65,7 @@ class RunOptions:
             "base",
             "executor",
             "case_limit",
+            "memory_limit",
             "verbose",
         ),
     )
@@ -185,6 +187,7 @@ class RunOptions:
         ),
     ] = None
     case_limit: CaseLimitOption = None
+    memory_limit: MemoryLimitOption = None
     verbose: Annotated[
         bool,
         typer.Option("--verbose", help="Name regimes and kernel lines that were not reached, as --json does."),

@@ -81,6 +81,7 @@ class CaseJudge(Judge):
             instrumented=asked.instrumented,
             explain=lambda signature: asked.explain,
         )
+        self._session.executor.settle()
         return ENCODER.encode(JudgedCase(outcome))
 
     def judge_drawn(self, recipe: bytes, index: int) -> tuple[bytes, bytes | None, float]:
@@ -122,6 +123,7 @@ class CaseJudge(Judge):
                 explain=lambda one: self._represents(one, case),
                 diagnose=False,
             )
+            self._session.executor.settle()
         except InvalidCase as error:
             raise RuntimeError(f"the generators drew an invalid case, number {index}: {error}") from error
         result = ENCODER.encode(with_regimes(case, outcome))
@@ -135,6 +137,9 @@ class CaseJudge(Judge):
             return False
         self._explained[signature] = total
         return True
+
+    def has_lost_its_device(self, error: Exception) -> bool:
+        return self._session.executor.is_device_fault(error)
 
     def ask(self, question: str, content: bytes) -> bytes:
         """`lines`: executed kernel lines, and all known ones; `forget lines`: start them anew. QUESTION: which edited

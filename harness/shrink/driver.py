@@ -16,7 +16,8 @@ from harness.case import InvalidCase
 from harness.shrink.proposals import Pass, Proposal
 
 HANGS = 6
-"""A candidate that hangs costs its whole time limit. After this many, the case is small enough."""
+"""A candidate that hangs costs its whole time limit, and one that takes too much memory two processes. After this many,
+the case is small enough."""
 
 Case = TypeVar("Case")
 Result = TypeVar("Result")
@@ -24,7 +25,7 @@ Result = TypeVar("Result")
 
 class Judged(NamedTuple, Generic[Result]):
     """A candidate that was run. `same`: it shows the finding, and the driver continues from it. `other` names another
-    finding that it shows instead, if that is worth keeping. `hung`: it took the whole time limit."""
+    finding that it shows instead, if that is worth keeping. `hung`: it took the whole time limit, or all memory."""
 
     result: Result
     same: bool

@@ -68,14 +68,17 @@ class Replayed(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Where files are judged, as a command line says; None: as the file says, or the default. `base` is the base
-    release of a checkout, `limit` is in seconds. `sweeping` says that the target is one of many: a file that does not
-    apply to it is not a mistake of the user."""
+    """Where files are judged, as a command line says; None: as the file says, or the default.
+
+    `base` is the base release of a checkout, `limit` is in seconds, `memory` in bytes of a worker. `sweeping` says that
+    the target is one of many: a file that does not apply to it is not a mistake of the user.
+    """
 
     target: str | None = None
     base: str | None = None
     executor: str | None = None
     limit: float | None = None
+    memory: int | None = None
     checks: tuple[Check, ...] | None = None
     announce: Callable[[str], None] = lambda text: None
     sweeping: bool = False

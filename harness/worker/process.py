@@ -23,6 +23,7 @@ from harness.kernels.cache_directory import ENVIRONMENT_VARIABLE as CACHE_VARIAB
 from harness.kernels.cache_directory import cache_directory
 from harness.worker import stack_location
 from harness.worker.losses import WorkerError, WorkerLost, WorkerRefused, how_it_ended
+from harness.worker.memory import MEMORY_LIMIT, MemoryWatch, in_words
 from harness.worker.messages import (
     Ask,
     At,
@@ -91,6 +92,8 @@ class WorkerProcess:
         self.drawn = b""
         """The last case that cannot be drawn again, as JSON; kept also if the process is lost with it."""
         self._abandoned = False
+        self._memory_limit: int | None = None
+        self._memory: MemoryWatch | None = None
         self._start()
 
     def _start(self) -> None:
@@ -117,6 +120,19 @@ class WorkerProcess:
             )
         self.connection = Connection(mine.detach())
         self._silence = Silence(self._process.pid)
+        self._watch_memory()
+
+    def limit_memory(self, limit: int | None) -> None:
+        """From now on, end a process of this worker whose resident size is more than `limit` bytes (None: any will do):
+        a loss, as a hang is one."""
+        self._memory_limit = limit
+        self._watch_memory()
+
+    def _watch_memory(self) -> None:
+        if self._memory is not None:
+            self._memory.close()
+        limit = self._memory_limit
+        self._memory = None if limit is None else MemoryWatch(self._process.pid, limit, self._process.kill)
 
     def wait_ready(self, *, again: bool = True) -> None:
         """Wait silently for the target to be loaded. `again`, and what is raised, as in `loading`."""
@@ -140,7 +156,13 @@ class WorkerProcess:
                     yield f"still loading after {waited:.0f} s, {ran:.0f} s of them on a processor"
                     patience *= 2
         except WorkerLost as lost:
-            if again and lost.from_outside and not self._abandoned:
+            if lost.violation == MEMORY_LIMIT:
+                assert self._memory_limit is not None
+                much = in_words(self._memory_limit)
+                raise WorkerRefused(
+                    f"a worker takes more memory to load its target than --memory-limit allows: {much}"
+                ) from lost
+            if again and lost.doubtful and not self._abandoned:
                 self._on_notice(lost.notice)
                 self.restart(again=False)
                 return
@@ -160,7 +182,7 @@ class WorkerProcess:
             self._send(JudgeCase(case, how, index), index)
             reply = self.receive()
         except WorkerLost as lost:
-            if not (again and lost.from_outside) or self._abandoned:
+            if not (again and lost.doubtful) or self._abandoned:
                 raise
             self._on_notice(lost.notice)
             return self.judge(case, how, index=index, again=False)
@@ -226,7 +248,9 @@ class WorkerProcess:
             case DeviceLost():
                 self._process.wait()
                 self._lost = True
-                raise WorkerLost("device-fault", self._at.index, self._at.stage, reply.text)
+                # Assertions of a device are printed, and not part of its error.
+                detail = f"{self._tail().rstrip()}\n{reply.text}"
+                raise WorkerLost("device-fault", self._at.index, self._at.stage, detail)
             case Invalid():
                 raise InvalidCase(reply.text)
             case Refused():
@@ -275,8 +299,12 @@ class WorkerProcess:
 
     def _as_lost(self) -> WorkerLost:
         self._lost = True
-        ending = how_it_ended(self._process.wait())
-        return WorkerLost(ending, self._at.index, self._at.stage, self._tail(), self._answered)
+        ending, tail = how_it_ended(self._process.wait()), self._tail()
+        if self._memory is not None:
+            self._memory.close()
+            if self._memory.exceeded:
+                ending, tail = MEMORY_LIMIT, f"{tail.rstrip()}\n{self._memory.line}"
+        return WorkerLost(ending, self._at.index, self._at.stage, tail, self._answered)
 
     def _tail(self) -> str:
         self._output.seek(0, os.SEEK_END)
@@ -297,6 +325,8 @@ class WorkerProcess:
     def close(self) -> None:
         """End the process. Safe to call twice."""
         self.connection.close()
+        if self._memory is not None:
+            self._memory.close()
         if self._process.poll() is None:
             self._process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):
