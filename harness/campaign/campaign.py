@@ -25,6 +25,7 @@ from harness.campaign.past import journaled
 from harness.campaign.remembered import Remembered
 from harness.campaign.settings import Settings, useful_workers
 from harness.campaign.stats import FoundSoFar, Phase, Stats, Watch, now
+from harness.campaign.time_limit import TimeLimit
 from harness.files import NotSaved, require_writable
 from harness.interruption import INTERRUPTION
 from harness.refusal import Refusal
@@ -96,6 +97,7 @@ class Campaign:
         self._phase: Phase = "loading"
         self._workers = 0
         self._exit_status: int | None = None
+        self._limit = TimeLimit(None)
         self._started = now()
         self._start = time.monotonic()
 
@@ -123,6 +125,8 @@ class Campaign:
                 title = subject.title(settings.limit(subject.noun), counted(number, "worker"))
                 yield CampaignStarted(title, number)
                 self._start = time.monotonic()
+                sorts = settings.shrink or subject.classifies
+                self._limit = TimeLimit(settings.seconds, settings.began, sorts=sorts)
                 stack.enter_context(INTERRUPTION.summed_up())
                 try:
                     self._open(stack)
@@ -140,7 +144,10 @@ class Campaign:
                     if INTERRUPTION.came:
                         raise KeyboardInterrupt
                     self._phase = "sorting out"
-                    yield from self._findings.finish(workers[0])
+                    for worker in self._silent:
+                        worker.drop()
+                    chosen = next(iter(answering), workers[0])
+                    yield from self._findings.finish(chosen, self._limit.sorting_until)
                 except KeyboardInterrupt:
                     if INTERRUPTION.at_once:
                         raise
@@ -388,15 +395,16 @@ class Campaign:
     def _judge_all(self, workers: list[WorkerProcess]) -> Iterator[Event]:
         """After an interrupt, workers finish their cases if that does not take long."""
         busy: dict[WorkerProcess, int] = {}  # the end of the worker's block
-        until: float | None = None
+        until: float | None = None  # when the cases that are being judged are given up
         readiness = Readiness()
         with INTERRUPTION.held():
             for worker in workers:
                 self._assign_block(worker, busy)
             while busy:
-                ready = readiness.of([worker.connection for worker in busy], LOOK_SECONDS)
-                if INTERRUPTION.came and until is None:
-                    until = time.monotonic() + STOP_SECONDS
+                look = min(LOOK_SECONDS, max(0.0, (self._deadline if until is None else until) - time.monotonic()))
+                ready = readiness.of([worker.connection for worker in busy], look)
+                if until is None and (INTERRUPTION.came or time.monotonic() >= self._deadline):
+                    until = time.monotonic() + (STOP_SECONDS if INTERRUPTION.came else self._limit.patience)
                     for worker in busy:
                         worker.stop_range()
                 for worker in list(busy):
@@ -456,8 +464,8 @@ class Campaign:
 
     @property
     def _deadline(self) -> float:
-        budget = self._settings.seconds
-        return float("inf") if budget is None else self._start + budget
+        """When no more cases are judged."""
+        return self._limit.judging_until(len(self._findings))
 
     def _handle_message(self, worker: WorkerProcess, busy: dict[WorkerProcess, int]) -> Iterator[Event]:
         answer = worker.poll_message()

@@ -95,8 +95,8 @@ class RunOptions:
             "--budget",
             parser=parse_budget,
             metavar="TIME",
-            help="How long to draw and judge: 60s, 5m, 2h. Shrinking is extra. With --resume it starts again; 0 judges "
-            "no more. [default: 60s]",
+            help="How long the command takes, with shrinking: 60s, 5m, 2h. With --resume it starts again; 0 judges no "
+            "more, and shrinks to the end. [default: 60s]",
         ),
     ] = None
     cases: Annotated[

@@ -26,6 +26,10 @@ class WorkerError(Exception):
         self.index = index
 
 
+class TimeUp(Exception):
+    """The time that a worker had is over. What it was doing has no result, and its process is ended."""
+
+
 class WorkerLost(Exception):
     """The worker died or was killed while judging.
 

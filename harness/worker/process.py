@@ -22,7 +22,7 @@ from harness.files import NotSaved
 from harness.kernels.cache_directory import ENVIRONMENT_VARIABLE as CACHE_VARIABLE
 from harness.kernels.cache_directory import cache_directory
 from harness.worker import stack_location
-from harness.worker.losses import WorkerError, WorkerLost, WorkerRefused, how_it_ended
+from harness.worker.losses import TimeUp, WorkerError, WorkerLost, WorkerRefused, how_it_ended
 from harness.worker.memory import MEMORY_LIMIT, MemoryWatch, in_words
 from harness.worker.messages import (
     Ask,
@@ -91,6 +91,8 @@ class WorkerProcess:
         self.assignment, self._limit, self._on_notice = assignment, limit, on_notice
         self.drawn = b""
         """The last case that cannot be drawn again, as JSON; kept also if the process is lost with it."""
+        self.until = float("inf")
+        """When its time is over (`time.monotonic`). From then on it is not waited for: TimeUp is raised."""
         self._abandoned = False
         self._memory_limit: int | None = None
         self._memory: MemoryWatch | None = None
@@ -211,6 +213,8 @@ class WorkerProcess:
             send(self.connection, Stop())
 
     def _send(self, request: Request, start: int) -> None:
+        if time.monotonic() >= self.until:
+            raise TimeUp
         if self._lost or not self.alive:
             self.restart()
         self._silence.end()
@@ -287,15 +291,25 @@ class WorkerProcess:
                 return answer
 
     def _answer_within(self, limit: float, seconds: float) -> AwaitedReply | None:
-        """The next answer; None if none came within `seconds`, or if another message came. Raises as `receive` does
-        after `limit` seconds of silence, whose start the caller has set."""
+        """The next answer; None if none came within `seconds`, or if another message came. Raises TimeUp, or as
+        `receive` does after `limit` seconds of silence, whose start the caller has set."""
         left = limit - self._silence.seconds()
-        longest = min(max(left, SHORTEST_LOOK_SECONDS), max(seconds, 0.0), LOOK_SECONDS)
+        until = self.until - time.monotonic()
+        if until <= 0:
+            self.drop()
+            raise TimeUp
+        longest = min(max(left, SHORTEST_LOOK_SECONDS), max(seconds, 0.0), LOOK_SECONDS, until)
         if self.connection.poll(longest if left > 0 else 0):
             return self.poll_message()
         if left <= 0:
             raise self.kill_hung()
         return None
+
+    def drop(self) -> None:
+        """End the process with what it is doing; the next request gets a new one."""
+        self._process.kill()
+        self._process.wait()
+        self._lost = True
 
     def _as_lost(self) -> WorkerLost:
         self._lost = True
