@@ -120,10 +120,17 @@ class Findings:
         `until` (`time.monotonic`): the others stay as they are. Raises NotSaved."""
         self._until = worker.until = until
         yield from self._finish(worker)
+        if self._settings.shrink and self._is_limited:
+            yield from self._explained_late(worker)
         if self._unfinished:
             how = f"harness run --resume {shlex.quote(str(self._settings.out))} --budget 0 continues"
             what = counted(len(self._unfinished), "finding")
             yield Notice(f"the budget was over before {what} had been looked into to the end: {how}")
+
+    @property
+    def _is_limited(self) -> bool:
+        """Whether the time may be over too early: then all findings are made smaller before the first is explained."""
+        return self._until < float("inf")
 
     def _finish(self, worker: WorkerProcess) -> Iterator[Event]:
         found = sorted(self._found.items(), key=lambda item: item[1].index)
@@ -206,6 +213,18 @@ class Findings:
             self._found[key] = msgspec.structs.replace(one, result=result, repro=repro, path=path)
             save(path, repro)
 
+    def _explained_late(self, worker: WorkerProcess) -> Iterator[Event]:
+        """Explain findings in their final forms, and save them again. Raises NotSaved."""
+        for key, one in list(self._kept.items()):
+            if one.path is None or one.repro.shrink is None:
+                continue
+            result, notices = self._explained(worker, one, one.case, one.result)
+            yield from map(Notice, notices)
+            if result is not one.result:
+                repro = self._subject.repro(one.case, result, one.index, key.issue, one.repro.shrink)
+                self._kept[key] = msgspec.structs.replace(one, result=result, repro=repro)
+                save(one.path, repro)
+
     def _explained(self, worker: WorkerProcess, found: Kept, case: Any, result: Any) -> tuple[Any, list[str]]:
         """The result of a finding's case with its explanation, and notices; the result as it is if the harness fails in
         that."""
@@ -248,8 +267,9 @@ class Findings:
                     yield Notice(f"{key.signature} stays as drawn: it did not happen again")
                 else:
                     result, final = concluded
-                    result, notices = self._explained(worker, found, shrunk.case, result)
-                    yield from map(Notice, notices)
+                    if not self._is_limited:
+                        result, notices = self._explained(worker, found, shrunk.case, result)
+                        yield from map(Notice, notices)
                     repro = subject.repro(shrunk.case, result, found.index, final.issue, record_of(shrunk))
                     found = msgspec.structs.replace(found, case=shrunk.case, result=result, repro=repro)
         if found.repro.shrink is None and final.issue is not None:
