@@ -21,6 +21,6 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 def unknown(kind: str, names: Iterable[str], known: Iterable[str]) -> str:
     """One line about names that do not exist: which, what the first of them may mean, and those that exist."""
-    wrong, right = [cut(name, LONGEST_NAME) for name in names], list(known)
+    wrong, right = ([cut(name, LONGEST_NAME) for name in some] for some in (names, known))
     shown = [*map(repr, wrong[:MOST_NAMES]), *([f"{len(wrong) - MOST_NAMES} more"] if len(wrong) > MOST_NAMES else [])]
     return f"unknown {kind} {', '.join(shown)}{suggest(wrong[0], right)}; known: {', '.join(right)}"

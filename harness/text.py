@@ -14,6 +14,15 @@ def cut(message: object, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - 4]} ..."
 
 
+LONGEST_REASON = 500
+"""The number of characters that messages show of what is wrong with a file."""
+
+
+def reason(error: Exception) -> str:
+    """What is wrong with a file, in one line of bounded length."""
+    return cut(one_line(error), LONGEST_REASON)
+
+
 def one_line(message: object) -> str:
     """A message, such as that of an exception, in one line. Surrogates, which no file can hold, are written out."""
     return " ".join(str(message).encode("utf-8", "backslashreplace").decode().split())

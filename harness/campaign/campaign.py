@@ -24,7 +24,7 @@ from harness.campaign.journal import SHARD, Journal
 from harness.campaign.past import journaled
 from harness.campaign.remembered import Remembered
 from harness.campaign.settings import Settings, useful_workers
-from harness.campaign.stats import FoundSoFar, Phase, Stats, Watch, now
+from harness.campaign.stats import FoundSoFar, Phase, Stats, Watch, now, rarest_regime, unreached_seconds
 from harness.campaign.time_limit import TimeLimit
 from harness.files import NotSaved, require_writable
 from harness.interruption import INTERRUPTION
@@ -98,8 +98,12 @@ class Campaign:
         self._workers = 0
         self._exit_status: int | None = None
         self._limit = TimeLimit(None)
+        self._spent: dict[str, float] = {}
+        """Seconds of workers by what they did."""
+        self._judging: tuple[float, float | None] | None = None
+        """When judging began and ended."""
         self._started = now()
-        self._start = time.monotonic()
+        self._start = self._made = self._over = time.monotonic()
 
     def run(self) -> Generator[Event, None, None]:
         """Raises WorkerRefused if the target or executor is not available, WorkerError if the harness fails outside any
@@ -132,7 +136,9 @@ class Campaign:
                     self._open(stack)
                     yield from self._take_over(workers[0])
                     self._phase = "judging"
+                    self._judging = time.monotonic(), None
                     yield from self._judge_all(workers)
+                    self._judging = self._judging[0], time.monotonic()
                     seconds = time.monotonic() - self._start
                     answering = [worker for worker in workers if worker not in self._silent]
                     lost = self._losses > 0 or bool(self._silent)
@@ -161,7 +167,7 @@ class Campaign:
                     failed = refused
                 yield from self._pass_on_notices()
             finally:
-                self._phase = "ended"
+                self._phase, self._over = "ended", time.monotonic()
                 if INTERRUPTION.came:
                     self._early = INTERRUPTION.word
                 self._journal.close()
@@ -217,7 +223,13 @@ class Campaign:
             FoundSoFar(key.signature, key.issue, kept.index, kept.count, None if kept.path is None else str(kept.path))
             for key, kept in self._findings.so_far()
         ]
+        per_second = judged / elapsed if elapsed > 0 else 0.0
+        within = subject.regimes_within_reach
+        reached = {name: count for name, count in dict(self._tally.reached).items() if name in within}
         return Stats(
+            rarest=rarest_regime(reached, self._tally.cases, per_second),
+            unreached_seconds=unreached_seconds(self._tally.cases, per_second) if len(reached) < len(within) else None,
+            worker_seconds=self._worker_seconds(),
             subject=subject.name,
             noun=subject.noun,
             target=subject.target,
@@ -232,17 +244,33 @@ class Campaign:
             limit_seconds=settings.seconds,
             judged=self._tally.cases,
             in_this_part=judged,
-            per_second=round(judged / elapsed, 2) if elapsed > 0 else 0.0,
+            per_second=round(per_second, 2),
             skipped=sum(list(self._tally.skipped.values())),
             violations=self._tally.violations,
-            regimes_reached=len(subject.regimes_within_reach.intersection(list(self._tally.reached))),
-            regimes=len(subject.regimes_within_reach),
+            regimes_reached=len(reached),
+            regimes=len(within),
             findings=findings,
             harness_failures=self._failures.count,
             workers_lost=self._losses,
             ended_early=self._early,
             exit_status=self._exit_status,
         )
+
+    def _worker_seconds(self) -> dict[str, float]:
+        """Where the time of workers went: until they had loaded their target, for cases, and while one of them sorted
+        findings out. `other` is what is left while cases were judged: waiting, starting again after a loss, looking
+        into findings."""
+        spent = {name: seconds for name, seconds in dict(self._spent).items() if seconds}
+        now = time.monotonic()
+        loaded = (self._start if self._judging is not None else now) - self._made
+        found = {"load": loaded * self._workers, **spent}
+        if self._judging is not None:
+            began, ended = self._judging
+            whole = (now if ended is None else ended) - began
+            found["other"] = max(0.0, whole * self._workers - sum(spent.values()))
+            if ended is not None:
+                found["sort out"] = (now if self._phase != "ended" else self._over) - ended
+        return {name: round(seconds, 1) for name, seconds in found.items()}
 
     def _keep_ending(self, summary: Summary) -> None:
         """For reports that are made later."""
@@ -523,6 +551,8 @@ class Campaign:
         if not counted_before:
             self._judged += 1
             self._tally.add(entry)
+        for name, seconds in {"draw": drawn, **self._subject.spent(result)}.items():
+            self._spent[name] = self._spent.get(name, 0.0) + seconds
         self._end_if_hopeless()
         elapsed = time.monotonic() - self._start
         yield CaseJudged(self._subject.noun, index, result, self._tally.cases, self._judged, elapsed, drawn)

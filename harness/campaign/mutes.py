@@ -25,6 +25,7 @@ from harness.repro import AnyRepro
 from harness.subject.registry import subject_classes
 from harness.subject.subject import Key
 from harness.suggestions import unknown
+from harness.text import reason
 
 DEFAULT_ONE_IN = 100
 """How rare a finding is taken to be among the cases in its regimes, where its mute does not say."""
@@ -122,7 +123,7 @@ def read_mutes(file: Path) -> list[Mute]:
     except OSError as error:
         raise InvalidMutes(f"{file}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:  # a number with thousands of digits is no TOMLDecodeError
-        raise InvalidMutes(f"{file}: no TOML: {' '.join(str(error).split())}") from error
+        raise InvalidMutes(f"{file}: no TOML: {reason(error)}") from error
     rows = content.pop("finding", [])
     if content:
         raise InvalidMutes(f"{file}: {unknown('key', content, ['finding'])}: each entry is a [[finding]]")
@@ -161,7 +162,7 @@ def _mute(row: Any, place: str) -> Mute:
     try:
         mute = msgspec.convert(row, Mute)
     except msgspec.ValidationError as error:
-        raise InvalidMutes(f"{place}: {' '.join(str(error).split())}") from error
+        raise InvalidMutes(f"{place}: {reason(error)}") from error
     if mute.signature is UNSET and mute.issue is UNSET:
         raise InvalidMutes(f"{place}: it needs a signature or an issue")
     of_a_part = [name for name in NARROWING if getattr(mute, name) is not UNSET]

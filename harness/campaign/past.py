@@ -23,6 +23,7 @@ from harness.repro import AnyRepro
 from harness.subject.entry import Entry, regimes_digest
 from harness.subject.registry import AnySubject, read_file, subject_classes
 from harness.subject.subject import Key
+from harness.text import reason
 
 ENOUGH = 10
 """A finding that one in N cases of its situation showed is gone where ENOUGH times N of them do not show it. One that a
@@ -147,7 +148,7 @@ def read_past(folder: Path) -> Past:
     except OSError as error:
         raise NoPast(f"{file}: {error.strerror or error}") from error
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
-        raise NoPast(f"{file} is damaged: {' '.join(str(error).split())}") from error
+        raise NoPast(f"{file} is damaged: {reason(error)}") from error
     if not campaigns:
         raise NoPast(f"{file} names no campaign")
     classes = {one.name: one for one in subject_classes()}

@@ -296,6 +296,10 @@ class Subject(abc.ABC, Generic[Case, Result]):
         signature, issue = (None, None) if key is None else (key.signature, key.issue)
         return Entry(index, signature=signature, issue=issue)
 
+    def spent(self, result: Result) -> dict[str, float]:
+        """The seconds that a worker took for a result, by what it did with them."""
+        return {}
+
     # Findings.
 
     @abc.abstractmethod

@@ -15,7 +15,7 @@ from harness.reports.written.result import Result, result_of_ending
 from harness.subject.faults import Fault
 from harness.subject.registry import subject_classes
 from harness.subject.summary import Ending
-from harness.text import one_line
+from harness.text import reason
 
 
 class _Finding(msgspec.Struct):
@@ -73,7 +73,7 @@ def _require_whole(name: str, summary: dict[str, Any], folder: Path) -> None:
             if subject.name == name and subject.summary_type is not None:
                 msgspec.convert(summary, subject.summary_type)
     except msgspec.ValidationError as error:
-        raise NoEnding(f"an ending of a campaign in '{folder}' is damaged: {one_line(error)}") from error
+        raise NoEnding(f"an ending of a campaign in '{folder}' is damaged: {reason(error)}") from error
     why = ""
     if any(not 0 <= number < len(needed.findings) for fault in needed.faults for number in fault.findings):
         why = "it groups findings that it does not have"
