@@ -21,8 +21,8 @@ from harness.worker.memory import resident_bytes
 SECONDS = float(os.environ.get("HARNESS_SOAK_SECONDS", "180"))
 EVERY = max(2.0, SECONDS / 60)
 MOST_GROWTH = 0.1
-"""Of the median of the second third to that of the last one. In the first one kernels are compiled; a large layout takes
-twice the usual memory for a moment."""
+"""Of the median of the second third to that of the last one. In the first one kernels are compiled; a large layout
+takes twice the usual memory for a moment."""
 
 
 class Sample(NamedTuple):
