@@ -36,6 +36,9 @@ that reports it, None if there were too many already."""
 SHRINKING_SHARE = 0.8
 """Maximum share of a finding's time for making it smaller: then it is judged again, and explained."""
 
+CANDIDATE_SECONDS = 5.0
+"""How much longer the last candidate may take."""
+
 TOO_MANY = "the harness failed too often to keep the case"
 
 
@@ -303,7 +306,8 @@ class Findings:
         subject, executions = self._subject, self._settings.shrink_executions
         plan = _Guarded(subject.plan(worker, key, found.result), found.index, self._fail, worker)
         budget = subject.shrink_budget if executions is None else executions
-        worker.until = until  # one candidate that hangs must not take the time of the other findings
+        # One candidate that hangs must not take the time of the other findings; a worker that is ended costs seconds.
+        worker.until = min(self._until, until + CANDIDATE_SECONDS)
         try:
             shrunk = shrink(found.case, found.result, plan, budget, until)
         finally:
