@@ -226,9 +226,14 @@ class Campaign:
         per_second = judged / elapsed if elapsed > 0 else 0.0
         within = subject.regimes_within_reach
         reached = {name: count for name, count in dict(self._tally.reached).items() if name in within}
+        rate = 0.0
+        if self._judging is not None:
+            began, ended = self._judging
+            judging = (time.monotonic() if ended is None else ended) - began
+            rate = judged / judging if judging > 0 else 0.0
         return Stats(
-            rarest=rarest_regime(reached, self._tally.cases, per_second),
-            unreached_seconds=unreached_seconds(self._tally.cases, per_second) if len(reached) < len(within) else None,
+            rarest=rarest_regime(reached, self._tally.cases, rate),
+            unreached_seconds=unreached_seconds(self._tally.cases, rate) if len(reached) < len(within) else None,
             worker_seconds=self._worker_seconds(),
             subject=subject.name,
             noun=subject.noun,
