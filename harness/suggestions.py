@@ -5,6 +5,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+from harness.text import cut
+
+LONGEST_NAME = 80
+"""The number of characters of an unknown name that messages show: files that others wrote may have any."""
+MOST_NAMES = 10
+"""The number of unknown names that they show."""
+
 
 def suggest(name: str, known: Iterable[str]) -> str:
     """`; did you mean 'precopy'?`, or an empty text if no known name is similar."""
@@ -14,5 +21,6 @@ def suggest(name: str, known: Iterable[str]) -> str:
 
 def unknown(kind: str, names: Iterable[str], known: Iterable[str]) -> str:
     """One line about names that do not exist: which, what the first of them may mean, and those that exist."""
-    wrong, right = list(names), list(known)
-    return f"unknown {kind} {', '.join(map(repr, wrong))}{suggest(wrong[0], right)}; known: {', '.join(right)}"
+    wrong, right = ([cut(name, LONGEST_NAME) for name in some] for some in (names, known))
+    shown = [*map(repr, wrong[:MOST_NAMES]), *([f"{len(wrong) - MOST_NAMES} more"] if len(wrong) > MOST_NAMES else [])]
+    return f"unknown {kind} {', '.join(shown)}{suggest(wrong[0], right)}; known: {', '.join(right)}"

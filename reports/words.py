@@ -28,6 +28,7 @@ _VIOLATIONS = {
     "differs": "two runs that have to agree leave different bytes",
     "result-differs": "two runs that have to agree give the host different results",
     "hang": "the operation did not end in time",
+    "memory-limit": "the operation took more memory than a worker may have",
     "device-fault": "the device failed and takes no more work",
 }
 """What the violation of a signature means (harness.check.outcome.Signature); docs/violations.md has all of them."""

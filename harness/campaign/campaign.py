@@ -24,7 +24,8 @@ from harness.campaign.journal import SHARD, Journal
 from harness.campaign.remembered import Remembered
 from harness.campaign.settings import Settings, useful_workers
 from harness.campaign.situation import journaled
-from harness.campaign.stats import FoundSoFar, Phase, Stats, Watch, now
+from harness.campaign.stats import FoundSoFar, Phase, Stats, Watch, now, rarest_regime, unreached_seconds
+from harness.campaign.time_limit import TimeLimit
 from harness.files import NotSaved, require_writable
 from harness.interruption import INTERRUPTION
 from harness.refusal import Refusal
@@ -96,8 +97,13 @@ class Campaign:
         self._phase: Phase = "loading"
         self._workers = 0
         self._exit_status: int | None = None
+        self._limit = TimeLimit(None)
+        self._spent: dict[str, float] = {}
+        """Seconds of workers by what they did."""
+        self._judging: tuple[float, float | None] | None = None
+        """When judging began and ended."""
         self._started = now()
-        self._start = time.monotonic()
+        self._start = self._made = self._over = time.monotonic()
 
     def run(self) -> Generator[Event, None, None]:
         """Raises WorkerRefused if the target or executor is not available, WorkerError if the harness fails outside any
@@ -110,6 +116,8 @@ class Campaign:
         most = subject.most_workers or settings.workers
         number = self._workers = min(most, useful_workers(settings, subject.block))
         workers = [subject.new_worker(self._notices.append) for _ in range(number)]
+        for worker in workers:
+            worker.limit_memory(settings.memory)
         failed: OSError | WorkerRefused | None = None
         interrupted = False
         seconds: float | None = None
@@ -121,12 +129,16 @@ class Campaign:
                 title = subject.title(settings.limit(subject.noun), counted(number, "worker"))
                 yield CampaignStarted(title, number, self._stats)
                 self._start = time.monotonic()
+                sorts = settings.shrink or subject.classifies
+                self._limit = TimeLimit(settings.seconds, settings.began, sorts=sorts)
                 stack.enter_context(INTERRUPTION.summed_up())
                 try:
                     self._open(stack)
                     yield from self._take_over(workers[0])
                     self._phase = "judging"
+                    self._judging = time.monotonic(), None
                     yield from self._judge_all(workers)
+                    self._judging = self._judging[0], time.monotonic()
                     seconds = time.monotonic() - self._start
                     answering = [worker for worker in workers if worker not in self._silent]
                     lost = self._losses > 0 or bool(self._silent)
@@ -138,7 +150,10 @@ class Campaign:
                     if INTERRUPTION.came:
                         raise KeyboardInterrupt
                     self._phase = "sorting out"
-                    yield from self._findings.finish(workers[0])
+                    for worker in self._silent:
+                        worker.drop()
+                    chosen = next(iter(answering), workers[0])
+                    yield from self._findings.finish(chosen, self._limit.sorting_until)
                 except KeyboardInterrupt:
                     if INTERRUPTION.at_once:
                         raise
@@ -152,7 +167,7 @@ class Campaign:
                     failed = refused
                 yield from self._pass_on_notices()
             finally:
-                self._phase = "ended"
+                self._phase, self._over = "ended", time.monotonic()
                 if INTERRUPTION.came:
                     self._early = INTERRUPTION.word
                 self._journal.close()
@@ -209,7 +224,18 @@ class Campaign:
             FoundSoFar(key.signature, key.issue, kept.index, kept.count, None if kept.path is None else str(kept.path))
             for key, kept in self._findings.so_far()
         ]
+        per_second = judged / elapsed if elapsed > 0 else 0.0
+        within = subject.regimes_within_reach
+        reached = {name: count for name, count in dict(self._tally.reached).items() if name in within}
+        rate = 0.0
+        if self._judging is not None:
+            began, ended = self._judging
+            judging = (time.monotonic() if ended is None else ended) - began
+            rate = judged / judging if judging > 0 else 0.0
         return Stats(
+            rarest=rarest_regime(reached, self._tally.cases, rate),
+            unreached_seconds=unreached_seconds(self._tally.cases, rate) if len(reached) < len(within) else None,
+            worker_seconds=self._worker_seconds(),
             subject=subject.name,
             noun=subject.noun,
             target=subject.target,
@@ -224,17 +250,33 @@ class Campaign:
             limit_seconds=settings.seconds,
             judged=self._tally.cases,
             in_this_part=judged,
-            per_second=round(judged / elapsed, 2) if elapsed > 0 else 0.0,
+            per_second=round(per_second, 2),
             skipped=sum(list(self._tally.skipped.values())),
             violations=self._tally.violations,
-            regimes_reached=len(subject.regimes_within_reach.intersection(list(self._tally.reached))),
-            regimes=len(subject.regimes_within_reach),
+            regimes_reached=len(reached),
+            regimes=len(within),
             findings=findings,
             harness_failures=self._failures.count,
             workers_lost=self._losses,
             ended_early=self._early,
             exit_status=self._exit_status,
         )
+
+    def _worker_seconds(self) -> dict[str, float]:
+        """Where the time of workers went: until they had loaded their target, for cases, and while one of them sorted
+        findings out. `other` is what is left while cases were judged: waiting, starting again after a loss, looking
+        into findings."""
+        spent = {name: seconds for name, seconds in dict(self._spent).items() if seconds}
+        now = time.monotonic()
+        loaded = (self._start if self._judging is not None else now) - self._made
+        found = {"load": loaded * self._workers, **spent}
+        if self._judging is not None:
+            began, ended = self._judging
+            whole = (now if ended is None else ended) - began
+            found["other"] = max(0.0, whole * self._workers - sum(spent.values()))
+            if ended is not None:
+                found["sort out"] = (now if self._phase != "ended" else self._over) - ended
+        return {name: round(seconds, 1) for name, seconds in found.items()}
 
     def _keep_ending(self, summary: Summary) -> None:
         """For reports that are made later."""
@@ -372,12 +414,12 @@ class Campaign:
             while isinstance(reply := worker.receive(), CaseResult):
                 results.append(self._subject.read(reply.result))
         except WorkerLost as lost:
-            if not results and lost.from_outside and again:
+            if not results and lost.doubtful and again:
                 self._notices.append(lost.notice)
                 return self._results_at(worker, index, again=False)
-            if lost.outside_any_case and not lost.from_outside:
+            if lost.outside_any_case and not lost.doubtful:
                 raise WorkerError(f"a worker was lost outside any case ({lost.violation}): {lost.detail}") from lost
-            if not (results and lost.from_outside):
+            if not (results and lost.doubtful):
                 results.append(self._subject.lost(lost))
         assert results, "a range of one case gives a result"
         return results
@@ -387,15 +429,16 @@ class Campaign:
     def _judge_all(self, workers: list[WorkerProcess]) -> Iterator[Event]:
         """After an interrupt, workers finish their cases if that does not take long."""
         busy: dict[WorkerProcess, int] = {}  # the end of the worker's block
-        until: float | None = None
+        until: float | None = None  # when the cases that are being judged are given up
         readiness = Readiness()
         with INTERRUPTION.held():
             for worker in workers:
                 self._assign_block(worker, busy)
             while busy:
-                ready = readiness.of([worker.connection for worker in busy], LOOK_SECONDS)
-                if INTERRUPTION.came and until is None:
-                    until = time.monotonic() + STOP_SECONDS
+                look = min(LOOK_SECONDS, max(0.0, (self._deadline if until is None else until) - time.monotonic()))
+                ready = readiness.of([worker.connection for worker in busy], look)
+                if until is None and (INTERRUPTION.came or time.monotonic() >= self._deadline):
+                    until = time.monotonic() + (STOP_SECONDS if INTERRUPTION.came else self._limit.patience)
                     for worker in busy:
                         worker.stop_range()
                 for worker in list(busy):
@@ -455,8 +498,8 @@ class Campaign:
 
     @property
     def _deadline(self) -> float:
-        budget = self._settings.seconds
-        return float("inf") if budget is None else self._start + budget
+        """When no more cases are judged."""
+        return self._limit.judging_until(len(self._findings))
 
     def _handle_message(self, worker: WorkerProcess, busy: dict[WorkerProcess, int]) -> Iterator[Event]:
         answer = worker.poll_message()
@@ -472,12 +515,12 @@ class Campaign:
 
         If the worker may have been ended from outside, the case is judged once more before the loss counts.
         """
-        if lost.outside_any_case and not lost.from_outside:
+        if lost.outside_any_case and not lost.doubtful:
             raise WorkerError(f"a worker was lost outside any case ({lost.violation}): {lost.detail}")
         self._losses += 1
-        if lost.from_outside:
+        if lost.doubtful:
             self._notices.append(lost.notice)
-        if not (lost.outside_any_case or (lost.answered and lost.from_outside)):
+        if not (lost.outside_any_case or (lost.answered and lost.doubtful)):
             yield from self._record_lost_case(worker, lost)
         following = lost.index + (not lost.outside_any_case)
         if self._losses >= self._subject.losses_limit:
@@ -489,7 +532,7 @@ class Campaign:
         subject, index = self._subject, lost.index
         case = self._drawn(worker, index)
         results = [subject.lost(lost)]
-        if lost.from_outside:
+        if lost.doubtful:
             results = (
                 self._results_at(worker, index, again=False)
                 if subject.resumable
@@ -514,6 +557,8 @@ class Campaign:
         if not counted_before:
             self._judged += 1
             self._tally.add(entry)
+        for name, seconds in {"draw": drawn, **self._subject.spent(result)}.items():
+            self._spent[name] = self._spent.get(name, 0.0) + seconds
         self._end_if_hopeless()
         elapsed = time.monotonic() - self._start
         yield CaseJudged(self._subject.noun, index, result, self._tally.cases, self._judged, elapsed, drawn, entry)

@@ -7,6 +7,8 @@ Findings that result in the same key are merged."""
 from __future__ import annotations
 
 import hashlib
+import shlex
+import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -21,7 +23,7 @@ from harness.repro import AnyRepro, ShrinkRecord, save
 from harness.shrink.driver import Judged, Plan, Shrunk, shrink
 from harness.subject.subject import MOST_FAILING, MOST_IN_BLOCK, Kept, Key, Rank, Subject
 from harness.text import counted
-from harness.worker.losses import WorkerError
+from harness.worker.losses import TimeUp, WorkerError
 from harness.worker.process import WorkerProcess
 
 Failing = tuple[Any, Any]
@@ -30,6 +32,12 @@ Failing = tuple[Any, Any]
 Fail = Callable[[int, WorkerError, Any, bool], str | None]
 """Keeps a case that the harness itself failed in, given its index and whether it is a smaller variant. Returns a line
 that reports it, None if there were too many already."""
+
+SHRINKING_SHARE = 0.8
+"""Maximum share of a finding's time for making it smaller: then it is judged again, and explained."""
+
+CANDIDATE_SECONDS = 5.0
+"""How much longer the last candidate may take."""
 
 TOO_MANY = "the harness failed too often to keep the case"
 
@@ -44,6 +52,9 @@ class Findings:
         """Findings in their final form, and those that could not get one."""
         self._final: dict[Key, Key] = {}
         """The keys that findings were shrunk to."""
+        self._until = float("inf")
+        self._unfinished: set[int] = set()
+        """The first cases of findings for which the time did not last."""
 
     def __len__(self) -> int:
         return len(self._found)
@@ -107,8 +118,24 @@ class Findings:
 
     # Sorting out.
 
-    def finish(self, worker: WorkerProcess) -> Iterator[Event]:
-        """Classify findings, shrink them, and save their final forms. Raises NotSaved."""
+    def finish(self, worker: WorkerProcess, until: float = float("inf")) -> Iterator[Event]:
+        """Classify findings, shrink them, and save their final forms, as far as the time lasts, which is over at
+        `until` (`time.monotonic`): the others stay as they are. Raises NotSaved."""
+        self._until = worker.until = until
+        yield from self._finish(worker)
+        if self._settings.shrink and self._is_limited:
+            yield from self._explained_late(worker)
+        if self._unfinished:
+            how = f"harness run --resume {shlex.quote(str(self._settings.out))} --budget 0 continues"
+            what = counted(len(self._unfinished), "finding")
+            yield Notice(f"the budget was over before {what} had been looked into to the end: {how}")
+
+    @property
+    def _is_limited(self) -> bool:
+        """Whether the time may be over too early: then all findings are made smaller before the first is explained."""
+        return self._until < float("inf")
+
+    def _finish(self, worker: WorkerProcess) -> Iterator[Event]:
         found = sorted(self._found.items(), key=lambda item: item[1].index)
         if self._subject.classifies:
             found = yield from self._classified(worker, found)
@@ -119,7 +146,8 @@ class Findings:
         met: dict[Key, tuple[Key, int, Failing]] = {}
         try:
             for number, (key, one) in enumerate(found, 1):
-                others = yield from self._finish_one(worker, key, one, f"{number} of {len(found)}")
+                left = max(0.0, self._until - time.monotonic()) / (len(found) - number + 1)
+                others = yield from self._finish_one(worker, key, one, f"{number} of {len(found)}", left)
                 del waiting[key]
                 for case, result in others:
                     other = self._subject.key(case, result)
@@ -161,6 +189,9 @@ class Findings:
             try:
                 if not self._subject.is_loss(one.result):
                     issue = self._subject.classify(worker, one.case, signature)
+            except TimeUp:
+                self._unfinished.add(one.index)
+                one.classified = False
             except WorkerError as error:
                 line = self._fail(one.index, error, one.case, False) or TOO_MANY
                 yield Notice(f"{signature} stays unclassified, and as drawn: {line}")
@@ -185,21 +216,36 @@ class Findings:
             self._found[key] = msgspec.structs.replace(one, result=result, repro=repro, path=path)
             save(path, repro)
 
+    def _explained_late(self, worker: WorkerProcess) -> Iterator[Event]:
+        """Explain findings in their final forms, and save them again. Raises NotSaved."""
+        for key, one in list(self._kept.items()):
+            if one.path is None or one.repro.shrink is None:
+                continue
+            result, notices = self._explained(worker, one, one.case, one.result)
+            yield from map(Notice, notices)
+            if result is not one.result:
+                repro = self._subject.repro(one.case, result, one.index, key.issue, one.repro.shrink)
+                self._kept[key] = msgspec.structs.replace(one, result=result, repro=repro)
+                save(one.path, repro)
+
     def _explained(self, worker: WorkerProcess, found: Kept, case: Any, result: Any) -> tuple[Any, list[str]]:
         """The result of a finding's case with its explanation, and notices; the result as it is if the harness fails in
         that."""
         try:
             return self._subject.explain(worker, case, result, [index for _, index in found.failing]), []
+        except TimeUp:
+            self._unfinished.add(found.index)
+            return result, []
         except WorkerError as error:
             line = self._fail(found.index, error, case, False) or TOO_MANY
             worker.restart()
             return result, [f"{found.repro.signature} stays without an explanation: {line}"]
 
     def _finish_one(
-        self, worker: WorkerProcess, key: Key, found: Kept, number: str
+        self, worker: WorkerProcess, key: Key, found: Kept, number: str, seconds: float
     ) -> Generator[Event, None, Sequence[Failing]]:
         """Shrink and save one finding, unless its key already has a final form. Returns failing cases of other findings
-        seen meanwhile."""
+        seen meanwhile. That may take `seconds`."""
         if self._is_counted(key, found):
             yield self._more(key, found)
             return ()
@@ -208,11 +254,13 @@ class Findings:
         stays = subject.stays_as_drawn(found.result)
         if self._settings.shrink and found.classified and not stays:
             yield Notice(f"shrinking {number}: {key} ...")
-            shrunk, notices = self._shrunk(worker, key, found)
+            shrunk, notices = self._shrunk(worker, key, found, time.monotonic() + SHRINKING_SHARE * seconds)
             others = shrunk.others
             yield from map(Notice, notices)
             try:
                 concluded = subject.conclude(worker, key, shrunk)
+            except TimeUp:
+                self._unfinished.add(found.index)
             except WorkerError as error:
                 line = self._fail(found.index, error, shrunk.case, True) or TOO_MANY
                 yield Notice(f"{key.signature} stays as drawn: {line}")
@@ -222,8 +270,9 @@ class Findings:
                     yield Notice(f"{key.signature} stays as drawn: it did not happen again")
                 else:
                     result, final = concluded
-                    result, notices = self._explained(worker, found, shrunk.case, result)
-                    yield from map(Notice, notices)
+                    if not self._is_limited:
+                        result, notices = self._explained(worker, found, shrunk.case, result)
+                        yield from map(Notice, notices)
                     repro = subject.repro(shrunk.case, result, found.index, final.issue, record_of(shrunk))
                     found = msgspec.structs.replace(found, case=shrunk.case, result=result, repro=repro)
         if found.repro.shrink is None and final.issue is not None:
@@ -252,12 +301,20 @@ class Findings:
         )
         return others
 
-    def _shrunk(self, worker: WorkerProcess, key: Key, found: Kept) -> tuple[Shrunk[Any, Any], list[str]]:
-        """The smallest form, and notices about candidates that the harness failed in."""
+    def _shrunk(self, worker: WorkerProcess, key: Key, found: Kept, until: float) -> tuple[Shrunk[Any, Any], list[str]]:
+        """The smallest form that is found in time, and notices about candidates that the harness failed in."""
         subject, executions = self._subject, self._settings.shrink_executions
         plan = _Guarded(subject.plan(worker, key, found.result), found.index, self._fail, worker)
         budget = subject.shrink_budget if executions is None else executions
-        return shrink(found.case, found.result, plan, budget), plan.notices
+        # One candidate that hangs must not take the time of the other findings; a worker that is ended costs seconds.
+        worker.until = min(self._until, until + CANDIDATE_SECONDS)
+        try:
+            shrunk = shrink(found.case, found.result, plan, budget, until)
+        finally:
+            worker.until = self._until
+        if not shrunk.complete and time.monotonic() >= until:
+            self._unfinished.add(found.index)
+        return shrunk, plan.notices
 
     def _is_counted(self, key: Key, found: Kept) -> bool:
         """Whether another case represents the key already: then it represents this finding as well."""
@@ -315,6 +372,8 @@ class _Guarded:
             return None
         try:
             return self._plan.judge(case)
+        except TimeUp:  # the driver looks at the clock next
+            return None
         except WorkerError as error:
             line = self._fail(self._index, error, case, True)
             if line is None:

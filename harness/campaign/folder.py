@@ -20,7 +20,7 @@ from harness import __version__
 from harness.files import NotSaved, replace_file, require_regular
 from harness.refusal import Refusal
 from harness.subject.summary import Ending
-from harness.text import one_line
+from harness.text import reason
 
 OWN = "campaign"
 """The subfolder of a campaign folder for files that are no findings."""
@@ -106,7 +106,7 @@ class CampaignFolder:
                 raise NoConfiguration(f"{file} is of another version of the harness: {why}")
             return msgspec.json.decode(text, type=Configuration)
         except (msgspec.DecodeError, RecursionError) as error:
-            raise self.damaged(" ".join(str(error).split())) from error
+            raise self.damaged(reason(error)) from error
 
     def damaged(self, why: str) -> NoConfiguration:
         """The refusal of a configuration that cannot be read."""
@@ -180,7 +180,7 @@ def _read_ending(file: Path) -> EndingFile:
     except OSError as error:
         raise NoEnding(f"{file}: {error.strerror or error}") from error
     except (msgspec.DecodeError, RecursionError) as error:
-        raise NoEnding(f"{file} is damaged: {again} ({one_line(error)})") from error
+        raise NoEnding(f"{file} is damaged: {again} ({reason(error)})") from error
 
 
 class _EndingHead(msgspec.Struct):

@@ -13,6 +13,7 @@ import msgspec
 from harness.campaign.past import FindingKey
 from harness.files import replace_file, require_regular
 from harness.refusal import Refusal
+from harness.text import reason
 
 FORMAT = 1
 
@@ -65,7 +66,7 @@ def read_history(file: Path) -> dict[FindingKey, FindingHistory]:
     except OSError as error:
         raise DamagedHistory(f"{file}: {error.strerror or error}") from error
     except (msgspec.DecodeError, RecursionError) as error:
-        raise DamagedHistory(f"{file} is damaged: {' '.join(str(error).split())}") from error
+        raise DamagedHistory(f"{file} is damaged: {reason(error)}") from error
     if read.harness_history != FORMAT:
         raise DamagedHistory(f"{file} has the number {read.harness_history}, and this version reads {FORMAT}")
     return {one.key: one for one in read.findings}

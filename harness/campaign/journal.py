@@ -17,7 +17,7 @@ import msgspec
 from harness.campaign.folder import in_use
 from harness.files import NotSaved, require_regular
 from harness.subject.entry import Entry
-from harness.text import counted
+from harness.text import counted, cut
 
 SHARD = "shard"
 """The name in a first line of the part that a campaign is; there is none for a whole campaign."""
@@ -27,6 +27,9 @@ SOURCES = "sources"
 
 VERSIONS = ("generator", "regimes")
 """Settings that no user gives: the version of the harness does."""
+
+LONGEST_VALUE = 100
+"""The number of characters that it shows of a setting."""
 
 SHOWN_NAMES = 3
 """The number of names that a message shows of a list that differs completely."""
@@ -205,6 +208,7 @@ def _flat(identity: dict[str, object], prefix: str = "") -> dict[str, object]:
 
 def _setting_difference(name: str, there: object, here: object) -> str:
     """How a setting of another campaign differs; for lists that share something, what only one of them has."""
+    name = cut(name, LONGEST_VALUE)
     if isinstance(there, list) and isinstance(here, list) and any(value in here for value in there):
         more, less = ([one for one in a if one not in b] for a, b in ((there, here), (here, there)))
         parts = [f"{word} {_formatted(part)}" for word, part in (("with", more), ("without", less)) if part]
@@ -215,6 +219,6 @@ def _setting_difference(name: str, there: object, here: object) -> str:
 def _formatted(value: object) -> str:
     if isinstance(value, list):
         more = len(value) - SHOWN_NAMES
-        shown = ", ".join(map(str, value[:SHOWN_NAMES] if more > 1 else value))
+        shown = ", ".join(cut(one, LONGEST_VALUE) for one in (value[:SHOWN_NAMES] if more > 1 else value))
         return f"{shown} and {more} more" if more > 1 else shown or "none"
-    return "none" if value is None else str(value)
+    return "none" if value is None else cut(value, LONGEST_VALUE)

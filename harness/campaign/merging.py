@@ -28,7 +28,7 @@ JOURNALS = "*.journal"
 OWN_TO_A_SHARD = ("workers", "no_shrink")
 """Options that say how a shard ran on its machine."""
 
-MAY_DIFFER = (*OWN_TO_A_SHARD, "budget", "case_limit")
+MAY_DIFFER = (*OWN_TO_A_SHARD, "budget", "case_limit", "memory_limit")
 """Options that decide neither which cases there are nor what they give."""
 
 

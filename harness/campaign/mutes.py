@@ -22,6 +22,7 @@ from harness.issues.registry import KNOWN_ISSUES, TOGETHER, current_name
 from harness.refusal import Refusal
 from harness.subject.registry import subject_classes
 from harness.suggestions import unknown
+from harness.text import reason
 
 NARROWING = ("line", "sha256")
 SITUATION = ("regimes", "one_in", "drawn_as")
@@ -45,7 +46,7 @@ def read_mutes(file: Path) -> list[Mute]:
     except OSError as error:
         raise InvalidMutes(f"{file}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:  # a number with thousands of digits is no TOMLDecodeError
-        raise InvalidMutes(f"{file}: no TOML: {' '.join(str(error).split())}") from error
+        raise InvalidMutes(f"{file}: no TOML: {reason(error)}") from error
     rows = content.pop("finding", [])
     if content:
         raise InvalidMutes(f"{file}: {unknown('key', content, ['finding'])}: each entry is a [[finding]]")
@@ -84,7 +85,7 @@ def _mute(row: Any, place: str) -> Mute:
     try:
         mute = msgspec.convert(row, Mute)
     except msgspec.ValidationError as error:
-        raise InvalidMutes(f"{place}: {' '.join(str(error).split())}") from error
+        raise InvalidMutes(f"{place}: {reason(error)}") from error
     if mute.signature is UNSET and mute.issue is UNSET:
         raise InvalidMutes(f"{place}: it needs a signature or an issue")
     of_a_part = [name for name in NARROWING if getattr(mute, name) is not UNSET]

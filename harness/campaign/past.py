@@ -20,6 +20,7 @@ from harness.refusal import Refusal
 from harness.repro import AnyRepro
 from harness.subject.registry import AnySubject, read_file, subject_classes
 from harness.subject.subject import Key
+from harness.text import reason
 
 FindingKey = tuple[str, str, str | None]
 """What distinguishes a finding from others, in any campaign: its subject, its signature, and its known issue."""
@@ -85,7 +86,7 @@ def read_past(folder: Path) -> Past:
     except OSError as error:
         raise NoPast(f"{file}: {error.strerror or error}") from error
     except (msgspec.DecodeError, msgspec.ValidationError, RecursionError) as error:
-        raise NoPast(f"{file} is damaged: {' '.join(str(error).split())}") from error
+        raise NoPast(f"{file} is damaged: {reason(error)}") from error
     if not campaigns:
         raise NoPast(f"{file} names no campaign")
     classes = {one.name: one for one in subject_classes()}

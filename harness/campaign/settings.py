@@ -13,13 +13,17 @@ from harness.text import counted
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Either `cases` or `seconds` ends a campaign; seconds are counted from when the target is loaded, and findings
-    are shrunk after them. `resume`: continue the campaign whose journal is in the folder `out`."""
+    """Either `cases` or `seconds` ends a campaign; in these seconds findings are sorted out and shrunk, too. They are
+    counted from `began` (`time.monotonic`), or from when the target is loaded if that is None. `resume`: continue the
+    campaign whose journal is in the folder `out`."""
 
     out: Path
     cases: int | None = None
     seconds: float | None = None
+    began: float | None = None
     workers: int = 1
+    memory: int | None = None
+    """How many bytes each worker may take; None: any number."""
     fail_fast: bool = False
     shrink: bool = True
     shrink_executions: int | None = None

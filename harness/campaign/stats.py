@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -33,6 +33,15 @@ class FoundSoFar(msgspec.Struct, frozen=True):
     first: int
     count: int
     file: str | None
+
+
+class RarestRegime(msgspec.Struct, frozen=True):
+    """The regime that fewest cases were in, of those that some were: its name, how many cases that is, and how many
+    seconds the campaign needs for one at its present rate (None: not known)."""
+
+    name: str
+    cases: int
+    seconds_for_one: float | None
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +71,10 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True):
     workers_lost: int
     ended_early: str | None
     exit_status: int | None
+    # What versions before these fields wrote is read as well.
+    rarest: RarestRegime | None = None
+    unreached_seconds: float | None = None
+    worker_seconds: dict[str, float] = {}
 
     @property
     def line(self) -> str:
@@ -76,6 +89,26 @@ class StatsFile(msgspec.Struct):
 
     harness_stats: int = 1
     campaigns: dict[str, Any] = {}
+
+
+NEVER_SEEN = 3.0
+"""What came in none of N cases comes, with a certainty of 95 %, in fewer than this many of N."""
+
+
+def rarest_regime(reached: Mapping[str, int], cases: int, per_second: float) -> RarestRegime | None:
+    """The rarest of the regimes that were reached, by how many cases; of equal ones the first by name. `cases` are all
+    that were judged."""
+    name = min(reached, key=lambda one: (reached[one], one), default=None)
+    if name is None:
+        return None
+    seconds = round(cases / reached[name] / per_second, 1) if per_second > 0 else None
+    return RarestRegime(name, reached[name], seconds)
+
+
+def unreached_seconds(cases: int, per_second: float) -> float | None:
+    """A regime that was never reached needs, with a certainty of 95 %, more than these seconds for one case; None:
+    nothing can be said."""
+    return round(cases / NEVER_SEEN / per_second, 1) if cases and per_second > 0 else None
 
 
 def now() -> str:

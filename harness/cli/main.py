@@ -11,6 +11,7 @@ import os
 import signal
 from types import FrameType
 
+from harness.cli.began import BEGAN
 from harness.interruption import INTERRUPTION
 
 _DEFAULTS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
@@ -18,6 +19,7 @@ _DEFAULTS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.S
 
 def main() -> None:
     """Run the requested command, and exit with its status."""
+    BEGAN.mark()
     interruption = INTERRUPTION
 
     def end_at_once(number: int, frame: FrameType | None) -> None:

@@ -44,6 +44,19 @@ def parse_seconds(text: str) -> float:
     return float(match[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[match[2]]
 
 
+def parse_size(text: str) -> int:
+    """The bytes in `2GB`, `500M` (of powers of ten) or `2GiB` (of powers of two). Raises typer.BadParameter."""
+    match = re.fullmatch(r"(\d{1,12}(?:\.\d{1,12})?)\s*([KMGT])(i?)B?", str(text).strip(), re.IGNORECASE)
+    size = (
+        0
+        if match is None
+        else int(float(match[1]) * (1024 if match[3] else 1000) ** ("KMGT".index(match[2].upper()) + 1))
+    )
+    if not size:
+        raise typer.BadParameter(f"{text!r} is not a size: write 2GB, 500MB or 1.5GiB")
+    return size
+
+
 def split(text: str) -> list[str]:
     """The names of a comma-separated list, each once."""
     return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
@@ -184,6 +197,17 @@ CaseLimitOption = Annotated[
         metavar="TIME",
         help="Maximum time for one operation, or one step sequence, before it counts as a hang. [default: 20s "
         "natively, else 120s; sequences 120s]",
+    ),
+]
+
+MemoryLimitOption = Annotated[
+    int | None,
+    option(
+        "--memory-limit",
+        parser=parse_size,
+        metavar="SIZE",
+        help="Maximum resident size of each worker, such as 4GB. What takes more is ended, and is a finding if it "
+        "does so again in a new process. [default: none]",
     ),
 ]
 

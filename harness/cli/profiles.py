@@ -15,6 +15,7 @@ import typer
 from harness.files import require_regular, text_of
 from harness.refusal import Refusal
 from harness.suggestions import unknown
+from harness.text import reason
 
 FILE = Path("harness.toml")
 """The file where a command runs."""
@@ -82,7 +83,7 @@ def read_profiles(file: Path) -> dict[str, dict[str, Any]]:
     except OSError as error:
         raise InvalidProfiles(f"{file}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:  # a number with thousands of digits is no TOMLDecodeError
-        raise InvalidProfiles(f"{file}: no TOML: {' '.join(str(error).split())}") from error
+        raise InvalidProfiles(f"{file}: no TOML: {reason(error)}") from error
     profiles = content.pop("profile", {})
     if content:
         raise InvalidProfiles(f"{file}: {unknown('key', content, ['profile'])}: options are in a [profile.NAME]")

@@ -30,6 +30,7 @@ def replay(
     base: options.BaseOption = None,
     executor: RecordedExecutorOption = None,
     case_limit: options.CaseLimitOption = None,
+    memory_limit: options.MemoryLimitOption = None,
     checks: options.ReplayChecksOption = None,
     json: JsonOption = False,
 ) -> None:
@@ -44,7 +45,13 @@ def replay(
     cases = plain_cases(file)
     options.require_base(base, [target or "a file's own target"])
     setting = Setting(
-        target=target, base=base, executor=executor, limit=case_limit, checks=checks, announce=options.announce
+        target=target,
+        base=base,
+        executor=executor,
+        limit=case_limit,
+        memory=memory_limit,
+        checks=checks,
+        announce=options.announce,
     )
     repros = [
         (repro, *read_file(repro)) for repro in _repros(file, cases or [])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
+from harness.cli.began import BEGAN
 from harness.cli.groups import given, with_groups
 from harness.cli.options import announce, split
 from harness.cli.run_command import OPTIONS
@@ -44,6 +46,7 @@ def run(
     groups: tuple[SubjectOptions, ...],
 ) -> None:
     """Draw cases, compare the target with the oracle, save and shrink what differs."""
+    began = BEGAN.take()
     by_name = folder is not None
     if folder is not None:
         if not common.resume:
@@ -88,7 +91,8 @@ def run(
             together = tuple(one.SUBJECT for one in before)
             played, left = _parted(corpus, group.SUBJECT, [] if number else [one.SUBJECT for one in wanted])
             files = (played, left)
-            statuses.append(_run(common, group, others, started, together, options, expected, files, written))
+            begins = time.monotonic() if number else began
+            statuses.append(_run(common, group, others, started, together, options, expected, files, written, begins))
     sys.exit(worst(statuses))
 
 
@@ -204,6 +208,7 @@ def _replayed(
         base=common.base,
         executor=common.executor,
         limit=common.case_limit,
+        memory=common.memory_limit,
         announce=announce,
         sweeping=True,
     )
@@ -220,20 +225,26 @@ def _run(
     expected: Expectations | None,
     files: tuple[Sequence[CorpusFile], Sequence[CorpusFile]],
     written: Handler,
+    began: float,
 ) -> int:
     """Run a campaign of one subject, which has options of the groups `shared` too. Returns the exit status. `or_start`
-    and `together`: see harness.campaign.settings.Settings. `files`: of the corpus, see `_parted`."""
+    and `together`: see harness.campaign.settings.Settings. `files`: of the corpus, see `_parted`. `began`:
+    from when on the budget is counted (`time.monotonic`)."""
     from harness.campaign.settings import Settings
     from harness.kernels.targets.selection import select
 
     targets = None if common.targets is None else select(common.targets)
     names, subject_of = group.subjects(common, targets, shared)
+    replays = time.monotonic()
     expected = _replayed(expected, files, common, names[0])
+    began += time.monotonic() - replays  # what was found once is extra
     settings = Settings(
         out=common.out,
         cases=common.cases,
         seconds=common.seconds,
+        began=began,
         workers=common.workers,
+        memory=common.memory_limit,
         fail_fast=common.fail_fast,
         shrink=not common.no_shrink,
         resume=common.resume,

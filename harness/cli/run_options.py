@@ -15,6 +15,7 @@ from harness.cli.options import (
     BaseOption,
     CaseLimitOption,
     JsonOption,
+    MemoryLimitOption,
     option,
     parse_path,
     parse_seconds,
@@ -65,6 +66,7 @@ class RunOptions:
             "base",
             "executor",
             "case_limit",
+            "memory_limit",
             "verbose",
             "plain",
         ),
@@ -95,8 +97,8 @@ class RunOptions:
             "--budget",
             parser=parse_budget,
             metavar="TIME",
-            help="How long to draw and judge: 60s, 5m, 2h. Shrinking is extra. With --resume it starts again; 0 judges "
-            "no more. [default: 60s]",
+            help="How long the command takes, with shrinking: 60s, 5m, 2h. With --resume it starts again; 0 judges no "
+            "more, and shrinks to the end. [default: 60s]",
         ),
     ] = None
     cases: Annotated[
@@ -189,6 +191,7 @@ class RunOptions:
         ),
     ] = None
     case_limit: CaseLimitOption = None
+    memory_limit: MemoryLimitOption = None
     verbose: Annotated[
         bool,
         typer.Option("--verbose", help="Name regimes and kernel lines that were not reached, as --json does."),

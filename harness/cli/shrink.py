@@ -29,6 +29,7 @@ def shrink(
     ] = None,
     checks: options.ReplayChecksOption = None,
     case_limit: options.CaseLimitOption = None,
+    memory_limit: options.MemoryLimitOption = None,
     executions: Annotated[int, typer.Option("--executions", help="Budget of executions.", min=1)] = 1000,
     json: JsonOption = False,
 ) -> None:
@@ -53,6 +54,7 @@ def shrink(
     with naming(file):
         subject, repro = kind.of_file(recorded, setting)
         with subject.new_worker() as worker:
+            worker.limit_memory(memory_limit)
             options.wait_ready(worker)
             case, result = subject.case_of(repro), subject.judge_file(worker, repro)
             replayed = subject.replayed(repro, result)

@@ -81,6 +81,7 @@ class CaseJudge(Judge):
                 explain=lambda signature: asked.explain,
                 suspects=suspects,
             )
+            self._session.executor.settle()
             ran = () if edits is None or outcome.failure is None else tuple(edits.so_far())
         return ENCODER.encode(JudgedCase(outcome, edits=ran))
 
@@ -123,6 +124,7 @@ class CaseJudge(Judge):
                 explain=lambda one: self._represents(one, case),
                 diagnose=False,
             )
+            self._session.executor.settle()
         except InvalidCase as error:
             raise RuntimeError(f"the generators drew an invalid case, number {index}: {error}") from error
         result = ENCODER.encode(with_regimes(case, outcome))
@@ -136,6 +138,9 @@ class CaseJudge(Judge):
             return False
         self._explained[signature] = total
         return True
+
+    def has_lost_its_device(self, error: Exception) -> bool:
+        return self._session.executor.is_device_fault(error)
 
     def ask(self, question: str, content: bytes) -> bytes:
         """`lines`: executed kernel lines, and all known ones; `forget lines`: start them anew. QUESTION: which edited

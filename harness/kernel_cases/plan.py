@@ -15,6 +15,7 @@ from harness.shrink.cases.passes import PASSES
 from harness.shrink.cases.size import Size, size
 from harness.shrink.driver import Judged
 from harness.shrink.proposals import Pass
+from harness.worker.memory import MEMORY_LIMIT
 
 
 class CasePlan:
@@ -43,4 +44,6 @@ class CasePlan:
         if found is None:
             return Judged(result, same=False)
         same = found == self._signature
-        return Judged(result, same=same, other=None if same else str(found), hung=found.violation == "hang")
+        return Judged(
+            result, same=same, other=None if same else str(found), hung=found.violation in ("hang", MEMORY_LIMIT)
+        )

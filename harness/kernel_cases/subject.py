@@ -251,6 +251,9 @@ class KernelCases(Subject[Case, JudgedCase]):
             why=whole[0].why_not if whole and result.unjudged else "",
         )
 
+    def spent(self, result: JudgedCase) -> dict[str, float]:
+        return msgspec.to_builtins(result.outcome.seconds)  # type: ignore[no-any-return]
+
     # Findings.
 
     def repro(

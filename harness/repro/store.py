@@ -12,6 +12,7 @@ from harness.case import InvalidCase
 from harness.files import NotSaved, text_of, write_whole
 from harness.repro.format import REPRO_TYPES, REPRO_VERSION, AnyRepro, Repro
 from harness.suggestions import unknown
+from harness.text import reason
 
 MAX_BYTES = 64 << 20
 """Maximum number of bytes of a repro file; the largest case the schema allows is smaller."""
@@ -47,7 +48,7 @@ def read_any(path: Path) -> tuple[str, AnyRepro]:
     try:
         header = msgspec.json.decode(text, type=_Header)
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
-        raise InvalidCase(f"{path}: not a repro file: {error}") from error
+        raise InvalidCase(f"{path}: not a repro file: {reason(error)}") from error
     if header.harness_repro != REPRO_VERSION:
         raise InvalidCase(
             f"{path}: repro format {header.harness_repro}; this version of harness reads format {REPRO_VERSION}"
@@ -60,7 +61,7 @@ def read_any(path: Path) -> tuple[str, AnyRepro]:
             text = _without_kind(text)
         return kind, msgspec.json.decode(text, type=REPRO_TYPES[kind])
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
-        raise InvalidCase(f"{path}: not a valid repro file: {error}") from error
+        raise InvalidCase(f"{path}: not a valid repro file: {reason(error)}") from error
 
 
 def read_repro(path: Path) -> Repro:

@@ -23,6 +23,7 @@ from harness.sequences.worker import check, defaults_of
 from harness.shrink.driver import Judged
 from harness.shrink.proposals import Pass
 from harness.shrink.sequences import SequenceShrinking
+from harness.worker.memory import MEMORY_LIMIT
 from harness.worker.process import WorkerProcess
 
 
@@ -123,4 +124,4 @@ class SequencePlan:
 
 
 def _hung(result: RunResult) -> bool:
-    return result.violation is not None and result.violation.kind == f"{LOST}hang"
+    return result.violation is not None and result.violation.kind in (f"{LOST}hang", f"{LOST}{MEMORY_LIMIT}")

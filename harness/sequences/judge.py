@@ -203,7 +203,10 @@ def run(
 ) -> RunResult:
     """Run one sequence. Raises DeviceFault if the device of the kernels is gone."""
     try:
-        return _run(case, controls, kernels, keep, host)
+        result = _run(case, controls, kernels, keep, host)
+        if kernels is not None:
+            kernels.executor.settle()
+        return result
     except Exception as error:
         if kernels is not None:
             kernels.end_with_the_device(error)

@@ -16,7 +16,8 @@ from harness.case import InvalidCase
 from harness.shrink.proposals import Pass, Proposal
 
 HANGS = 6
-"""A candidate that hangs costs its whole time limit. After this many, the case is small enough."""
+"""A candidate that hangs costs its whole time limit, and one that takes too much memory two processes. After this many,
+the case is small enough."""
 
 Case = TypeVar("Case")
 Result = TypeVar("Result")
@@ -24,7 +25,7 @@ Result = TypeVar("Result")
 
 class Judged(NamedTuple, Generic[Result]):
     """A candidate that was run. `same`: it shows the finding, and the driver continues from it. `other` names another
-    finding that it shows instead, if that is worth keeping. `hung`: it took the whole time limit."""
+    finding that it shows instead, if that is worth keeping. `hung`: it took the whole time limit, or all memory."""
 
     result: Result
     same: bool
@@ -62,8 +63,8 @@ class PassCounter(msgspec.Struct):
 class Shrunk(msgspec.Struct, Generic[Case, Result]):
     """A minimal case, the result of its last execution, and the cost of finding it.
 
-    `complete` is False if the budget was exhausted first, or HANGS candidates hung. `others` are failing cases of other
-    findings seen meanwhile.
+    `complete` is False if the budget or the time was exhausted first, or HANGS candidates hung. `others` are failing
+    cases of other findings seen meanwhile.
     """
 
     case: Case
@@ -75,13 +76,17 @@ class Shrunk(msgspec.Struct, Generic[Case, Result]):
     others: list[tuple[Case, Result]]
 
 
-def shrink(case: Case, result: Result, plan: Plan[Case, Result], budget: int) -> Shrunk[Case, Result]:
-    """Shrink a case that gave `result`, with at most `budget` executions."""
-    return _Shrinker(case, result, plan, budget).run()
+def shrink(
+    case: Case, result: Result, plan: Plan[Case, Result], budget: int, until: float = float("inf")
+) -> Shrunk[Case, Result]:
+    """Shrink a case that gave `result`, with at most `budget` executions, and none that starts after `until`
+    (`time.monotonic`)."""
+    return _Shrinker(case, result, plan, budget, until).run()
 
 
 class _Shrinker(Generic[Case, Result]):
-    def __init__(self, case: Case, result: Result, plan: Plan[Case, Result], budget: int) -> None:
+    def __init__(self, case: Case, result: Result, plan: Plan[Case, Result], budget: int, until: float) -> None:
+        self._until = until
         self._best, self._result = case, result
         self._plan, self._budget = plan, budget
         self._tried = {plan.encode(case)}
@@ -148,4 +153,4 @@ class _Shrinker(Generic[Case, Result]):
         return candidate
 
     def _exhausted(self) -> bool:
-        return self._executions >= self._budget or self._hangs >= HANGS
+        return self._executions >= self._budget or self._hangs >= HANGS or time.monotonic() >= self._until

@@ -49,6 +49,7 @@ class Replayer:
             if self._worker is not None:
                 self._worker.close()
             self._worker = self._stack.enter_context(subject.new_worker(self._announce))
+            self._worker.limit_memory(self._setting.memory)
             self._assignment = assignment
             for line in self._worker.loading():
                 self._announce(line)

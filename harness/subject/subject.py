@@ -72,14 +72,17 @@ class Replayed(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """Where files are judged, as a command line says; None: as the file says, or the default. `base` is the base
-    release of a checkout, `limit` is in seconds. `sweeping` says that the target is one of many: a file that does not
-    apply to it is not a mistake of the user."""
+    """Where files are judged, as a command line says; None: as the file says, or the default.
+
+    `base` is the base release of a checkout, `limit` is in seconds, `memory` in bytes of a worker. `sweeping` says that
+    the target is one of many: a file that does not apply to it is not a mistake of the user.
+    """
 
     target: str | None = None
     base: str | None = None
     executor: str | None = None
     limit: float | None = None
+    memory: int | None = None
     checks: tuple[Check, ...] | None = None
     announce: Callable[[str], None] = lambda text: None
     sweeping: bool = False
@@ -298,6 +301,10 @@ class Subject(abc.ABC, Generic[Case, Result]):
         """What the campaign remembers of a case; `case` is None if only its worker knows it."""
         signature, issue = (None, None) if key is None else (key.signature, key.issue)
         return Entry(index, signature=signature, issue=issue)
+
+    def spent(self, result: Result) -> dict[str, float]:
+        """The seconds that a worker took for a result, by what it did with them."""
+        return {}
 
     # Findings.
 

@@ -85,7 +85,9 @@ def _answer(judge: Judge, request: JudgeCase | JudgeRange | Ask) -> Reply:
         return Refused(one_line(error))
     except NotSaved as error:
         return Unsaved(*error.parts)
-    except (Exception, SystemExit):  # an unattributed SystemExit would end the child silently
+    except (Exception, SystemExit) as error:  # an unattributed SystemExit would end the child silently
+        if isinstance(error, Exception) and judge.has_lost_its_device(error):
+            return DeviceLost(one_line(error))
         return Failed(traceback.format_exc(), channel.index)
 
 

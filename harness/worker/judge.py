@@ -63,6 +63,10 @@ class Judge(abc.ABC):
             self.channel.result(*self.judge_drawn(request.recipe, index))
         return request.stop
 
+    def has_lost_its_device(self, error: Exception) -> bool:
+        """Whether an exception that no verdict was made of came because the device is gone."""
+        return False
+
     def ask(self, question: str, content: bytes) -> bytes:
         """Answer a question of the subject."""
         raise NotImplementedError(f"no judge answers {question!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 
 from harness.refusal import Refusal
+from harness.worker.memory import MEMORY_LIMIT
 
 OUTSIDE_ANY_CASE = ("start", "draw")
 """Stages of a worker in which no case is judged."""
@@ -25,11 +26,16 @@ class WorkerError(Exception):
         self.index = index
 
 
+class TimeUp(Exception):
+    """The time that a worker had is over. What it was doing has no result, and its process is ended."""
+
+
 class WorkerLost(Exception):
     """The worker died or was killed while judging.
 
-    `violation` says how: `crash-SIGSEGV`, `exit-3` or `hang`; `index` and `stage` say what it was doing, and `answered`
-    whether it had sent the result of that case already. `detail` is the end of its output.
+    `violation` says how: `crash-SIGSEGV`, `exit-3`, `hang`, `device-fault` or `memory-limit`; `index` and `stage` say
+    what it was doing, and `answered` whether it had sent the result of that case already. `detail` is the end of its
+    output.
     """
 
     def __init__(self, violation: str, index: int, stage: str, detail: str, answered: bool = False) -> None:
@@ -43,17 +49,20 @@ class WorkerLost(Exception):
         return self.stage in OUTSIDE_ANY_CASE
 
     @property
-    def from_outside(self) -> bool:
-        """Whether the process may have been ended by a person, a supervisor, or Linux when memory ran out.
+    def doubtful(self) -> bool:
+        """Whether something else may have ended the process than what it judged: a person, a supervisor, or Linux when
+        memory ran out; its own parent, for memory that earlier cases took.
 
         No fault of a kernel sends these signals. So the lost request is repeated once, in a new process, before it
         counts.
         """
-        return self.violation in ("crash-SIGKILL", "crash-SIGTERM", "crash-SIGHUP")
+        return self.violation in ("crash-SIGKILL", "crash-SIGTERM", "crash-SIGHUP", MEMORY_LIMIT)
 
     @property
     def notice(self) -> str:
         """A line for the user about a worker that was replaced."""
+        if self.violation == MEMORY_LIMIT:
+            return "a worker went over its memory limit: its work is repeated in a new one"
         ending = self.violation.removeprefix("crash-")
         return f"a worker was ended from outside ({ending}; is memory short?): its work is repeated"
 

@@ -22,7 +22,8 @@ from harness.files import NotSaved
 from harness.kernels.cache_directory import ENVIRONMENT_VARIABLE as CACHE_VARIABLE
 from harness.kernels.cache_directory import cache_directory
 from harness.worker import stack_location
-from harness.worker.losses import WorkerError, WorkerLost, WorkerRefused, how_it_ended
+from harness.worker.losses import TimeUp, WorkerError, WorkerLost, WorkerRefused, how_it_ended
+from harness.worker.memory import MEMORY_LIMIT, MemoryWatch, in_words
 from harness.worker.messages import (
     Ask,
     At,
@@ -90,7 +91,11 @@ class WorkerProcess:
         self.assignment, self._limit, self._on_notice = assignment, limit, on_notice
         self.drawn = b""
         """The last case that cannot be drawn again, as JSON; kept also if the process is lost with it."""
+        self.until = float("inf")
+        """When its time is over (`time.monotonic`). From then on it is not waited for: TimeUp is raised."""
         self._abandoned = False
+        self._memory_limit: int | None = None
+        self._memory: MemoryWatch | None = None
         self._start()
 
     def _start(self) -> None:
@@ -117,6 +122,19 @@ class WorkerProcess:
             )
         self.connection = Connection(mine.detach())
         self._silence = Silence(self._process.pid)
+        self._watch_memory()
+
+    def limit_memory(self, limit: int | None) -> None:
+        """From now on, end a process of this worker whose resident size is more than `limit` bytes (None: any will do):
+        a loss, as a hang is one."""
+        self._memory_limit = limit
+        self._watch_memory()
+
+    def _watch_memory(self) -> None:
+        if self._memory is not None:
+            self._memory.close()
+        limit = self._memory_limit
+        self._memory = None if limit is None else MemoryWatch(self._process.pid, limit, self._process.kill)
 
     def wait_ready(self, *, again: bool = True) -> None:
         """Wait silently for the target to be loaded. `again`, and what is raised, as in `loading`."""
@@ -140,7 +158,13 @@ class WorkerProcess:
                     yield f"still loading after {waited:.0f} s, {ran:.0f} s of them on a processor"
                     patience *= 2
         except WorkerLost as lost:
-            if again and lost.from_outside and not self._abandoned:
+            if lost.violation == MEMORY_LIMIT:
+                assert self._memory_limit is not None
+                much = in_words(self._memory_limit)
+                raise WorkerRefused(
+                    f"a worker takes more memory to load its target than --memory-limit allows: {much}"
+                ) from lost
+            if again and lost.doubtful and not self._abandoned:
                 self._on_notice(lost.notice)
                 self.restart(again=False)
                 return
@@ -160,7 +184,7 @@ class WorkerProcess:
             self._send(JudgeCase(case, how, index), index)
             reply = self.receive()
         except WorkerLost as lost:
-            if not (again and lost.from_outside) or self._abandoned:
+            if not (again and lost.doubtful) or self._abandoned:
                 raise
             self._on_notice(lost.notice)
             return self.judge(case, how, index=index, again=False)
@@ -189,6 +213,8 @@ class WorkerProcess:
             send(self.connection, Stop())
 
     def _send(self, request: Request, start: int) -> None:
+        if time.monotonic() >= self.until:
+            raise TimeUp
         if self._lost or not self.alive:
             self.restart()
         self._silence.end()
@@ -226,7 +252,9 @@ class WorkerProcess:
             case DeviceLost():
                 self._process.wait()
                 self._lost = True
-                raise WorkerLost("device-fault", self._at.index, self._at.stage, reply.text)
+                # Assertions of a device are printed, and not part of its error.
+                detail = f"{self._tail().rstrip()}\n{reply.text}"
+                raise WorkerLost("device-fault", self._at.index, self._at.stage, detail)
             case Invalid():
                 raise InvalidCase(reply.text)
             case Refused():
@@ -263,20 +291,34 @@ class WorkerProcess:
                 return answer
 
     def _answer_within(self, limit: float, seconds: float) -> AwaitedReply | None:
-        """The next answer; None if none came within `seconds`, or if another message came. Raises as `receive` does
-        after `limit` seconds of silence, whose start the caller has set."""
+        """The next answer; None if none came within `seconds`, or if another message came. Raises TimeUp, or as
+        `receive` does after `limit` seconds of silence, whose start the caller has set."""
         left = limit - self._silence.seconds()
-        longest = min(max(left, SHORTEST_LOOK_SECONDS), max(seconds, 0.0), LOOK_SECONDS)
+        until = self.until - time.monotonic()
+        if until <= 0:
+            self.drop()
+            raise TimeUp
+        longest = min(max(left, SHORTEST_LOOK_SECONDS), max(seconds, 0.0), LOOK_SECONDS, until)
         if self.connection.poll(longest if left > 0 else 0):
             return self.poll_message()
         if left <= 0:
             raise self.kill_hung()
         return None
 
+    def drop(self) -> None:
+        """End the process with what it is doing; the next request gets a new one."""
+        self._process.kill()
+        self._process.wait()
+        self._lost = True
+
     def _as_lost(self) -> WorkerLost:
         self._lost = True
-        ending = how_it_ended(self._process.wait())
-        return WorkerLost(ending, self._at.index, self._at.stage, self._tail(), self._answered)
+        ending, tail = how_it_ended(self._process.wait()), self._tail()
+        if self._memory is not None:
+            self._memory.close()
+            if self._memory.exceeded:
+                ending, tail = MEMORY_LIMIT, f"{tail.rstrip()}\n{self._memory.line}"
+        return WorkerLost(ending, self._at.index, self._at.stage, tail, self._answered)
 
     def _tail(self) -> str:
         self._output.seek(0, os.SEEK_END)
@@ -297,6 +339,8 @@ class WorkerProcess:
     def close(self) -> None:
         """End the process. Safe to call twice."""
         self.connection.close()
+        if self._memory is not None:
+            self._memory.close()
         if self._process.poll() is None:
             self._process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):

@@ -224,8 +224,12 @@ class Executor(abc.ABC):
         """Choose the checks from now on, among those that the executor was made with."""
 
     def is_device_fault(self, error: BaseException) -> bool:
-        """Whether an exception means that the device is lost for this process."""
+        """Whether the device is lost for this process, which an exception may be due to."""
         return False
+
+    def settle(self) -> None:  # noqa: B027 - what a CPU has run is over
+        """Wait for everything that was started, so that a fault is one of the case that caused it. Raises what the
+        device says if there was one."""
 
     def faults(self) -> Sequence[AccessFault]:
         """Accesses outside the spans since `begin`. Only checking executors report any."""

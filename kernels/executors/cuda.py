@@ -69,8 +69,18 @@ class CudaExecutor(Executor):
         return CudaArena(size, self.device)
 
     def is_device_fault(self, error: BaseException) -> bool:
-        """CUDA reports a fault at some later call; a context that had a fault never recovers."""
-        return isinstance(error, RuntimeError) and "CUDA error" in str(error)
+        """CUDA reports a fault at some later call, of PyTorch, of Triton or neither; a context that had a fault never
+        recovers, and says so whenever it is asked. Other errors, such as a grid that is too large, are gone by then."""
+        try:
+            self.settle()
+        except RuntimeError:
+            return True
+        return False
+
+    def settle(self) -> None:
+        import torch
+
+        torch.cuda.synchronize(self.device)
 
     def jit(self, function: Callable[..., Any], **options: Any) -> Any:
         from triton.runtime.jit import JITFunction

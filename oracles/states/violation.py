@@ -100,6 +100,7 @@ KINDS = {
     "token-mismatch": "the scheduler has other tokens than the model said",
     WRONG_TOKEN: "a whole engine says another token than the same model run plainly",
     "process-hang": "the sequence did not end in time",
+    "process-memory-limit": "the sequence took more memory than a worker may have",
 }
 """Kinds of violations, and their texts. Exceptions of production code have separate kinds: `exception-NAME`; and so
 have other ends of the process that runs them: `process-crash-SIGNAL`, `process-exit-STATUS`."""

@@ -15,7 +15,7 @@ from harness.reports.written.result import Result, result_of_ending
 from harness.subject.faults import Fault
 from harness.subject.registry import subject_classes
 from harness.subject.summary import Ending
-from harness.text import one_line
+from harness.text import reason
 
 
 class _Finding(msgspec.Struct):
@@ -73,7 +73,7 @@ def _require_whole(name: str, summary: dict[str, Any], folder: Path) -> None:
             if subject.name == name and subject.summary_type is not None:
                 msgspec.convert(summary, subject.summary_type)
     except msgspec.ValidationError as error:
-        raise NoEnding(f"an ending of a campaign in '{folder}' is damaged: {one_line(error)}") from error
+        raise NoEnding(f"an ending of a campaign in '{folder}' is damaged: {reason(error)}") from error
     why = ""
     if any(not 0 <= number < len(needed.findings) for fault in needed.faults for number in fault.findings):
         why = "it groups findings that it does not have"
@@ -86,8 +86,15 @@ def _require_whole(name: str, summary: dict[str, Any], folder: Path) -> None:
 
 
 def _moved(kept: EndingFile, folder: Path) -> Ending:
-    """The same with the files of its findings in `folder`, as far as they were in the folder of the campaign."""
+    """The same with the files of its findings in `folder`. Raises NoEnding if they were elsewhere than in the folder of
+    the campaign: reading a result opens no other files."""
     ending = kept.ending
+    for finding in ending.summary["findings"]:
+        repro = finding["repro"]
+        if repro is not None and not _is_within(Path(repro), Path(kept.folder)):
+            raise NoEnding(
+                f"an ending of a campaign in '{folder}' is damaged: the file of a finding is not in its folder"
+            )
     findings = [_finding(finding, kept.folder, folder) for finding in ending.summary["findings"]]
     return Ending(
         target=ending.target,
@@ -98,8 +105,12 @@ def _moved(kept: EndingFile, folder: Path) -> Ending:
     )
 
 
+def _is_within(file: Path, folder: Path) -> bool:
+    return file.is_relative_to(folder) and ".." not in file.relative_to(folder).parts
+
+
 def _finding(finding: Mapping[str, Any], was: str, folder: Path) -> Mapping[str, Any]:
     repro = finding["repro"]
-    if repro is None or not Path(repro).is_relative_to(was):
+    if repro is None:
         return finding
     return {**finding, "repro": str(folder / Path(repro).relative_to(was))}

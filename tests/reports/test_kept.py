@@ -44,13 +44,19 @@ def test_files_are_found_where_the_folder_is_now(tmp_path: Path) -> None:
     shutil.move(tmp_path / "out", tmp_path / "elsewhere")
     (found,) = results_in(tmp_path / "elsewhere")
     assert [one["repro"] for one in found.json["findings"]] == [str(tmp_path / "elsewhere/as-drawn/one.json"), None]
-    keep(tmp_path / "out", repro="/not/in/it.json")
-    assert results_in(tmp_path / "out")[0].json["findings"][0]["repro"] == "/not/in/it.json"
+
+
+@pytest.mark.parametrize("file", ["/not/in/it.json", "{}/../not/in/it.json", "not/in/it.json"])
+def test_no_other_file_is_opened_because_an_ending_names_it(tmp_path: Path, file: str) -> None:
+    """Pages draw what files of findings hold."""
+    keep(tmp_path / "out", repro=file.format(tmp_path / "out"))
+    with pytest.raises(NoEnding, match="is damaged: the file of a finding is not in its folder"):
+        results_in(tmp_path / "out")
 
 
 def test_several_subjects_come_in_the_order_in_which_they_ended(tmp_path: Path) -> None:
     keep(tmp_path)
-    ending = ending_of(sequence_summary([sequence_finding()]))
+    ending = ending_of(sequence_summary([sequence_finding(repro=str(tmp_path / "f.json"))]))
     CampaignFolder(tmp_path).write_ending("sequence", ending, "2026-01-01T00:00:01+00:00")
     assert ["sequences" in one.title for one in results_in(tmp_path)] == [True, False]
 

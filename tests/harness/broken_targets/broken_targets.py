@@ -64,6 +64,20 @@ def exhaust(arrays: Any) -> None:
     _ = bytearray(1 << 62)
 
 
+def allocate(arrays: Any) -> None:
+    """Take memory without end; what the test's machine has to have is bounded all the same."""
+    taken = [b"x" * (1 << 24) for _ in range(256)]
+    raise AssertionError(f"nothing ended this process at {len(taken) << 24} bytes")
+
+
+KEPT: list[bytes] = []
+
+
+def hoard(arrays: Any) -> None:
+    """Keep some memory that is never needed again, as a leak does."""
+    KEPT.append(b"x" * 300_000_000)
+
+
 def throw(arrays: Any) -> None:
     raise RuntimeError("no\nsuch luck")
 
@@ -83,6 +97,42 @@ def fault(arrays: Any) -> None:
     raise DeviceFault("the device is gone")
 
 
+LATE: list[str] = []
+"""What the device reports at the next call that waits for it."""
+
+
+def fault_late(arrays: Any) -> None:
+    """Start what will fault when somebody waits for it, as a kernel does."""
+    print("kernel.cu:7: Assertion `offset < size` failed.", file=sys.stderr, flush=True)
+    LATE.append("CUDA error: device-side assert triggered")
+
+
+def fault_and_throw(arrays: Any) -> None:
+    """Raise an error that names no device, after a fault that was not yet reported."""
+    fault_late(arrays)
+    raise ValueError("what the host makes of it")
+
+
+def illegal_address(arrays: Any) -> None:
+    """Have the GPU write where nothing is: known only when somebody waits for it."""
+    import torch
+
+    nowhere = torch._C._construct_storage_from_data_pointer(16, torch.device("cuda"), 4096)
+    torch.empty(0, dtype=torch.uint8, device="cuda").set_(nowhere, 0, (4096,), (1,)).fill_(1)
+
+
+def device_assertion(arrays: Any) -> None:
+    """Have the GPU look behind the end of a tensor, which a kernel of PyTorch asserts not to be done."""
+    import torch
+
+    _ = torch.zeros(4, device="cuda")[torch.tensor([1 << 20], device="cuda")]
+
+
+def settle() -> None:
+    if LATE:
+        raise RuntimeError(LATE[0])
+
+
 def warn(arrays: Any) -> None:
     warnings.warn("something\nto know", stacklevel=1)
 
@@ -99,9 +149,15 @@ HARMS: dict[str, Callable[[Any], None]] = {
     "killed": killed,
     "killed-once": killed_once,
     "exhaust": exhaust,
+    "allocate": allocate,
+    "hoard": hoard,
     "write": write_before,
     "incomplete": incomplete,
     "fault": fault,
+    "illegal-address": illegal_address,
+    "device-assertion": device_assertion,
+    "fault-late": fault_late,
+    "fault-and-raise": fault_and_throw,
     "warn": warn,
     "lack": lack,
 }
@@ -174,6 +230,9 @@ class BrokenFamily:
         how, _, only = how.partition("@")
         if how == "fault":  # executors of the CPU know no such thing
             executor.is_device_fault = lambda error: isinstance(error, DeviceFault)  # type: ignore[method-assign]
+        elif how.startswith("fault"):
+            executor.is_device_fault = lambda error: bool(LATE)  # type: ignore[method-assign]
+            executor.settle = settle  # type: ignore[method-assign]
         return BrokenTarget(name, HARMS[how], int(only) if only else None, BuiltinTarget(executor, mutations))
 
 

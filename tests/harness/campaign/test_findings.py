@@ -48,7 +48,7 @@ def shrunk(
 ) -> list[Finding]:
     """Findings of cases 0, 1, ..., each of which shrinks to the signature that `ends` gives, with others on the way."""
 
-    def shrink(case: Case, result: JudgedCase, plan: object, executions: int) -> Shrunk[Case, JudgedCase]:
+    def shrink(case: Case, result: JudgedCase, plan: object, executions: int, until: float) -> Shrunk[Case, JudgedCase]:
         signature = result.outcome.signature
         assert signature is not None
         final, others = ends[signature]

@@ -294,3 +294,38 @@ def test_an_ending_that_cannot_be_written_is_reported(
     ran = run(numbers.Numbers("builtin"), settings())
     assert f"how the campaign ended is not saved: {ran.out}: No space left on device" in ran.notices
     assert ran.summary.count == 40
+
+
+def test_statistics_name_the_rarest_regime_and_how_long_one_takes() -> None:
+    rare = stats.rarest_regime({"often": 50, "seldom": 2, "also-seldom": 2}, 100, 5.0)
+    assert rare == stats.RarestRegime("also-seldom", 2, 10.0), "one in 50 cases, of which 5 come in a second"
+    assert stats.rarest_regime({}, 100, 5.0) is None
+    assert stats.rarest_regime({"one": 1}, 100, 0.0) == stats.RarestRegime("one", 1, None)
+    assert stats.unreached_seconds(300, 5.0) == 20.0
+    assert stats.unreached_seconds(0, 0.0) is None
+
+
+@pytest.mark.long
+def test_statistics_say_where_the_time_of_workers_went(
+    monkeypatch: pytest.MonkeyPatch, executor_name: str, run: Callable[..., Ran], settings: Callable[..., Settings]
+) -> None:
+    subject = importlib.import_module("tests.harness.campaign.conftest").CaseKit(monkeypatch, executor_name).wrong()
+    began = time.monotonic()
+    ran = run(subject, settings(workers=2, shrink=True, shrink_executions=2))
+    whole = time.monotonic() - began
+    found = row(ran.out, "case")
+    spent = found["worker_seconds"]
+    assert list(spent) == ["load", "draw", *("build", "run", "oracle", "compare", "relations"), "other", "sort out"]
+    assert spent["load"] > 0
+    assert spent["run"] > 0
+    assert spent["sort out"] <= whole
+    assert sum(spent.values()) <= 2 * whole + 1.0
+    assert found["rarest"]["cases"] >= 1
+    assert found["rarest"]["name"] in subject.regimes
+    assert found["unreached_seconds"] > 0
+
+
+def test_statistics_of_an_earlier_version_are_read() -> None:
+    """They do not have what came later."""
+    known = {field.name: field for field in msgspec.structs.fields(stats.Stats)}
+    assert not any(known[name].required for name in ("rarest", "unreached_seconds", "worker_seconds"))

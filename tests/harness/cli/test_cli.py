@@ -124,6 +124,10 @@ def test_the_version(command: Command) -> None:
         (["run", "--budget", "0s"], "--budget 0 judges nothing"),
         (["run", "--budget", "9" * 400], "is not a duration"),
         (["run", "--budget", "-3"], "is not a duration"),
+        *(
+            (["run", "--memory-limit", size], f"{size!r} is not a size: write 2GB")
+            for size in ("lots", "5", "5X", "-1GB", "0MB", "9" * 13 + "GB")
+        ),
         (["run", "--cases", "0"], "--cases"),
         (["run", "--cases", "x"], "--cases"),
         (["run", "--cases", "3", "--budget", "3s"], "exclude each other"),
