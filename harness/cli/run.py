@@ -15,6 +15,7 @@ import typer
 
 from harness.cli.began import BEGAN
 from harness.cli.groups import given, with_groups
+from harness.cli.on_ray import require_options_of_ray, run_on_ray
 from harness.cli.options import announce, split
 from harness.cli.run_command import OPTIONS
 from harness.cli.run_options import RunOptions, SubjectOptions, require_operations
@@ -62,6 +63,7 @@ def run(
         )
     if common.budget is not None and common.cases is not None:
         raise typer.BadParameter("--budget and --cases exclude each other")
+    require_options_of_ray(common)
     if common.target is not None and common.targets is not None:
         raise typer.BadParameter("--target and --targets exclude each other")
     require_operations(common.ops, [name for group in _BY_PLACE for name in group.operations()])
@@ -83,6 +85,9 @@ def run(
         raise typer.BadParameter(f"'{common.out}' holds a campaign of one target, not of --targets")
     started = by_name or (len(wanted) > 1 and any(common.out.glob("*.journal")))
     options = None if context.obj is None else context.obj.get(OPTIONS)
+    if common.ray is not None:
+        run_on_ray(context, common, options or {})
+        return
     statuses: list[int] = []
     with written_reports(asked) as written:
         for number, group in enumerate(wanted):

@@ -20,7 +20,7 @@ OPTIONS = "options"
 NOTHING = "none"
 """In place of a file or folder, for a campaign that is resumed without the one that it had."""
 
-NOT_KEPT = ("help", "out", "resume", "folder", "json", "verbose", "plain", "profile", "config")
+NOT_KEPT = ("help", "out", "resume", "folder", "json", "verbose", "plain", "profile", "config", "ray", "shards")
 """Parameters that do not belong to a campaign."""
 
 

@@ -60,6 +60,8 @@ class RunOptions:
             "profile",
             "config",
             "shard",
+            "ray",
+            "shards",
             "no_shrink",
             "targets",
             "report",
@@ -132,6 +134,18 @@ class RunOptions:
             metavar="I/N",
             help="Judge only part I of N of the cases, on one of N machines; `harness merge` puts the parts together.",
         ),
+    ] = None
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            "--ray",
+            metavar="ADDRESS",
+            help="Judge --shards on the nodes of a Ray cluster (auto, HOST:PORT, ray://HOST:PORT; local: one on this "
+            "machine), and end here as one run ends. Needs the package ray.",
+        ),
+    ] = None
+    shards: Annotated[
+        int | None, typer.Option("--shards", min=1, max=10_000, metavar="N", help="Into how many parts. [default: 16]")
     ] = None
     json: JsonOption = False
     no_shrink: Annotated[bool, typer.Option("--no-shrink", help="Keep findings as they were drawn.")] = False

@@ -28,7 +28,9 @@ def frozen() -> Path:
 
 
 @pytest.fixture
-def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+def command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], without_waits: Callable[[str], str]
+) -> Command:
     """Call it with the arguments of a `harness` command: exit status, standard output and standard error."""
 
     def run(*arguments: object) -> tuple[int, str, str]:
@@ -39,6 +41,6 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         with pytest.raises(SystemExit) as caught:
             main()
         captured = capsys.readouterr()
-        return int(caught.value.code or 0), captured.out, captured.err
+        return int(caught.value.code or 0), without_waits(captured.out), without_waits(captured.err)
 
     return run

@@ -98,7 +98,7 @@ def test_files_that_no_campaign_of_the_run_replays_are_listed(command: Command, 
     assert _parted(files, "case", ["case", "sequence"]) == (files, [])
     assert _parted(files, "sequence", ["sequence"]) == ([], files)
     assert _parted(files, "sequence", []) == ([], []), "another campaign of the run lists it"
-    common: Any = SimpleNamespace(corpus=corpus, base=None, executor=None, case_limit=None)
+    common: Any = SimpleNamespace(corpus=corpus, base=None, executor=None, case_limit=None, memory_limit=None)
     expected = _replayed(Expectations([], None, {}, datetime.date(2026, 1, 1)), ([], files), common, "")
     assert expected is not None
     (answer,) = expected.standing(cast(Any, SimpleNamespace(name="sequence")), [], None, complete=True).corpus

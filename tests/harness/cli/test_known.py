@@ -30,7 +30,7 @@ SAME = msgspec.structs.replace(OTHER, issue="cut-padding")
 def campaign(folder: Path, *findings: FoundSoFar, **changes: Any) -> Path:
     """A folder with the statistics of a campaign of kernel cases that has ended."""
     given: dict[str, Any] = {
-        **dict.fromkeys(Stats.__struct_fields__, 0),
+        **dict.fromkeys((field.name for field in msgspec.structs.fields(Stats) if field.required), 0),
         **{"subject": "case", "noun": "case", "target": "builtin", "phase": "ended", "exit_status": 1},
         **{"started": "then", "updated": "now", "ended_early": None, "shard": None, "findings": list(findings)},
         **changes,
