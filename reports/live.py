@@ -125,7 +125,7 @@ def rate_in_words(rate: float) -> str:
 
 
 def seconds_left(stats: Stats) -> float | None:
-    """How long judging takes still: what is left of the budget, or what the cases take that are left at the rate so
+    """How long the campaign has still: what is left of the budget, or what the cases take that are left at the rate so
     far. None where that is not known: of other phases, and before the first case."""
     if stats.phase != "judging":
         return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import sys
 from typing import Any
 
 import typer
@@ -46,10 +48,11 @@ def run_on_ray(context: typer.Context, common: RunOptions, options: dict[str, An
     gpus = 1 if common.executor == "cuda" else 0
     folders = []
     try:
-        for ended in shards_on_ray(shared, of, common.out, common.ray, common.workers, gpus):
-            folders.append(ended.folder)
-            where = "was here" if ended.node is None else f"judged on {ended.node}"
-            announce(f"shard {ended.shard} {where}: {len(folders)} of {counted(of, 'shard')}")
+        with contextlib.redirect_stdout(sys.stderr):  # Ray prints what it says of lost nodes
+            for ended in shards_on_ray(shared, of, common.out, common.ray, common.workers, gpus):
+                folders.append(ended.folder)
+                where = "was here" if ended.node is None else f"judged on {ended.node}"
+                announce(f"shard {ended.shard} {where}: {len(folders)} of {counted(of, 'shard')}")
     except KeyboardInterrupt:
         kept = f"{len(folders)} of {counted(of, 'shard')} are in '{common.out / FOLDERS}'"
         raise Interrupted(f"{kept}: the same command judges the others") from None
