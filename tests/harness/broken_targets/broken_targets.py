@@ -113,14 +113,6 @@ def fault_and_throw(arrays: Any) -> None:
     raise ValueError("what the host makes of it")
 
 
-def illegal_address(arrays: Any) -> None:
-    """Have the GPU write where nothing is: known only when somebody waits for it."""
-    import torch
-
-    nowhere = torch._C._construct_storage_from_data_pointer(16, torch.device("cuda"), 4096)
-    torch.empty(0, dtype=torch.uint8, device="cuda").set_(nowhere, 0, (4096,), (1,)).fill_(1)
-
-
 def device_assertion(arrays: Any) -> None:
     """Have the GPU look behind the end of a tensor, which a kernel of PyTorch asserts not to be done."""
     import torch
@@ -154,7 +146,6 @@ HARMS: dict[str, Callable[[Any], None]] = {
     "write": write_before,
     "incomplete": incomplete,
     "fault": fault,
-    "illegal-address": illegal_address,
     "device-assertion": device_assertion,
     "fault-late": fault_late,
     "fault-and-raise": fault_and_throw,

@@ -56,7 +56,7 @@ def shrunk(
 
     monkeypatch.setattr("harness.campaign.findings.shrink", shrink)
     # Explaining a finding asks a worker, and leaves it as it is if that gives another answer.
-    monkeypatch.setattr("harness.kernel_cases.subject.check", lambda *_: Outcome((), Seconds()))
+    monkeypatch.setattr("harness.kernel_cases.subject.judged", lambda *_: JudgedCase(Outcome((), Seconds())))
     findings = Findings(SUBJECT, Settings(out=out, cases=10), lambda *_: None)
     for index, (signature, case) in enumerate(drawn):
         findings.record(index, case, failed(signature), Key(str(signature)))

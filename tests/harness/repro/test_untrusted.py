@@ -70,8 +70,8 @@ def test_texts_that_are_not_a_repro(command: Command, tmp_path: Path, content: b
 def test_what_is_not_there_or_not_a_file(command: Command, tmp_path: Path) -> None:
     check_refusal(command, tmp_path / "missing.json", "no such file")
     (tmp_path / "folder").mkdir()
-    check_refusal(command, tmp_path / "folder", "not a file", ("show", "shrink"))
-    check_refusal(command, tmp_path / "folder", "no repro file in this folder", ("replay",))
+    check_refusal(command, tmp_path / "folder", "not a file", ("shrink",))
+    check_refusal(command, tmp_path / "folder", "no repro file in this folder", ("replay", "show"))
     os.mkfifo(tmp_path / "pipe")
     check_refusal(command, tmp_path / "pipe", "not a file")
 
