@@ -231,7 +231,7 @@ def test_only_what_a_change_brings_fails_it(runner: Runner) -> None:
     assert any((kept / "head").glob("postprocess*.json"))
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_nights_know_the_nights_before(runner: Runner) -> None:
     document = workflow("nightly.yml")
     shards = ("1", "2")
@@ -275,7 +275,7 @@ def test_nights_know_the_nights_before(runner: Runner) -> None:
     assert {path.name for path in artifact.iterdir()} == {"night", "page.html", "results.xml", "results.sarif"}
 
 
-@pytest.mark.long
+@pytest.mark.slow
 def test_a_night_without_one_of_its_shards_is_red(runner: Runner) -> None:
     document = workflow("nightly.yml")
     runner.run = 1
