@@ -106,12 +106,18 @@ class SequenceJudge(Judge):
         self.channel.at("sequence")
         sequence = decode_sequence(case)
         self._plant(sequence.config.runner)
-        with self._edits_apart() as ran:
-            result = run(sequence, _CONTROLS.decode(how), self._kernels)
-            result.edits = ran(result)
+        result = self._run(sequence, how)
+        if result.violation is not None and self._edits and self._probes.plant():
+            result = self._run(sequence, how)  # it imported code that is watched only now
         if result.violation is None and result.skipped is None and not result.steps:
             result.skipped = "the engine had nothing to do: no step was run"
         return RESULTS.encode(result)
+
+    def _run(self, sequence: SequenceCase, how: bytes) -> RunResult:
+        with self._edits_apart() as ran:
+            result = run(sequence, _CONTROLS.decode(how), self._kernels)
+            result.edits = ran(result)
+        return result
 
     def judge_drawn(self, recipe: bytes, index: int) -> tuple[bytes, bytes | None, float]:
         """The kernel cases of the sequence go to the folder that the assignment names."""

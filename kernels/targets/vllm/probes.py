@@ -33,11 +33,14 @@ class Probes:
         self._imported: set[str] = set()
         self._ran: set[tuple[str, int]] = set()
 
-    def plant(self) -> None:
-        """Plant those of modules that have been imported since the last call. Quick if there are none."""
-        for file in [file for file in self._waiting if module_name(file) in sys.modules]:
+    def plant(self) -> bool:
+        """Plant those of modules that have been imported since the last call, and say whether there are any. Quick if
+        there are none."""
+        imported = [file for file in self._waiting if module_name(file) in sys.modules]
+        for file in imported:
             self._waiting.remove(file)
             self._plant_in(file, sys.modules[module_name(file)])
+        return bool(imported)
 
     def ran(self) -> list[Edit]:
         """The edits of Python code that have run."""

@@ -89,6 +89,8 @@ def test_a_known_issue_that_is_put_back_is_a_finding(harness: Command, checkout:
     assert found["edited"] == {"lines": 1, "ran": 1, "missed": [], "reason": None}
     (ran,) = findings[0]["edits"]
     assert ran["file"] == HYBRID
+    replayed = harness("replay", findings[0]["repro"], "-t", f"path:{checkout}")
+    assert f"edited lines that this finding ran: {HYBRID}" in replayed.stdout
     rules = found["changed_rules"]
     assert isinstance(rules, list)
     assert rules[0] == (
