@@ -26,6 +26,7 @@ from harness.campaign.settings import Settings, useful_workers
 from harness.campaign.situation import journaled
 from harness.campaign.stats import FoundSoFar, Phase, Stats, Watch, now, rarest_regime, unreached_seconds
 from harness.campaign.time_limit import TimeLimit
+from harness.campaign.times import Times
 from harness.files import NotSaved, require_writable
 from harness.interruption import INTERRUPTION
 from harness.refusal import Refusal
@@ -98,12 +99,9 @@ class Campaign:
         self._workers = 0
         self._exit_status: int | None = None
         self._limit = TimeLimit(None)
-        self._spent: dict[str, float] = {}
-        """Seconds of workers by what they did."""
-        self._judging: tuple[float, float | None] | None = None
-        """When judging began and ended."""
+        self._times = Times()
         self._started = now()
-        self._start = self._made = self._over = time.monotonic()
+        self._start = time.monotonic()
 
     def run(self) -> Generator[Event, None, None]:
         """Raises WorkerRefused if the target or executor is not available, WorkerError if the harness fails outside any
@@ -128,7 +126,7 @@ class Campaign:
                 subject.prepare(workers[0], self._notices.append)
                 title = subject.title(settings.limit(subject.noun), counted(number, "worker"))
                 yield CampaignStarted(title, number, self._stats)
-                self._start = time.monotonic()
+                self._start = self._times.loaded()
                 sorts = settings.shrink or subject.classifies
                 self._limit = TimeLimit(settings.seconds, settings.began, sorts=sorts)
                 stack.enter_context(INTERRUPTION.summed_up())
@@ -136,9 +134,9 @@ class Campaign:
                     self._open(stack)
                     yield from self._take_over(workers[0])
                     self._phase = "judging"
-                    self._judging = time.monotonic(), None
+                    self._times.judging_begins()
                     yield from self._judge_all(workers)
-                    self._judging = self._judging[0], time.monotonic()
+                    self._times.judging_ends()
                     seconds = time.monotonic() - self._start
                     answering = [worker for worker in workers if worker not in self._silent]
                     lost = self._losses > 0 or bool(self._silent)
@@ -167,7 +165,8 @@ class Campaign:
                     failed = refused
                 yield from self._pass_on_notices()
             finally:
-                self._phase, self._over = "ended", time.monotonic()
+                self._phase = "ended"
+                self._times.end()
                 if INTERRUPTION.came:
                     self._early = INTERRUPTION.word
                 self._journal.close()
@@ -227,15 +226,12 @@ class Campaign:
         per_second = judged / elapsed if elapsed > 0 else 0.0
         within = subject.regimes_within_reach
         reached = {name: count for name, count in dict(self._tally.reached).items() if name in within}
-        rate = 0.0
-        if self._judging is not None:
-            began, ended = self._judging
-            judging = (time.monotonic() if ended is None else ended) - began
-            rate = judged / judging if judging > 0 else 0.0
+        judging = self._times.judging
+        rate = judged / judging if judging > 0 else 0.0
         return Stats(
             rarest=rarest_regime(reached, self._tally.cases, rate),
             unreached_seconds=unreached_seconds(self._tally.cases, rate) if len(reached) < len(within) else None,
-            worker_seconds=self._worker_seconds(),
+            worker_seconds=self._times.of_workers(self._workers),
             subject=subject.name,
             noun=subject.noun,
             target=subject.target,
@@ -261,22 +257,6 @@ class Campaign:
             ended_early=self._early,
             exit_status=self._exit_status,
         )
-
-    def _worker_seconds(self) -> dict[str, float]:
-        """Where the time of workers went: until they had loaded their target, for cases, and while one of them sorted
-        findings out. `other` is what is left while cases were judged: waiting, starting again after a loss, looking
-        into findings."""
-        spent = {name: seconds for name, seconds in dict(self._spent).items() if seconds}
-        now = time.monotonic()
-        loaded = (self._start if self._judging is not None else now) - self._made
-        found = {"load": loaded * self._workers, **spent}
-        if self._judging is not None:
-            began, ended = self._judging
-            whole = (now if ended is None else ended) - began
-            found["other"] = max(0.0, whole * self._workers - sum(spent.values()))
-            if ended is not None:
-                found["sort out"] = (now if self._phase != "ended" else self._over) - ended
-        return {name: round(seconds, 1) for name, seconds in found.items()}
 
     def _keep_ending(self, summary: Summary) -> None:
         """For reports that are made later."""
@@ -558,7 +538,7 @@ class Campaign:
             self._judged += 1
             self._tally.add(entry)
         for name, seconds in {"draw": drawn, **self._subject.spent(result)}.items():
-            self._spent[name] = self._spent.get(name, 0.0) + seconds
+            self._times.add(name, seconds)
         self._end_if_hopeless()
         elapsed = time.monotonic() - self._start
         yield CaseJudged(self._subject.noun, index, result, self._tally.cases, self._judged, elapsed, drawn, entry)

@@ -24,6 +24,7 @@ import msgspec
 from harness.campaign.folder import CampaignFolder, NoConfiguration, Options
 from harness.campaign.shard import Shard
 from harness.exit_status import FINDINGS, NOT_REACHED, NOTHING_FOUND
+from harness.files import NotSaved
 from harness.refusal import Refusal
 
 FOLDERS = "shards"
@@ -34,7 +35,6 @@ ATTEMPTS = 8
 
 HERE = "local"
 """The address that asks for a cluster on this machine, which ends with the command."""
-
 
 _COMMAND = "from harness.cli.main import main; main()"
 
@@ -47,6 +47,16 @@ class ShardFailed(Refusal):
     """A shard could not be judged; the message is one line that says why."""
 
 
+class Cluster(msgspec.Struct, frozen=True):
+    """Where tasks run: the address, how many processors and GPUs each asks for, and the folder that relative paths of
+    the options are meant in, on nodes that have it."""
+
+    address: str
+    processors: int
+    gpus: int
+    folder: str
+
+
 class Ended(msgspec.Struct, frozen=True):
     """A shard that has ended: its folder here, and the node that judged it (None: it was here before)."""
 
@@ -55,9 +65,9 @@ class Ended(msgspec.Struct, frozen=True):
     node: str | None
 
 
-def shards_on_ray(options: Options, of: int, home: Path, address: str, processors: int, gpus: int) -> Iterator[Ended]:
-    """Judge a campaign with these options in `of` shards, and yield each once its folder is in `home`/shards. A task
-    asks for this many processors and GPUs. Stops what runs if the caller does.
+def shards_on_ray(options: Options, of: int, home: Path, cluster: Cluster) -> Iterator[Ended]:
+    """Judge a campaign with these options in `of` shards, and yield each once its folder is in `home`/shards. Stops
+    what runs if the caller does.
 
     Raises NoCluster, ShardFailed, and OSError for a folder that cannot be written."""
     waiting = []
@@ -69,7 +79,7 @@ def shards_on_ray(options: Options, of: int, home: Path, address: str, processor
             shutil.rmtree(folder, ignore_errors=True)  # of another campaign, or not whole
             waiting.append((shard, folder))
     if waiting:
-        yield from _judged(options, waiting, address, processors, gpus)
+        yield from _judged(options, waiting, cluster)
 
 
 def is_of(folder: Path, options: Options) -> bool:
@@ -80,13 +90,14 @@ def is_of(folder: Path, options: Options) -> bool:
         return False
 
 
-def _judged(
-    options: Options, waiting: Sequence[tuple[Shard, Path]], address: str, processors: int, gpus: int
-) -> Iterator[Ended]:
-    ray = _started(address)
+def _judged(options: Options, waiting: Sequence[tuple[Shard, Path]], cluster: Cluster) -> Iterator[Ended]:
+    ray = _started(cluster.address)
     try:
-        task = ray.remote(judge_shard).options(num_cpus=processors, num_gpus=gpus, max_retries=ATTEMPTS)
-        running = {task.remote({**options, "shard": str(shard)}): (shard, folder) for shard, folder in waiting}
+        wanted = {"num_cpus": cluster.processors, "num_gpus": cluster.gpus, "max_retries": ATTEMPTS}
+        task = ray.remote(judge_shard).options(**wanted)
+        running = {
+            task.remote({**options, "shard": str(shard)}, cluster.folder): (shard, folder) for shard, folder in waiting
+        }
         try:
             while running:
                 ready, _ = ray.wait(list(running), num_returns=1)
@@ -124,14 +135,24 @@ def _started(address: str) -> Any:
     return ray
 
 
-def judge_shard(options: dict[str, Any]) -> tuple[bytes, str, str]:
-    """The task: judge the shard that the options name, in a folder of the node. Returns the folder, packed, the name of
-    the node, and why there is none."""
+def judge_shard(options: dict[str, Any], here: str) -> tuple[bytes, str, str]:
+    """The task: judge the shard that the options name, in a folder of the node. Relative paths are meant in `here`.
+    Returns the folder, packed, the name of the node, and why there is none."""
+    try:
+        return _judge_shard(options, here if os.path.isdir(here) else None)
+    except NotSaved as not_saved:
+        return b"", platform.node(), str(not_saved.error)
+    except OSError as error:
+        return b"", platform.node(), str(error)
+
+
+def _judge_shard(options: dict[str, Any], here: str | None) -> tuple[bytes, str, str]:
     with tempfile.TemporaryDirectory(prefix="harness-shard-") as place:
         folder = Path(place) / "campaign"
         CampaignFolder(folder).write(options)
         done = subprocess.run(
             [sys.executable, "-P", "-c", _COMMAND, "run", "--resume", str(folder), "--no-shrink"],
+            cwd=here,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -66,8 +66,8 @@ class CodePlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class Diagnosis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which single deviations from the specification reproduce what was found, by name (`harness.oracles.diagnosis`);
-    none if nothing known does. `sentence` says it in words. `cases` is how many more cases of the finding they
-    reproduce, all that were looked at. Deviations of one of the `families` are one cause."""
+    none if nothing known does. `sentence` says it in words. `cases` is how many failing
+    cases they reproduce, of those that were looked at. Deviations of one of the `families` are one cause."""
 
     deviations: tuple[str, ...]
     sentence: str

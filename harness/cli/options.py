@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -54,6 +55,16 @@ def parse_size(text: str) -> int:
     )
     if not size:
         raise typer.BadParameter(f"{text!r} is not a size: write 2GB, 500MB or 1.5GiB")
+    return size
+
+
+def parse_memory(text: str) -> int:
+    """The bytes that a worker may take. Raises typer.BadParameter, also where nothing says how many it takes."""
+    from harness.worker.memory import resident_bytes
+
+    size = parse_size(text)
+    if not resident_bytes(os.getpid()):
+        raise typer.BadParameter("this system does not say how much memory a process takes: it needs /proc")
     return size
 
 
@@ -204,7 +215,7 @@ MemoryLimitOption = Annotated[
     int | None,
     option(
         "--memory-limit",
-        parser=parse_size,
+        parser=parse_memory,
         metavar="SIZE",
         help="Maximum resident size of each worker, such as 4GB. What takes more is ended, and is a finding if it "
         "does so again in a new process. [default: none]",

@@ -2,8 +2,8 @@
 
 What it looks at follows from the campaign's recipe and the finding alone: the first cases that failed in the same way,
 and some of those drawn after the first of them, right or wrong; where those leave several causes, as many more as it
-takes to choose, up to a fixed number. So a diagnosis does not depend on which process saw
-which cases, nor on when a campaign was interrupted.
+takes to choose, up to a fixed number. So a diagnosis does not depend on which process saw which cases, nor on when a
+campaign was interrupted.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def in_words(names: Sequence[str], cases: int = 0, fitted: str = "") -> str:
         return UNEXPLAINED
     texts = [f"{one.words} ({one.name})" for one in known]
     what = "what was found, byte for byte" + (
-        f", in all {counted(cases, 'failing case')} that were looked at" if cases > 1 else ""
+        f", in {counted(cases, 'failing case')} that were looked at" if cases > 1 else ""
     )
     if all(one.loose for one in known):
         number = f" (here {fitted})" if fitted else ""

@@ -77,16 +77,44 @@ def test_shards_that_are_here_are_not_judged_again(tmp_path: Path, monkeypatch: 
         return iter(())
 
     monkeypatch.setattr(on_ray, "_judged", judged)
-    found = list(on_ray.shards_on_ray(options, 3, tmp_path, "local", 1, 0))
+    found = list(on_ray.shards_on_ray(options, 3, tmp_path, on_ray.Cluster("local", 1, 0, str(tmp_path))))
     assert [(str(one.shard), one.node) for one in found] == [("1/3", None)]
     assert [str(one) for one in asked] == ["2/3", "3/3"], "the second one is of another seed"
 
 
 def test_a_shard_that_cannot_be_judged_says_why() -> None:
-    packed, _, refused = on_ray.judge_shard({"target": "vllm==0.0.1", "cases": "8", "shard": "1/2"})
+    packed, _, refused = on_ray.judge_shard({"target": "vllm==0.0.1", "cases": "8", "shard": "1/2"}, "/nowhere")
     assert packed == b""
     assert refused.startswith("status 2: harness: ")
     assert "0.0.1" in refused
+
+
+@pytest.mark.long
+def test_shards_become_one_campaign_and_are_not_found_by_the_next(
+    command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second of two runs judges all again: its target may be another one by then."""
+    out, judged = tmp_path / "out", []
+
+    def each(options: Any, waiting: Any, cluster: on_ray.Cluster) -> Iterator[on_ray.Ended]:
+        for shard, folder in waiting:
+            packed, node, refused = on_ray.judge_shard({**options, "shard": str(shard)}, cluster.folder)
+            assert not refused
+            on_ray.unpack(packed, folder)
+            judged.append(str(shard))
+            yield on_ray.Ended(shard, folder, node)
+
+    monkeypatch.setattr(on_ray, "_judged", each)
+    words = ("--no-shrink", "--json", "-j", 2)
+    alone = json.loads(command("run", *CASES, *words, "--out", tmp_path / "alone")[1])
+    for time in (1, 2):
+        status, printed, err = command("run", *CASES, *words, "--ray", "local", "--shards", 2, "--out", out)
+        assert status == alone["exit_status"] == 1, err
+        found = json.loads(printed)
+        assert found["cases"] == alone["cases"] == CASES[CASES.index("--cases") + 1]
+        assert [one["signature"] for one in found["findings"]] == [one["signature"] for one in alone["findings"]]
+        assert judged == ["1/2", "2/2"] * time
+        assert not (out / on_ray.FOLDERS).exists()
 
 
 @pytest.mark.slow
