@@ -7,6 +7,7 @@ judge (`module:function`), and the text of the assignment that it is made from.
 from __future__ import annotations
 
 import importlib
+import os
 import signal
 import sys
 import traceback
@@ -64,7 +65,11 @@ def serve(connection: Connection, make: MakeJudge, assignment: str) -> None:
         reply = _answer(judge, request)
         send(connection, reply)
         if isinstance(reply, DeviceLost):
-            return  # a device that faulted fails everything that comes after it
+            # A device that faulted fails everything that comes after it, also the orderly end of a process, whose
+            # trace would hide what the device has printed.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
 
 
 def _answer(judge: Judge, request: JudgeCase | JudgeRange | Ask) -> Reply:
