@@ -26,6 +26,8 @@ class Interruption:
         self._first = 0.0
         self._most = 1
         self._held = False
+        self._postponed = 0
+        self._due = False
 
     @property
     def came(self) -> bool:
@@ -49,6 +51,9 @@ class Interruption:
                 self.word, self.status = "terminated", TERMINATED
             if self._held:
                 return
+            if self._postponed:
+                self._due = True
+                return
         raise KeyboardInterrupt
 
     @contextlib.contextmanager
@@ -68,6 +73,21 @@ class Interruption:
             yield
         finally:
             self._held = False
+
+    @contextlib.contextmanager
+    def postponed(self) -> Iterator[None]:
+        """Raise the KeyboardInterrupt of a first one at the end of the block, so that what is short is not torn. An
+        exception of the block comes first. For the main thread, which handles signals."""
+        self._postponed += 1
+        try:
+            yield
+        finally:
+            self._postponed -= 1
+            due = self._due and not self._postponed
+            if due:
+                self._due = False
+        if due:
+            raise KeyboardInterrupt
 
 
 INTERRUPTION = Interruption()

@@ -15,6 +15,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from harness.campaign.stats import Stats
+from harness.interruption import INTERRUPTION
 from harness.reports.console import printable
 from harness.text import counted
 
@@ -61,13 +62,15 @@ class LiveView:
         self._taken = (-1.0, [])
 
     def start(self) -> None:
-        self._live.start()
+        with INTERRUPTION.postponed():
+            self._live.start()
 
     def stop(self) -> None:
         """Take the view away. What a campaign said is forgotten."""
-        self._live.stop()
-        self._console.show_cursor(True)  # also where an interrupt cut an earlier call short
-        self._stats, self._said = None, LOADING
+        with INTERRUPTION.postponed():
+            self._live.stop()
+            self._console.show_cursor(True)  # also where a second interrupt cut an earlier call short
+            self._stats, self._said = None, LOADING
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         now, stats = console.get_time(), self._stats

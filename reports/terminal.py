@@ -20,6 +20,7 @@ from harness.campaign.events import (
     FindingKept,
     Notice,
 )
+from harness.interruption import INTERRUPTION
 from harness.reports.console import ReportConsole
 from harness.reports.live import LiveView, is_live
 from harness.subject.summary import Line, Tone
@@ -92,6 +93,10 @@ class _TerminalReport:
         self._verbose = verbose
 
     def __call__(self, event: Event) -> None:
+        with INTERRUPTION.postponed():  # of a torn line the live view would leave a part behind
+            self._print_event(event)
+
+    def _print_event(self, event: Event) -> None:
         match event:
             case CampaignStarted():
                 self._console.print(Text(event.title))

@@ -58,3 +58,26 @@ def test_while_a_campaign_sums_up_both_end_what_is_done(clock: list[float]) -> N
         with pytest.raises(KeyboardInterrupt):
             one.take(signal.SIGINT)
     assert one.at_once
+
+
+def test_what_is_short_is_done_first(clock: list[float]) -> None:
+    one = Interruption()
+    done = []
+    with pytest.raises(KeyboardInterrupt), one.postponed():  # noqa: PT012 - where it is raised is what is tested
+        with one.postponed():
+            one.take(signal.SIGINT)
+            done.append("inner")
+        done.append("outer")
+    assert done == ["inner", "outer"]
+    with one.postponed():  # it is raised once
+        done.append("after it")
+
+
+def test_a_second_one_does_not_wait_for_it(clock: list[float]) -> None:
+    one = Interruption()
+    with one.summed_up(), pytest.raises(KeyboardInterrupt), one.postponed():  # noqa: PT012
+        one.take(signal.SIGINT)
+        clock[0] += 1
+        with pytest.raises(KeyboardInterrupt):
+            one.take(signal.SIGINT)
+    assert one.at_once

@@ -3,10 +3,12 @@ Ctrl-C. Its arguments: the report, how many findings, and for how many seconds i
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 
 from harness.campaign.events import CampaignStarted, Notice
+from harness.interruption import INTERRUPTION
 from harness.reports.registry import reporter
 from tests.reports.progress import found, stats
 
@@ -17,6 +19,7 @@ def line(number: int) -> str:
 
 
 def main() -> None:
+    signal.signal(signal.SIGINT, lambda number, frame: INTERRUPTION.take(number))  # as the command does
     name, many, waits = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
     begin = time.monotonic()
     shown = 0
