@@ -14,7 +14,7 @@ SHARDS = 6
 
 def main() -> None:
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    lost = next(cluster.add_node(num_cpus=1) for _ in range(2))
+    lost, _ = (cluster.add_node(num_cpus=1) for _ in range(2))
     out = Path("many")
     more = ["--ray", cluster.address, "--shards", str(SHARDS), "--out", str(out), "--json", "--no-shrink"]
     running = subprocess.Popen([sys.executable, *sys.argv[1:], *more], stdin=subprocess.DEVNULL)
