@@ -60,7 +60,7 @@ def list_environments(json: JsonOption = False) -> None:
 @app.command()
 def agree(
     target: Annotated[str, typer.Option("--target", "-t", help="A release or a checkout.")] = "vllm==0.32.0",
-    cases: Annotated[int, typer.Option("--cases", min=1, help="How many sequences are drawn.")] = 20,
+    cases: Annotated[int, typer.Option("--cases", min=1, help="How many sequences are compared.")] = 20,
     seed: Annotated[int, typer.Option("--seed", help="Of the sequences.")] = 0,
     first: Annotated[int, typer.Option("--first", min=0, help="Number of the first one.")] = 0,
     python: Annotated[
@@ -84,7 +84,7 @@ def agree(
 
     require_driven(target, options.announce)
     build = build_of(target, options.announce, python)
-    different = 0
+    compared = different = 0
     with (
         contextlib.closing(SequenceWorker(target, on_notice=options.announce)) as symbolic,
         contextlib.closing(EngineProcess(build, on_notice=lambda text: None)) as engine,
@@ -94,7 +94,8 @@ def agree(
         print(f"{target}: {build.description}")
         recipe = SequenceRecipe(seed, Pins(runner="V1", block_size=32))
         agreeing = Agreeing(engine, symbolic, recipe)
-        for one in agreeing.run(range(first, first + cases)):
+        for one in agreeing.run(first, cases):
+            compared += 1
             if one.difference is None:
                 continue
             different += 1
@@ -102,7 +103,7 @@ def agree(
             print(f"  {one.difference.text}")
             if one.ended is not None:
                 print(f"  the symbolic run ended there or later: {one.ended}")
-        print(summary(agreeing.compared, cases, agreeing.left_out))
+        print(summary(agreeing.compared, compared, agreeing.ended, agreeing.left_out))
         print(f"{counted(different, 'sequence')} with a difference")
     sys.exit(FINDINGS if different else NOTHING_FOUND)
 

@@ -21,6 +21,9 @@ from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.worker import SequenceWorker, defaults_of
 from harness.worker.losses import WorkerLost
 
+DRAWN_AT_MOST = 10
+"""Sequences that are drawn for each one that is to be compared. About half of them are none that an engine can have."""
+
 
 class OneSequence(NamedTuple):
     """What came out of a sequence: `difference` is None if both did the same. `ended` is the violation that the
@@ -34,19 +37,29 @@ class OneSequence(NamedTuple):
 
 
 class Agreeing:
-    """Draws sequences for one target by a recipe (V1, blocks of 32), and runs them without fixes. `compared` and
-    `left_out` grow as it runs."""
+    """Draws sequences for one target by a recipe (V1, blocks of 32), and runs them without fixes. `compared`, `drawn`,
+    `left_out` and `ended` (how many were compared up to a violation alone) grow as it runs."""
 
     def __init__(self, engine: EngineProcess, symbolic: SequenceWorker, recipe: SequenceRecipe) -> None:
         self._engine, self._symbolic = engine, symbolic
-        self._recipe = msgspec.structs.replace(recipe, defaults=defaults_of(symbolic).defaults)
+        defaults = defaults_of(symbolic).defaults
+        if defaults is not None:  # no engine here has streaming input
+            defaults = msgspec.structs.replace(defaults, streams=False)
+        self._recipe = msgspec.structs.replace(recipe, defaults=defaults)
         self._facts: dict[tuple[ModelKind, int], EngineFacts] = {}
         self.compared = Compared()
+        self.drawn = 0
+        self.ended = 0
         self.left_out: Counter[str] = Counter()
 
-    def run(self, indices: range) -> Iterator[OneSequence]:
-        """One sequence after the other. Raises what workers raise."""
-        for index in indices:
+    def run(self, first: int, wanted: int) -> Iterator[OneSequence]:
+        """One sequence after the other from number `first` on, until `wanted` have been compared, or as many as
+        DRAWN_AT_MOST allows have been drawn. Raises what workers raise."""
+        self.drawn = 0
+        done = 0
+        while done < wanted and self.drawn < DRAWN_AT_MOST * wanted:
+            index = first + self.drawn
+            self.drawn += 1
             case = self._case(index)
             if case is None:
                 self.left_out["no engine has what it asks for"] += 1
@@ -58,6 +71,8 @@ class Agreeing:
                 continue
             ended = planned.ended or answer.raised
             difference = first_difference(answer.recorded, planned.steps, ended is not None, self.compared)
+            done += 1
+            self.ended += ended is not None
             yield OneSequence(index, case, difference, planned.ended, len(differences(answer)[0]))
 
     def _case(self, index: int) -> SequenceCase | None:

@@ -13,11 +13,12 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from harness.case.sequence import Pause, SequenceCase
+from harness.case.sequence import SequenceCase
 from harness.case.step_row import StepRow
 from harness.end_to_end.carrying import MODEL_METHODS
 from harness.end_to_end.kinds import KINDS
 from harness.end_to_end.messages import DEFAULT_LAYERS, EngineFacts
+from harness.end_to_end.recipe import without_deep_sleep
 
 COUNTS = ("request", "slot", "computed", "scheduled", "drafts", "accepted", "state_column", "move")
 TABLES = ("attention", "mamba")
@@ -87,7 +88,7 @@ def as_an_engine_is(case: SequenceCase, facts: EngineFacts | None = None) -> Ite
     """A drawn sequence with what an engine has in the place of what it has not; none where there is nothing like it."""
     config = case.config
     layers = config.layers or DEFAULT_LAYERS
-    if layers not in KINDS or any(isinstance(event, Pause) and event.level is not None for event in case.events):
+    if layers not in KINDS or case.streams:
         return
     method = config.spec_method
     if method not in (*MODEL_METHODS, "ngram", "none"):
@@ -95,13 +96,14 @@ def as_an_engine_is(case: SequenceCase, facts: EngineFacts | None = None) -> Ite
     changed = msgspec.structs.replace(config, layers=layers, drafter_block_size=None, vocabulary=64)
     if facts is not None:
         changed = msgspec.structs.replace(changed, checkpoint_alignment=facts.checkpoint_alignment, kernel=facts.window)
-    yield msgspec.structs.replace(case, config=changed)
+    yield msgspec.structs.replace(case, config=changed, events=tuple(map(without_deep_sleep, case.events)))
 
 
-def summary(compared: Compared, cases: int, skipped: Counter[str]) -> str:
-    """What was compared, in a line."""
+def summary(compared: Compared, cases: int, ended: int, skipped: Counter[str]) -> str:
+    """What was compared, in a line: `ended` of the sequences up to a violation alone."""
     left_out = "".join(f"; {count} left out ({reason})" for reason, count in sorted(skipped.items()))
     return (
-        f"{cases} sequences, {compared.steps} steps with {compared.rows} rows: {compared.cells} cells of block tables,"
+        f"{cases} sequences compared, {ended} of them up to a violation, {compared.steps} steps with"
+        f" {compared.rows} rows: {compared.cells} cells of block tables,"
         f" {compared.drafts} drafts, {compared.accepted} rows that keep drafts{left_out}"
     )

@@ -70,7 +70,7 @@ def fitted(case: SequenceCase, layers: dict[Layers, LayerFacts], kind: Layers = 
         "drafter_block_size": None,
     }
     fields |= {} if known is None else _of_layers(known)
-    events: list[Event] = [_without_deep_sleep(event) for event in case.events]
+    events: list[Event] = [without_deep_sleep(event) for event in case.events]
     last = next((event for event in reversed(events) if isinstance(event, Pause | Resume)), None)
     if isinstance(last, Pause):
         events.append(Resume())
@@ -82,7 +82,8 @@ def _of_layers(known: LayerFacts) -> dict[str, object]:
     return {"kernel": known.window, "checkpoint_alignment": known.alignment}
 
 
-def _without_deep_sleep(event: Event) -> Event:
+def without_deep_sleep(event: Event) -> Event:
+    """The event; of a sleep that gives up memory the pause that schedules alike."""
     if isinstance(event, Pause) and event.level:
         return msgspec.structs.replace(event, level=None, clear_cache=True)
     return event

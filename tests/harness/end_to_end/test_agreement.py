@@ -90,8 +90,13 @@ def test_sequences_get_what_an_engine_has() -> None:
     [
         sequence(layers="kda"),
         sequence(spec_method="dflash"),
-        sequence(Pause(mode="keep", level=1)),
+        sequence(Add(request=1, prompt=(Segment(family=0, length=9),), outputs=3, resumable=True)),
     ],
 )
 def test_what_no_engine_has_is_left_out(case: SequenceCase) -> None:
     assert list(as_an_engine_is(case)) == []
+
+
+def test_a_sleep_is_the_pause_that_schedules_alike() -> None:
+    (case,) = as_an_engine_is(sequence(Pause(mode="keep", level=1)))
+    assert case.events[-1] == Pause(mode="keep", clear_cache=True)

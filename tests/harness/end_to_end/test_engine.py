@@ -108,7 +108,7 @@ def test_engines_do_what_symbolic_runs_do(engine: EngineProcess, target: str) ->
     with SequenceWorker(target) as symbolic:
         symbolic.wait_ready()
         agreeing = Agreeing(engine, symbolic, SequenceRecipe(1, Pins(runner="V1", block_size=32)))
-        assert [one for one in agreeing.run(range(8)) if one.difference is not None] == []
+        assert [one for one in agreeing.run(0, 8) if one.difference is not None] == []
         assert agreeing.compared.steps > 100
         assert agreeing.compared.accepted > 20
 
