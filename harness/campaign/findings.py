@@ -254,15 +254,16 @@ class Findings:
         stays = subject.stays_as_drawn(found.result)
         if self._settings.shrink and found.classified and not stays:
             yield Notice(f"shrinking {number}: {key} ...")
-            shrunk, notices = self._shrunk(worker, key, found, time.monotonic() + SHRINKING_SHARE * seconds)
-            others = shrunk.others
-            yield from map(Notice, notices)
+            case = found.case
             try:
+                shrunk, notices = self._shrunk(worker, key, found, time.monotonic() + SHRINKING_SHARE * seconds)
+                others, case = shrunk.others, shrunk.case
+                yield from map(Notice, notices)
                 concluded = subject.conclude(worker, key, shrunk)
             except TimeUp:
                 self._unfinished.add(found.index)
             except WorkerError as error:
-                line = self._fail(found.index, error, shrunk.case, True) or TOO_MANY
+                line = self._fail(found.index, error, case, True) or TOO_MANY
                 yield Notice(f"{key.signature} stays as drawn: {line}")
                 worker.restart()
             else:

@@ -20,6 +20,14 @@ def check(engine: Engine) -> None:
         assert engine.reset(running=True), "the reset says that it failed"
     except RuntimeError as error:
         raise AssertionError(f"the reset raises {type(error).__name__}: {error}") from error
+    # The session has no blocks now. A pause that waits for what runs still has to wait.
+    engine.add("b", [4, 5, 6], 50, 0, 1.0, stop=-1)
+    for _ in range(2):
+        deliver(engine, engine.scheduler.schedule())
+    states = type(engine.scheduler.pause_state)
+    engine.scheduler.set_pause_state(states.PAUSED_NEW)
+    waits = engine.scheduler.get_num_unfinished_requests()
+    assert waits == 1, f"one request runs, and a pause waits for {waits}"
 
 
 def run(suggested: bool) -> None:

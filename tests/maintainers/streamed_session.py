@@ -13,7 +13,7 @@ from harness.kernels.targets.vllm.scheduling.host_code_v2 import HostCodeV2
 from harness.kernels.targets.vllm.scheduling.rules_v1 import own_rules_v1
 from harness.kernels.targets.vllm.scheduling.rules_v2 import own_rules_v2
 from harness.kernels.targets.vllm.scheduling.runner_model import StepTiming
-from tests.maintainers.objects import SAMPLED, config, sampled_output, switch_on
+from tests.maintainers.objects import SAMPLED, computed_before, config, deliver, sampled_output, switch_on
 
 ISSUE = "streamed-session"
 PROMPT, ACCEPTED = 4, 4
@@ -41,6 +41,18 @@ def check(engine: Engine, runner: str) -> None:
     )
 
 
+def check_hashes(engine: Engine) -> None:
+    """A session of 7 tokens, of whose turn the eighth is dropped, takes nothing from a request that has this eighth."""
+    engine.add("other", [*range(7), SAMPLED, 90, 91, 92], 1, 0, 0.0, stop=-1)
+    while engine.scheduler.requests:
+        deliver(engine, engine.scheduler.schedule())
+    engine.add("a", list(range(7)), 1, 0, 0.0, stop=-1, resumable=True)
+    deliver(engine, engine.scheduler.schedule())
+    engine.add("a", list(range(60, 80)), 1, 0, 1.0, stop=-1, resumable=True)
+    taken = computed_before(engine.scheduler.schedule())["a"]
+    assert taken == 0, f"the session takes {taken} tokens of another text from the cache"
+
+
 def run(suggested: bool) -> None:
     """The suggested rule: where a session's turn ends its blocks are freed, and its next turn starts like a request
     that is new, from what the prefix cache has."""
@@ -56,3 +68,7 @@ def run(suggested: bool) -> None:
     if len(found) == 1:
         raise RuntimeError(f"only one of the runners shows the issue: {found[0]}")
     assert not found, "; ".join(found)
+    engine = Engine(config(retention=None))
+    if suggested:
+        switch_on(engine, ISSUE)
+    check_hashes(engine)

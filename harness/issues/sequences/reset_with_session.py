@@ -20,6 +20,7 @@ def _free_waiting_sessions(engine: Any) -> None:
     forget = forgetting(scheduler)
     free = getattr(scheduler, "_free_request_blocks", scheduler.kv_cache_manager.free)
     taken: set[str] = set()
+    unfinished = scheduler.get_num_unfinished_requests
 
     def reset_all(reset_running_requests: bool = False, *arguments: Any, **named: Any) -> bool:
         for session in scheduler.requests.values() if reset_running_requests else ():
@@ -39,6 +40,16 @@ def _free_waiting_sessions(engine: Any) -> None:
             session.num_computed_tokens = 0
         taken.discard(session.request_id)
 
+    def count_holding() -> int:
+        """Since 0.32.0, while no new requests are let in, those that hold blocks are counted, less all that wait for
+        input. Those that gave up their blocks are not among the former."""
+        if scheduler._pause_state.name != "PAUSED_NEW":
+            return int(unfinished())
+        holding = [one for one in scheduler.kv_holding_waiting if one.status.name != WAITING[0]]
+        return len(holding) + len(scheduler.running)
+
+    if "kv_holding_waiting" in unfinished.__code__.co_names:
+        scheduler.get_num_unfinished_requests = count_holding
     scheduler.reset_prefix_cache = reset_all
     scheduler._update_request_as_session = update_taken
 
@@ -56,5 +67,6 @@ ISSUE = SequenceIssue(
     patches=(
         Name("vllm.v1.core.sched.scheduler", "Scheduler.reset_prefix_cache"),
         Name("vllm.v1.core.sched.scheduler", "Scheduler._update_request_as_session"),
+        Name("vllm.v1.core.sched.scheduler", "Scheduler.get_num_unfinished_requests"),
     ),
 )

@@ -20,6 +20,9 @@ def _start_turns_afresh(engine: Any) -> None:
         update(session, *arguments, **named)
         free(session)
         session.num_computed_tokens = 0
+        # Up to 0.31.0 the hash of a block that the dropped token filled is kept, and would find another text's state.
+        session.block_hashes.clear()
+        session.update_block_hashes()
         forget(session.request_id)
 
     scheduler._update_request_as_session = wrapped

@@ -11,7 +11,7 @@ import pytest
 from harness.campaign import time_limit
 from harness.campaign.settings import Settings
 from harness.campaign.time_limit import TimeLimit
-from harness.worker.losses import TimeUp
+from harness.worker.losses import TimeUp, WorkerError
 
 if TYPE_CHECKING:
     from tests.harness.campaign.conftest import NumberKit, Ran
@@ -112,6 +112,21 @@ def test_sorting_out_ends_when_the_time_is_over(
     assert not all(repro.shrink.complete for *_, repro in ran.found if getattr(repro, "shrink", None) is not None)
     (line,) = [text for text in ran.notices if text.startswith("the budget was over before")]
     assert line.endswith(f"harness run --resume {given.out} --budget 0 continues")
+
+
+@pytest.mark.parametrize("error", [TimeUp(), WorkerError("asked for nothing")])
+def test_a_plan_that_asks_a_worker_too_late_leaves_the_finding_as_drawn(
+    numbers: NumberKit, run: Run, settings: Make, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    subject: Any = numbers.wrong()
+
+    def ask(self: Any, *arguments: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(type(subject), "plan", ask)
+    ran = run(subject, settings(shrink=True))
+    assert len(ran.found) == 2
+    assert [repro.shrink for *_, repro in ran.found] == [None, None]
 
 
 def test_a_worker_is_not_waited_for_when_its_time_is_over(numbers: NumberKit) -> None:
