@@ -42,7 +42,9 @@ class Interruption:
     def take(self, number: int) -> None:
         """Handle a signal. Raises KeyboardInterrupt, unless it is held back or changes nothing."""
         now = time.monotonic()
-        if self._count >= self._most or (self.came and now - self._first < SAME_SECONDS):
+        # While a first one is postponed a second one counts: what is short may wait for a reader that has stopped.
+        most = 2 if self._due else self._most
+        if self._count >= most or (self.came and now - self._first < SAME_SECONDS):
             return
         self._count += 1
         if self._count == 1:
@@ -76,8 +78,8 @@ class Interruption:
 
     @contextlib.contextmanager
     def postponed(self) -> Iterator[None]:
-        """Raise the KeyboardInterrupt of a first one at the end of the block, so that what is short is not torn. An
-        exception of the block comes first. For the main thread, which handles signals."""
+        """Raise the KeyboardInterrupt of a first one at the end of the block, so that what is short is not torn; that
+        of a second one at once. An exception of the block comes first. For the main thread, which handles signals."""
         self._postponed += 1
         try:
             yield

@@ -11,7 +11,7 @@ import typer
 
 from harness.cli import options
 from harness.cli.options import JsonOption
-from harness.exit_status import FINDINGS, NOTHING_FOUND
+from harness.exit_status import FINDINGS, NOT_REACHED, NOTHING_FOUND
 from harness.text import counted
 
 app = typer.Typer(help="Make, list or remove environments with CPU builds of vLLM.", no_args_is_help=True)
@@ -71,7 +71,7 @@ def agree(
     """Compare engines with symbolic runs of the same drawn sequences, step by step: counts, columns and block ids.
 
     A difference (status 1) is a fault of the harness, or something that it leaves out: the symbolic run is what
-    findings rest on."""
+    findings rest on. Where fewer could be compared than were asked for, the status is 3."""
     from harness.end_to_end.agreeing import Agreeing
     from harness.end_to_end.agreement import summary
     from harness.end_to_end.builds import build_of
@@ -105,7 +105,9 @@ def agree(
                 print(f"  the symbolic run ended there or later: {one.ended}")
         print(summary(agreeing.compared, compared, agreeing.ended, agreeing.left_out))
         print(f"{counted(different, 'sequence')} with a difference")
-    sys.exit(FINDINGS if different else NOTHING_FOUND)
+        if compared < cases:
+            print(f"{compared} of {cases} sequences compared: of those drawn no more were what an engine can have")
+    sys.exit(FINDINGS if different else NOT_REACHED if compared < cases else NOTHING_FOUND)
 
 
 @app.command()

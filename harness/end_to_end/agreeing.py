@@ -37,7 +37,7 @@ class OneSequence(NamedTuple):
 
 
 class Agreeing:
-    """Draws sequences for one target by a recipe (V1, blocks of 32), and runs them without fixes. `compared`, `drawn`,
+    """Draws sequences for one target by a recipe (V1, blocks of 32), and runs them without fixes. `compared`,
     `left_out` and `ended` (how many were compared up to a violation alone) grow as it runs."""
 
     def __init__(self, engine: EngineProcess, symbolic: SequenceWorker, recipe: SequenceRecipe) -> None:
@@ -48,18 +48,16 @@ class Agreeing:
         self._recipe = msgspec.structs.replace(recipe, defaults=defaults)
         self._facts: dict[tuple[ModelKind, int], EngineFacts] = {}
         self.compared = Compared()
-        self.drawn = 0
         self.ended = 0
         self.left_out: Counter[str] = Counter()
 
     def run(self, first: int, wanted: int) -> Iterator[OneSequence]:
         """One sequence after the other from number `first` on, until `wanted` have been compared, or as many as
         DRAWN_AT_MOST allows have been drawn. Raises what workers raise."""
-        self.drawn = 0
         done = 0
-        while done < wanted and self.drawn < DRAWN_AT_MOST * wanted:
-            index = first + self.drawn
-            self.drawn += 1
+        for index in range(first, first + DRAWN_AT_MOST * wanted):
+            if done == wanted:
+                return
             case = self._case(index)
             if case is None:
                 self.left_out["no engine has what it asks for"] += 1

@@ -41,7 +41,7 @@ NO_ENGINE = {
     **dict.fromkeys(
         (
             "reset-with-session",
-            *(f"streamed-session{form}" for form in ("", "-column", "-no-drafts", "-synchronous", "-v1")),
+            *(f"streamed-session{form}" for form in ("", "-column", "-cut-off", "-no-drafts", "-synchronous", "-v1")),
         ),
         "streaming input",
     ),
