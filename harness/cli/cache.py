@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -63,17 +64,41 @@ def list_entries(json: JsonOption = False) -> None:
 
 
 @app.command()
-def fetch(releases: Releases) -> None:
+def fetch(
+    releases: Releases,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="All Python files, for step sequences, not the few that kernel cases need.")
+    ] = False,
+) -> None:
     """Download the sources of releases, unless they are cached already. Only Python files are kept."""
     from harness.kernels.targets.download_size import announce_downloads
     from harness.kernels.targets.registry import prepare
     from harness.kernels.targets.selection import select
+    from harness.kernels.targets.vllm.scheduling.sources import whole_tree
+    from harness.kernels.targets.vllm.sources import VLLM, VLLM_WHOLE
 
     chosen = select(",".join(_named(text) for text in releases))
-    announce_downloads(chosen, options.announce)
+    announce_downloads(chosen, options.announce, VLLM_WHOLE if whole else VLLM)
     for target in chosen:
-        prepare(target, options.announce)
+        if whole:
+            whole_tree(target, options.announce)
+        else:
+            prepare(target, options.announce)
         print(f"{target} is in the cache")
+
+
+@app.command()
+def copy(
+    release: Annotated[str, typer.Argument(help="A release: 0.33.0 or vllm==0.33.0.", metavar="X")],
+    folder: Annotated[Path, typer.Argument(help="A folder that does not exist yet, or is empty.", metavar="FOLDER")],
+) -> None:
+    """Copy all Python files of a release into a new folder, to edit them: a target `path:FOLDER`."""
+    from harness.kernels.targets.vllm.copying import copy_release
+
+    version = _named(release).removeprefix("vllm==")
+    copy_release(version, folder, options.announce)
+    print(f"the Python files of vllm {version} are in {folder}")
+    print(f"next harness run --target {shlex.quote(f'path:{folder}')} --fail-fast")
 
 
 @app.command()
