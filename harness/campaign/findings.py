@@ -6,6 +6,7 @@ Findings that result in the same key are merged."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import shlex
 import time
@@ -209,7 +210,7 @@ class Findings:
             except WorkerError as error:
                 line = self._fail(one.index, error, one.case, False) or TOO_MANY
                 yield Notice(f"{signature} stays unclassified, and as drawn: {line}")
-                worker.restart()
+                renewed(worker)
                 one.classified = False
             final = self._subject.key_of(signature, issue)
             sorted_out[final] = self._merged(sorted_out.get(final, one), one)
@@ -250,7 +251,7 @@ class Findings:
             return result, []
         except WorkerError as error:
             line = self._fail(found.index, error, case, False) or TOO_MANY
-            worker.restart()
+            renewed(worker)
             return result, [f"{found.repro.signature} stays without an explanation: {line}"]
 
     def _finish_one(
@@ -277,7 +278,7 @@ class Findings:
             except WorkerError as error:
                 line = self._fail(found.index, error, case, True) or TOO_MANY
                 yield Notice(f"{key.signature} stays as drawn: {line}")
-                worker.restart()
+                renewed(worker)
             else:
                 if concluded is None:
                     yield Notice(f"{key.signature} stays as drawn: it did not happen again")
@@ -389,8 +390,14 @@ class _Guarded:
                 self._broken = True
             else:
                 self.notices.append(line)
-                self._worker.restart()
+                renewed(self._worker)
         return None
+
+
+def renewed(worker: WorkerProcess) -> None:
+    """Replace a worker that failed. Where its time is over none is waited for: the next request gets one."""
+    with contextlib.suppress(TimeUp):
+        worker.restart()
 
 
 def record_of(shrunk: Shrunk[Any, Any]) -> ShrinkRecord:

@@ -134,7 +134,8 @@ def carried(case: SequenceCase, facts: EngineFacts) -> Iterator[Carried]:
         yield Carried(form, ", ".join(parts))
 
 
-def _require_possible(case: SequenceCase, facts: EngineFacts) -> None:
+def require_engine(case: SequenceCase) -> None:
+    """Raise CannotCarry where no engine of any release here has what a sequence asks for."""
     config = case.config
     if case.streams:
         raise CannotCarry("streaming input: the plain run of the model does not know where a turn ends")
@@ -142,6 +143,11 @@ def _require_possible(case: SequenceCase, facts: EngineFacts) -> None:
         raise CannotCarry(f"layers of {config.layers}: no engine here has a model with them")
     if config.drafter_block_size is not None:
         raise CannotCarry("a drafter with blocks of its own: the scripted drafter has none")
+
+
+def _require_possible(case: SequenceCase, facts: EngineFacts) -> None:
+    require_engine(case)
+    config = case.config
     if config.checkpoint_alignment is not None and facts.checkpoint_alignment is None:
         raise CannotCarry("checkpoints inside a prefill: layers of this engine export none")
 

@@ -15,7 +15,7 @@ import msgspec
 
 from harness.case.sequence import SequenceCase
 from harness.end_to_end.builds import Build
-from harness.end_to_end.carrying import CannotCarry, Carried, carried, is_probe, with_readers
+from harness.end_to_end.carrying import CannotCarry, Carried, carried, is_probe, require_engine, with_readers
 from harness.end_to_end.engine_process import EngineProcess
 from harness.end_to_end.messages import EngineFacts, ModelKind, RequestTokens, RunSequence, SequenceAnswer, model_of
 from harness.issues.registry import DEFAULT_FIXES, issues_of
@@ -141,6 +141,7 @@ class Confirmer:
 
     def _failing_forms(self, repro: SequenceRepro) -> Iterator[tuple[Carried, RunResult]]:
         """The carried forms that the symbolic device finds wrong, for the reason that the file is about."""
+        require_engine(repro.sequence)
         config = repro.sequence.config
         kind = (model_of(config), config.num_spec)
         if kind not in self._facts:

@@ -105,6 +105,7 @@ class SequenceRun:
         self._registered = RegisteredEntries(self.engine, self.meaning)
         self._stops: set[str] = set()
         self._proposed: dict[str, int] = {}
+        self._padded = False
         self._queue = self.engine.in_flight
         self._scheduled: dict[str, list[int]] = {}
         self._arrival = 0.0
@@ -413,6 +414,7 @@ class SequenceRun:
             counts = [alive[row.request].num_computed_tokens for row in rows if row.request in alive]
             longest = max(longest, *counts)
         fits = self.config.runner == "V2" or longest + self.config.num_spec <= self.config.length_limit
+        self._padded = not fits  # then the V1 runner proposes zeros, as many as possible, whatever the drafter
         for row in rows:
             if row.samples and self.config.num_spec:
                 right = _of(event.right, self._numbers[row.request], self.config.num_spec)
@@ -446,7 +448,7 @@ class SequenceRun:
             if request is None:
                 continue
             count = self.config.num_spec
-            if self.config.spec_method not in DRAFTERS_OF_ONE_LENGTH:
+            if self.config.spec_method not in DRAFTERS_OF_ONE_LENGTH and not self._padded:
                 count = _of(event.drafts, self._numbers[name], count)
             text, start = self._texts[name], len(request._all_token_ids)
             text.grow(start + count)

@@ -2,6 +2,9 @@
 
 A sequence says when the model ends a request; a real model cannot be made to say so. Rows that do not sample in a step,
 since their prompt continues, wait for the step in which they do.
+
+The device of an asynchronous engine has a step in flight by then. What it says there is thrown away, but it decides how
+many drafts a row keeps: so only the host gets the stop token, and the device continues as the plain run does.
 """
 
 from __future__ import annotations
@@ -29,8 +32,34 @@ def with_chosen_stops(sample: Sample) -> Sample:
             if name in engine.stops and not unfinished[row]:
                 tokens = output.sampled_token_ids[row]
                 last = int((tokens >= 0).sum()) - 1
-                tokens[last] = STOP
+                if engine.options.asynchronous:
+                    engine.stopping[name] = last
+                else:
+                    tokens[last] = STOP
                 engine.stops.discard(name)
         return output
 
     return sample_and_stop
+
+
+def with_delivered_stops(sample_tokens: Sample) -> Sample:
+    """`GPUModelRunner.sample_tokens` of asynchronous engines, whose host gets the stops."""
+
+    def sample_and_deliver(self: Any, *args: Any, **kwargs: Any) -> Any:
+        output = sample_tokens(self, *args, **kwargs)
+        engine = getattr(self, "scripted_engine", None)
+        if engine is None or not engine.stopping:
+            return output
+        stopping, engine.stopping = engine.stopping, {}
+        deliver = output.get_output
+
+        def deliver_stops() -> Any:
+            delivered = deliver()
+            for name, last in stopping.items():
+                delivered.sampled_token_ids[delivered.req_id_to_index[name]][last] = STOP
+            return delivered
+
+        output.get_output = deliver_stops
+        return output
+
+    return sample_and_deliver

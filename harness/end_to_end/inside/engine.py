@@ -48,6 +48,8 @@ class RunningEngine:
         """What each step gives its rows, where that is asked for."""
         self.stops: set[str] = set()
         """Requests whose next token is to be the one that ends them."""
+        self.stopping: dict[str, int] = {}
+        """Of an asynchronous engine, requests that the step sampled last ends, and at which of their tokens."""
         drafter = getattr(self.runner, "drafter", None)
         if drafter is not None:
             drafter.scripted_engine = self

@@ -12,7 +12,18 @@ import traceback
 from collections import Counter
 from typing import Any
 
-from harness.case.sequence import CONTINUATION, Abort, Add, Finish, Pause, Reset, Resume, SequenceCase, Step
+from harness.case.sequence import (
+    CONTINUATION,
+    Abort,
+    Add,
+    Finish,
+    Pause,
+    Reset,
+    Resume,
+    SequenceCase,
+    SequenceConfig,
+    Step,
+)
 from harness.end_to_end.inside.engine import RunningEngine
 from harness.end_to_end.inside.plain_run import DueTokens, PlainRun
 from harness.end_to_end.inside.scripted_core import pause, settle
@@ -95,8 +106,7 @@ class ScriptedRun:
                     spelled(token_of_family(segment.family, position, config.vocabulary))
                     for position in range(start, start + segment.length)
                 ]
-        ahead = min(event.outputs + config.num_spec + 1, config.length_limit - len(prompt))
-        self._due[name] = DueTokens(self._plain, prompt, max(ahead, event.outputs))
+        self._due[name] = DueTokens(self._plain, prompt, due_outputs(config, len(prompt), event.outputs))
         self._numbers[name] = event.request
         self._tokens[name] = RequestTokens(request=event.request, prompt=len(prompt), said=[], due=[], margins=[])
         self._counters["requests"] += 1
@@ -146,6 +156,17 @@ class ScriptedRun:
             return output
 
         scheduler.schedule = watched
+
+
+def due_outputs(config: SequenceConfig, prompt: int, outputs: int) -> int:
+    """Maximum number of tokens behind a prompt of `prompt` tokens that are drafts of a request of `outputs` tokens.
+
+    A step may say a token and all drafts more than asked for. In an asynchronous engine the next one is in flight by
+    then, and what it accepts stays behind in its row. At the length limit the runner drafts no token further.
+    """
+    steps = 2 if config.asynchronous else 1
+    most = outputs + steps * (config.num_spec + 1)
+    return max(min(most, config.length_limit + 1 - prompt), outputs)
 
 
 def _another_token(token: int) -> int:

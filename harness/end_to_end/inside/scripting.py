@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from harness.end_to_end.inside.chosen_stop import RUNNER, with_chosen_stops
+from harness.end_to_end.inside.chosen_stop import RUNNER, with_chosen_stops, with_delivered_stops
 from harness.end_to_end.inside.device_tokens import with_device_tokens
 from harness.end_to_end.inside.late_counts import with_landing, with_late_counts
 from harness.end_to_end.inside.replacing import Replacer
@@ -25,6 +25,7 @@ def script_runner(replacer: Replacer, *, late: bool) -> None:
         "itself, and a stop token where the sequence has one",
         "what a real model says cannot be chosen",
     )
+    kind.sample_tokens = with_delivered_stops(kind.sample_tokens)
     if late:
         replacer.attribute(
             kind,

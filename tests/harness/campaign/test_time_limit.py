@@ -129,6 +129,20 @@ def test_a_plan_that_asks_a_worker_too_late_leaves_the_finding_as_drawn(
     assert [repro.shrink for *_, repro in ran.found] == [None, None]
 
 
+@pytest.mark.parametrize("stage", ["classify", "plan"])
+def test_a_worker_that_fails_at_the_end_of_the_time_ends_no_campaign(
+    numbers: NumberKit, run: Run, settings: Make, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    subject: Any = numbers.wrong()
+
+    def fail(self: Any, worker: Any, *arguments: Any) -> Any:
+        worker.until = time.monotonic()
+        raise WorkerError("asked for nothing")
+
+    monkeypatch.setattr(type(subject), stage, fail)
+    assert len(run(subject, settings(shrink=True)).found) == 2
+
+
 def test_a_worker_is_not_waited_for_when_its_time_is_over(numbers: NumberKit) -> None:
     subject, (first, _) = numbers.harmed("hang", limit=600.0)
     with subject.new_worker() as worker:

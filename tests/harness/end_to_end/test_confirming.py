@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from harness.case.sequence import SequenceCase
@@ -143,3 +144,14 @@ def test_a_sequence_that_cannot_be_carried_says_why() -> None:
     answer = confirm(Engine(SequenceAnswer()), Symbolic(), CORPUS / "split-block-size.json")
     assert answer.answer == "CANNOT"
     assert "drafter" in (answer.reason or "")
+
+
+def test_no_engine_is_asked_what_layers_are_that_none_has() -> None:
+    _, repro = read_any(FILE)
+    assert isinstance(repro, SequenceRepro)
+    config = msgspec.structs.replace(repro.sequence.config, layers="kda")
+    repro = msgspec.structs.replace(repro, sequence=msgspec.structs.replace(repro.sequence, config=config))
+    build, engine = Build("vllm==1", Path("python"), (), "a build"), Engine(SequenceAnswer())
+    vars(engine)["facts"] = None
+    answer = Confirmer("vllm==1", build, engine, Symbolic(), lambda how: None).confirm(repro)  # type: ignore[arg-type]
+    assert (answer.answer, answer.reason) == ("CANNOT", "layers of kda: no engine here has a model with them")

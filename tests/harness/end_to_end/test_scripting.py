@@ -8,9 +8,13 @@ from typing import Any
 import pytest
 import torch
 
+from harness.case.sequence import SequenceConfig
+from harness.end_to_end.inside.chosen_stop import with_chosen_stops, with_delivered_stops
 from harness.end_to_end.inside.device_tokens import DeviceTokens, with_device_tokens
 from harness.end_to_end.inside.late_counts import LandingEvent, with_landing, with_late_counts
 from harness.end_to_end.inside.overruling import mark_drafters_group, overrule
+from harness.end_to_end.inside.scripted_run import due_outputs
+from harness.end_to_end.inside.tiny_model import STOP
 from harness.end_to_end.messages import EngineOptions
 
 
@@ -104,3 +108,49 @@ def test_hits_give_up_a_block_in_the_group_of_the_drafters_layer(drops: bool) ->
     speculative = SimpleNamespace(use_eagle_block_drop=lambda: drops, use_eagle=lambda: True)
     mark_drafters_group(SimpleNamespace(speculative_config=speculative), SimpleNamespace(kv_cache_groups=groups))
     assert [group.is_eagle_group for group in groups] == [drops, False]
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_of_an_asynchronous_engine_only_the_host_gets_a_chosen_stop(asynchronous: bool) -> None:
+    sampled = torch.tensor([[20, 21, -1], [22, 23, 24]])
+    options = EngineOptions(mamba_layers=1, num_spec=2, asynchronous=asynchronous)
+    self = runner(9, 9, scripted_engine=SimpleNamespace(options=options, stops={"0"}, stopping={}))
+    with_chosen_stops(lambda runner: SimpleNamespace(sampled_token_ids=sampled))(self)
+    assert sampled.tolist() == [[20, 21 if asynchronous else STOP, -1], [22, 23, 24]]
+    made = SimpleNamespace(sampled_token_ids=[[22, 23, 24], [20, 21]], req_id_to_index={"1": 0, "0": 1})
+    output = SimpleNamespace(get_output=lambda: made)
+    with_delivered_stops(lambda runner: output)(self)
+    assert output.get_output().sampled_token_ids == [[22, 23, 24], [20, STOP if asynchronous else 21]]
+    later = SimpleNamespace(get_output=made)
+    assert with_delivered_stops(lambda runner: later)(self).get_output is made  # once
+    assert self.scripted_engine.stops == set()
+
+
+def limited(**changes: Any) -> SequenceConfig:
+    fields: dict[str, Any] = {
+        "runner": "V1",
+        "block_size": 32,
+        "spec_method": "eagle",
+        "num_spec": 4,
+        "length_limit": 223,
+        "budget": 74,
+        "requests": 4,
+        "num_blocks": 32,
+    }
+    return SequenceConfig(**{**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "prompt", "outputs", "due"),
+    [
+        ({}, 95, 35, 40),  # the last step says a token too many, and all four drafts
+        ({"asynchronous": True}, 95, 35, 45),  # another step is in flight when it ends
+        ({"asynchronous": True, "num_spec": 0, "spec_method": "none"}, 95, 35, 37),
+        ({"asynchronous": True}, 180, 40, 44),  # no draft is further than the length limit
+        ({}, 180, 50, 50),
+    ],
+)
+def test_right_drafts_are_known_as_far_as_steps_in_flight_go(
+    changes: dict[str, Any], prompt: int, outputs: int, due: int
+) -> None:
+    assert due_outputs(limited(**changes), prompt, outputs) == due
