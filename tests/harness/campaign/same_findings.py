@@ -9,8 +9,8 @@ journal, and every file, except for times. Ways that are kept in `--out` are not
 one, from several environments. Status 1 if ways differ.
 
 How often a case began is counted in the workers. Each may begin once; in addition, where a campaign was killed, those
-of which the journal has no result, and where it was resumed, one case of each finding. Which lines of kernels ran is
-not known of a part that was killed, and a notice says so: there may be fewer.
+of which the journal has no result, and where it was resumed or merged, one case of each finding. Which lines of kernels
+ran is not known of a part that was killed, and a notice says so: there may be fewer.
 """
 
 from __future__ import annotations
@@ -108,6 +108,7 @@ class Run:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
+            check=False,
         )
         assert done.returncode in (0, 1, 3), f"status {done.returncode}: {done.stderr[-2000:]}"
         summary: dict[str, Any] = json.loads(done.stdout)
@@ -121,7 +122,11 @@ class Run:
         for number, part in enumerate(parts, 1):
             shard = ("--shard", f"{number}/{SHARDS}", "--no-shrink", "--json", "--out", part)
             self.ended(command("run", *self.options, "-j", 2, *shard))
-        return self.ended(command("merge", *parts, "--json", "--out", self.out))
+        parted = journaled(*(part / self.side.journal for part in parts))
+        self._look({}, parted)
+        summary = self.ended(command("merge", *parts, "--json", "--out", self.out))
+        self._look(parted, journaled(self.out / self.side.journal))
+        return summary
 
     def cluster(self) -> dict[str, Any]:
         start = "from harness.cli.main import main; main()"
@@ -141,7 +146,8 @@ class Run:
                 stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             )  # fmt: skip
             growing = Lines(self.out / self.side.journal)
-            wait_for(lambda growing=growing, moment=moment: growing.count() > moment or running.poll() is not None)  # noqa: B023
+            reached = max(moment, len(before) + 1)  # the journal has a first line; something is judged in each part
+            wait_for(lambda growing=growing, reached=reached: growing.count() > reached or running.poll() is not None)  # noqa: B023
             time.sleep(drawn.random() / 10)
             with_it = children(running.pid) if running.poll() is None else []
             running.kill()
@@ -231,12 +237,13 @@ def begun(folder: Path) -> list[int]:
     return [int(number) for path in folder.glob("begun*") for number in path.read_text().split()]
 
 
-def journaled(path: Path) -> dict[int, list[dict[str, Any]]]:
-    """The entries of each case in a journal."""
+def journaled(*paths: Path) -> dict[int, list[dict[str, Any]]]:
+    """The entries of each case in journals."""
     found: dict[int, list[dict[str, Any]]] = {}
-    for line in path.read_bytes().split(b"\n")[1:-1]:
-        entry = json.loads(line)
-        found.setdefault(entry["index"], []).append(entry)
+    for path in paths:
+        for line in path.read_bytes().split(b"\n")[1:-1]:
+            entry = json.loads(line)
+            found.setdefault(entry["index"], []).append(entry)
     return found
 
 
