@@ -18,7 +18,6 @@ from harness.subject.subject import Key
 from harness.subject.summary import ComparedFinding, Line, sorting_took
 from harness.text import counted
 
-
 NOT_COMPARED = "not compared with known issues"
 """Said of a finding that was not classified: the budget was over, or the harness failed in it."""
 

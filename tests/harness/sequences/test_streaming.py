@@ -144,7 +144,14 @@ def test_a_block_is_registered_in_the_call_that_starts_the_next_turn(
 ) -> None:
     """Its hash is gone from the request before the call returns, but not from the prefix cache."""
     layout = {"mamba_groups": 2, "retention": 24, "checkpoint_alignment": 8, "kernel": 3}
-    sizes = {"length_limit": 33, "budget": 16, "prefill_threshold": 16, "requests": 5, "num_blocks": 54, "vocabulary": 4}
+    sizes = {
+        "length_limit": 33,
+        "budget": 16,
+        "prefill_threshold": 16,
+        "requests": 5,
+        "num_blocks": 54,
+        "vocabulary": 4,
+    }
     sequence = case(
         add(outputs=8, length=17),
         msgspec.structs.replace(CHUNK, prompt=(Segment(family=1, length=2),)),

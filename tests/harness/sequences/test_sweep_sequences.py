@@ -151,8 +151,8 @@ def test_a_file_that_names_no_scheduler_asks_for_one(folder: Path, command: str,
 
 @contextlib.contextmanager
 def started(folder: Path, targets: str, *more: str, how: str) -> Iterator[subprocess.Popen[str]]:
-    """A running sweep, in its own process group, which ends with the block. It downloads nothing, so it does not announce
-    that it would where the cache is empty."""
+    """A running sweep, in its own process group, which ends with the block. It downloads nothing, so it does not
+    announce that it would where the cache is empty."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     with subprocess.Popen(
         [sys.executable, "-P", str(STAND_IN), "sweep", str(folder), "-t", targets, *more],
