@@ -1,5 +1,5 @@
 """A copy of a release is a new folder with all of its Python files, for somebody who wants to edit them: the target
-`path:FOLDER`. Nobody edits the cache: its files have checksums, and other targets share them.
+`path:FOLDER`. The cache is not edited: its files have checksums, and other targets share them.
 """
 
 from __future__ import annotations
