@@ -27,8 +27,8 @@ def check(worker: V1Worker) -> None:
 
 
 def check_an_empty_step(worker: V1Worker) -> None:
-    """Pipeline parallelism with synchronous scheduling: nothing is left to schedule for a request in flight, and the
-    engine's loop runs such steps (docs/reports/left-out-row.md)."""
+    """A step without tokens, as the engine sends one with pipeline parallelism for a request in flight that has no
+    drafts (docs/reports/left-out-row.md)."""
     worker.execute(Scheduled("a", 0, 3, new=(1, 2, 3)))
     worker.sample()
     worker.execute(Scheduled("a", 3, 3, drafts=2, outputs=1))
