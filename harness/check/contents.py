@@ -31,7 +31,7 @@ def contents_in_words(run: OperationRun, start: int, size: int) -> str:
     copy = _copy_to(run, start)
     expected = "" if copy is None else f"expected the bytes of {_source(copy)}"
     if np.array_equal(found, run.before.view(start, size)):
-        return _sentence(expected, "the bytes are as they were before")
+        return expected  # that they are as before is what the difference says
     number = _numbers(run, start, size)
     if number:
         return number

@@ -20,11 +20,13 @@ from harness.code_lines import CodeLine, source_name
 from harness.kernels.executors.base import AccessFault
 from harness.memory import Image, MemoryPlan, Place, describe, describe_run
 from harness.oracles.expected import Expected
+from harness.text import counted
 
 HOST_ORACLE = "host"
 """The oracle of what host code sees."""
 SHOWN_DIFFERENCES = 8
 SHOWN_BYTES = 16
+SHOWN_PROGRAMS = 3
 CHANCE_BYTES = 3
 """Between two runs that are one, at most this many bytes are equal by chance."""
 CHANCE_SHARE = 32
@@ -80,9 +82,22 @@ def byte_evidence(run: OperationRun) -> tuple[Signature, Evidence] | None:
     first = differences[0]
     signature = signature_at(run.case, run.index, "memory", first.violation, first.object)
     total = sum(size for _, size in runs)
-    action = "holds the wrong bytes" if first.violation == "wrong-bytes" else "changed, and nobody asked for it"
-    summary = f"{first.place}: {action}; expected {first.expected}, found {first.found}"
+    summary = f"{first.place}: {_action(run, first)}; expected {first.expected}, found {first.found}"
     return signature, Evidence(summary, tuple(differences[:SHOWN_DIFFERENCES]), total)
+
+
+def explained_summary(run: OperationRun, first: Difference) -> str:
+    """The sentence of a difference of which is known whose bytes lie there, or who wrote them: it says that in place of
+    the bytes. Empty if neither is known."""
+    known = [text for text in (first.contents, first.writer) if text]
+    return "; ".join([f"{first.place}: {_action(run, first)}", *known]) if known else ""
+
+
+def _action(run: OperationRun, difference: Difference) -> str:
+    """What happened to a run of bytes, as the end of a sentence."""
+    if difference.violation != "wrong-bytes":
+        return "changed, and nobody asked for it"
+    return "left as before" if _is_untouched(run, difference.offset, difference.size) else "holds the wrong bytes"
 
 
 def access_evidence(run: OperationRun) -> tuple[Signature, Evidence] | None:
@@ -90,23 +105,46 @@ def access_evidence(run: OperationRun) -> tuple[Signature, Evidence] | None:
     faults = [fault for fault in run.faults if not fault.violation.startswith("undefined")]
     if not faults:
         return None
-    described = []
-    for fault in faults:
-        place = _place_of_fault(run.case, run.plan, fault)
-        access = "store" if fault.is_store else "load"
-        what = (
-            f"{fault.width}-byte {access} into read-only {place.name}"
-            if fault.violation == "read-only"
-            else f"{fault.violation} {fault.width}-byte {access} at {place.name}"
-        )
-        described.append((place, f"{what}; {fault.where}{launched_at(fault.launched, run.owns)}"))
+    places = [_place_of_fault(run.case, run.plan, fault) for fault in faults]
     # A store is more severe than a load of the same kind. Kinds have no order of severity: only the first faults are
     # kept, and which come first is arbitrary.
-    first = min(range(len(described)), key=lambda i: (faults[i].violation, not faults[i].is_store, i))
-    signature = signature_at(run.case, run.index, "access", faults[first].violation, described[first][0].kind)
-    details = tuple(text for _, text in described[:SHOWN_DIFFERENCES])
-    places = code_places("access", faults[first].code, faults[first].launched, run.owns)
-    return signature, Evidence(described[first][1], (), sum(fault.width for fault in faults), details, places)
+    first = min(range(len(faults)), key=lambda i: (faults[i].violation, not faults[i].is_store, i))
+    signature = signature_at(run.case, run.index, "access", faults[first].violation, places[first].kind)
+    alike: dict[tuple[object, ...], list[int]] = {}
+    for i, fault in enumerate(faults):
+        kind = (fault.violation, fault.is_store, fault.width, fault.kernel, fault.code, fault.launched, places[i].kind)
+        alike.setdefault(kind, []).append(i)
+    groups = sorted(alike.values(), key=lambda group: first not in group)
+    groups[0].sort(key=lambda i: i != first)
+    details = tuple(
+        _faults_in_words(run, [faults[i] for i in group], [places[i] for i in group])
+        for group in groups[:SHOWN_DIFFERENCES]
+    )
+    lines = code_places("access", faults[first].code, faults[first].launched, run.owns)
+    return signature, Evidence(details[0], (), sum(fault.width for fault in faults), details, lines)
+
+
+def _faults_in_words(run: OperationRun, faults: Sequence[AccessFault], places: Sequence[Place]) -> str:
+    """Faults of one line of a kernel, which hit objects of one kind: where the first of them hit what, and which
+    programs made them."""
+    first, place = faults[0], places[0]
+    access = "store" if first.is_store else "load"
+    what = (
+        f"{first.width}-byte {access} into read-only {place.name}"
+        if first.violation == "read-only"
+        else f"{first.violation} {first.width}-byte {access} at {place.name}"
+    )
+    elsewhere = len({fault.offset for fault in faults}) - 1
+    what += f" and {counted(elsewhere, 'other place')}" if elsewhere else ""
+    programs = list(dict.fromkeys(fault.program for fault in faults))
+    by = first.where if len(programs) == 1 else f"{first.line_of_kernel}, {_programs_in_words(programs)}"
+    return f"{what}; {by}{launched_at(first.launched, run.owns)}"
+
+
+def _programs_in_words(programs: Sequence[tuple[int, int, int]]) -> str:
+    more = len(programs) - SHOWN_PROGRAMS
+    shown = ", ".join(map(str, programs[:SHOWN_PROGRAMS]))
+    return f"{counted(len(programs), 'program')}: {shown}{f' and {more} more' if more > 0 else ''}"
 
 
 def _place_of_fault(case: Case, plan: MemoryPlan, fault: AccessFault) -> Place:

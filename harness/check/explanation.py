@@ -12,7 +12,7 @@ import msgspec
 
 from harness.check.assigned_lines import AssignedLines
 from harness.check.contents import contents_in_words
-from harness.check.evidence import code_places, wrong_results
+from harness.check.evidence import code_places, explained_summary, wrong_results
 from harness.check.operation_run import OperationRun
 from harness.check.operations.registry import handling
 from harness.check.outcome import CodePlace, Diagnosis, Difference, Evidence, Signature
@@ -49,7 +49,10 @@ def explained(run: OperationRun, evidence: Evidence, assigned: AssignedLines | N
     writers = [last_writer(run, difference.offset) if run.recorded else None for difference in evidence.differences]
     differences = tuple(map(lambda one, by: _difference(run, one, by), evidence.differences, writers))
     places = evidence.places or _places(run, writers)
-    return msgspec.structs.replace(evidence, differences=differences, places=places)
+    summary = evidence.summary
+    if differences and summary.startswith(f"{differences[0].place}: "):
+        summary = explained_summary(run, differences[0]) or summary
+    return msgspec.structs.replace(evidence, summary=summary, differences=differences, places=places)
 
 
 def _with_lines(run: OperationRun, evidence: Evidence, assigned: AssignedLines) -> Evidence:

@@ -89,7 +89,9 @@ class EngineSummary(msgspec.Struct):
             yield Line("", f"  {name:28} {count:10}")
         for reason, count in self.skipped.items():
             yield Line("", f"  skipped: {reason} ({counted(count, 'sequence')})")
-        yield from fault_lines(self.faults, [finding.line for finding in self.findings])
+        yield from fault_lines(
+            self.faults, [finding.line for finding in self.findings], [[finding.summary] for finding in self.findings]
+        )
         if self.standing is not None:
             yield from self.standing.lines([finding.name for finding in self.findings])
         if self.harness_failures:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from harness import __version__
 from harness.case import Case
+from harness.case.operations.results import ACCEPTED_ON_HOST, ACCEPTED_OUT, COLUMNS
 from harness.check.outcome import Signature
 from harness.export.composing import compose
 from harness.export.form import Form, NotExportable, Request
@@ -18,6 +19,9 @@ from harness.export.literals import comment, file_name, literal, plain, words
 from harness.repro import Repro
 
 FOLDER = "harness.export.kernel_script"
+
+COMPARED_RESULTS = (ACCEPTED_OUT, ACCEPTED_ON_HOST, COLUMNS)
+"""Results that the host sees and the script compares."""
 
 SLOW = 1000
 """Copies of a launch from which Triton's interpreter takes minutes."""
@@ -48,7 +52,8 @@ BYTE_SCRIPT = ByteScript()
 
 def _ending(repro: Repro) -> str:
     note = literal(" ".join(limits(repro)))
-    end = f"    sys.exit(main(CASE, HANDLED{start_argument(repro)}, note=NOTE))\n"
+    blind = ", blind=True" if is_blind(repro) else ""
+    end = f"    sys.exit(main(CASE, HANDLED{start_argument(repro)}, note=NOTE{blind}))\n"
     return f'NOTE = {note}\n\n\nif __name__ == "__main__":\n{end}'
 
 
@@ -73,6 +78,20 @@ def _handled(repro: Repro, name: str) -> str:
     return f"Handled(expect_{module}, call_{module}{binds})"
 
 
+def is_blind(repro: Repro) -> bool:
+    """Whether scalar code and bytes cannot see what the finding is about, so that a pass says nothing of it."""
+    signature = repro.signature
+    match signature.oracle:
+        case "race":
+            return not signature.violation.startswith("between-programs")
+        case "access":
+            return "-byte store " not in repro.evidence.summary
+        case "host":
+            return signature.object not in COMPARED_RESULTS
+        case oracle:
+            return oracle == "undefined" and not repro.evidence.differences
+
+
 def starts_model_state(repro: Repro) -> bool:
     """Whether the finding may be the V2 runner's own refusal to start."""
     return repro.signature.oracle == "exception" and any(one.runner == "V2" for one in repro.case.program)
@@ -88,7 +107,8 @@ def heading(request: Request, repro: Repro, form: str) -> list[str]:
     domain = (
         "A scheduler can produce this case."
         if case.domain == "reachable"
-        else "The kernels' specification covers this case; no scheduler is known to produce it."
+        else "The kernels' specification covers this case; whether a scheduler produces just these numbers and sizes "
+        "is not known."
     )
     return [
         f"Shows a finding: {plain(repro.signature)}",

@@ -67,7 +67,9 @@ def _lines(request: Request) -> Iterator[str]:
     links = list(page.links())
     yield from (f"- {link}" for link in links)
     if sources is None:
-        yield f"`{words(request.target)}` is no release, so there are no permanent links to its lines."
+        which = "These are lines of" if links else "The finding names no line of"
+        yield ""
+        yield f"{which} `{words(request.target)}`, which is no release: there are no permanent links."
     elif not links:
         yield "The finding names no line."
     yield ""
@@ -93,6 +95,10 @@ def _affected(request: Request) -> Iterator[str]:
     if not request.swept:
         yield f"Found on {in_markdown(request.repro.origin.target)}. No other release was tried (`--sweep` does that)."
         return
+    if version_of(request.target) is None:
+        name = words(request.target)
+        yield f"`{name}` is no release, so no release has what it brought. They were asked whether they had it before."
+        yield ""
     yield "| target | answer |"
     yield "|---|---|"
     yield from (f"| {in_markdown(target)} | {words(answer)} |" for target, answer in request.swept)

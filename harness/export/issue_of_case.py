@@ -7,13 +7,13 @@ from collections.abc import Iterator, Mapping
 from harness.case import Case, Postprocess, Precopy, operation_name
 from harness.export.byte_script import limits
 from harness.export.kernel_data import script_case
-from harness.export.literals import in_markdown, plain
+from harness.export.literals import in_markdown, plain, words
 from harness.export.permanent_links import Sources
 from harness.export.serve_command import of_case
 from harness.issues.registry import kernel_issue
 from harness.kernels.targets.vllm.sources import HYBRID, WORKER
 from harness.oracles.decisions import decide
-from harness.reports.words import violation_in_words
+from harness.reports.words import difference_in_words, violation_in_words
 from harness.repro import Repro
 from harness.text import counted
 
@@ -40,9 +40,9 @@ class CasePage:
     @property
     def title(self) -> str:
         signature = self._repro.signature
-        words = violation_in_words(signature.oracle, signature.violation)
-        where = "" if signature.object in ("call", "-") else f" ({signature.object} state)"
-        return f"Mamba {signature.operation}{where}: {words}"
+        what = violation_in_words(signature.oracle, signature.violation)
+        where = f" ({signature.object} state)" if signature.object in ("conv", "temporal") else ""
+        return f"Mamba {signature.operation}{where}: {what}"
 
     @property
     def known(self) -> str:
@@ -62,15 +62,24 @@ class CasePage:
 
     def happens(self) -> Iterator[str]:
         evidence = self._repro.evidence
+        if evidence.diagnosis is not None:
+            yield f"**What explains it.** {in_markdown(evidence.diagnosis.sentence)}."
+            yield ""
         if evidence.differences:
-            yield "| where | bytes | before | expected | found |"
-            yield "|---|---|---|---|---|"
+            yield "| where | bytes | before | expected | found | what is known of them |"
+            yield "|---|---|---|---|---|---|"
             for one in evidence.differences:
-                cells = (one.place, one.size, one.before, one.expected, one.found)
+                what = difference_in_words(one.violation, unchanged=one.found == one.before)
+                known = "; ".join(text for text in (what, one.contents, one.writer) if text)
+                cells = (one.place, one.size, one.before, one.expected, one.found, known)
                 yield f"| {' | '.join(in_markdown(cell) or '-' for cell in cells)} |"
             yield ""
-            yield f"{evidence.total_bytes} bytes differ in all."
-        yield from (f"- {in_markdown(detail)}" for detail in evidence.details if plain(detail))
+            yield (
+                f"The first bytes of each range are shown. {evidence.total_bytes} bytes differ in all: single ones of "
+                "a range may be equal by chance."
+            )
+        details = [plain(detail) for detail in evidence.details if detail != evidence.summary]
+        yield from (f"- {in_markdown(detail)}" for detail in details if detail)
 
     def reach(self) -> str:
         if self._case.domain == "reachable":
@@ -79,8 +88,8 @@ class CasePage:
                 "manager (a simulation of these, checked against the release's own scheduler)."
             )
         return (
-            "The kernels' specification covers this case, but no scheduler is known to produce it: it is about what "
-            "the kernels promise, not about a server that goes wrong today."
+            "The kernels' specification covers this case. Whether a scheduler produces just these numbers, sizes and "
+            "places is not known; the same code runs for those that it does produce."
         )
 
     def options(self) -> str:
@@ -146,9 +155,13 @@ class CasePage:
             yield from _first(lines)
 
     def links(self) -> Iterator[str]:
+        evidence = self._repro.evidence
         if self._sources is None:
+            for at in evidence.places:
+                yield f"{words(at.role)} at `{words(at.file)}:{at.line}`, in `{words(at.function)}`"
             return
-        yield from self._sources.places([self._repro.evidence.summary, *self._repro.evidence.details])
+        named = [f"{at.file}:{at.line}" for at in evidence.places]
+        yield from self._sources.places([*named, evidence.summary, *evidence.details])
         for operation in self._case.program:
             for name in CALLED.get((operation_name(operation), operation.runner), ()):
                 link = self._sources.method(WORKER, name)
@@ -169,7 +182,8 @@ class CasePage:
         yield f"python {name}.py --vllm DIR    # with the sources in DIR: an unpacked wheel, or a checkout"
         yield "```"
         yield ""
-        yield "It ends with status 1 and prints expected and found bytes if something is wrong, with 0 if nothing is."
+        yield "It ends with status 1 and prints expected and found bytes if something is wrong, with 0 if nothing is,"
+        yield "and with 2 if it cannot run, or sees nothing wrong and cannot see what this finding is about."
         yield from limits(self._repro)
 
 

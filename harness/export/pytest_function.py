@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from harness.export.byte_script import body, heading, limits, start_argument
+from harness.export.byte_script import body, heading, is_blind, limits, start_argument
 from harness.export.form import Form, Request
-from harness.export.literals import comment
+from harness.export.literals import comment, literal
 from harness.repro import Repro
 
 
@@ -25,11 +25,14 @@ class PytestFunction(Form):
             *heading(request, repro, self.name),
             "",
             "It tests the installed vLLM, or the sources in the folder that the variable VLLM_SOURCES names. "
-            "Without a GPU, TRITON_INTERPRET=1 has to be set before triton is imported, else the test is skipped.",
+            "Without a GPU it sets TRITON_INTERPRET=1; where triton was imported before, without it, the test is "
+            "skipped.",
             "",
             *limits(repro),
         )
-        return head + body(repro) + _TEST.format(name=identifier(request.file), start=start_argument(repro))
+        blind = _BLIND.format(reason=literal(" ".join(limits(repro)))) if is_blind(repro) else ""
+        test = _TEST.format(name=identifier(request.file), start=start_argument(repro))
+        return head + body(repro) + test + blind
 
 
 _TEST = """
@@ -43,6 +46,10 @@ def test_{name}() -> None:
         pytest.skip(str(reason))
     assert not wrong, "\\n".join(wrong)
 """
+
+_BLIND = """    pytest.skip({reason})
+"""
+"""The end of a test that passes whether the finding is there or not."""
 
 
 def identifier(name: str) -> str:

@@ -63,6 +63,11 @@ class Finding(msgspec.Struct, frozen=True):
         return f" [looks like a REGRESSION of {self.issue}]" if self.regression else f" [{self.issue}]"
 
     @property
+    def said(self) -> tuple[str, ...]:
+        """What went wrong, and as if by what."""
+        return (self.summary, *([] if self.diagnosis is None else [f"diagnosis: {self.diagnosis.sentence}"]))
+
+    @property
     def explained(self) -> bool:
         """Whether a deviation reproduces it."""
         return self.diagnosis is not None and bool(self.diagnosis.deviations)
@@ -171,7 +176,8 @@ class CaseSummary(msgspec.Struct, frozen=True):
             if words not in said:
                 yield Line("", f"  {count} of {words}", "dim")
         edits = [edits_in_words(finding.edits) for finding in self.findings]
-        yield from fault_lines(self.faults, [finding.line for finding in self.findings], edits)
+        texts = [finding.said for finding in self.findings]
+        yield from fault_lines(self.faults, [finding.line for finding in self.findings], texts, edits)
         if self.standing is not None:
             yield from self.standing.lines([finding.signature for finding in self.findings])
         lost = {one.operation for one in self.lost}

@@ -235,5 +235,8 @@ def _guard(case: Case, plan: MemoryPlan, offset: int) -> Place:
         return start - offset if offset < start else offset - (start + size) + 1
 
     start, size, name = min(objects, key=distance)
-    side = f"{_bytes(start - offset)} before" if offset < start else f"{_bytes(offset - start - size)} after"
-    return Place("guard", f"guard, {side} {name}", start - GUARD if offset < start else start + size)
+    if offset < start:
+        side = f"{_bytes(start - offset)} before {name}"
+    else:
+        side = f"{_bytes(offset - start - size)} after {name}"
+    return Place("guard", f"no object, {side}", start - GUARD if offset < start else start + size)

@@ -175,7 +175,12 @@ class SequenceSummary(msgspec.Struct):
         if self.edited is not None and self.base is not None and self.base.changed:
             yield from self.edited.in_words(verbose=verbose)
         edits = [edits_in_words(finding.edits) for finding in self.findings]
-        yield from fault_lines(self.faults, [finding.line for finding in self.findings], edits)
+        yield from fault_lines(
+            self.faults,
+            [finding.line for finding in self.findings],
+            [[finding.summary] for finding in self.findings],
+            edits,
+        )
         if self.standing is not None:
             yield from self.standing.lines([finding.name for finding in self.findings])
         if self.harness_failures:

@@ -117,16 +117,18 @@ def _title(one: Facts) -> str:
     return evidence.summary
 
 
-def fault_lines(faults: Sequence[Fault], findings: Sequence[str], edits: Sequence[str] = ()) -> list[Line]:
+def fault_lines(
+    faults: Sequence[Fault], findings: Sequence[str], said: Sequence[Sequence[str]], edits: Sequence[str] = ()
+) -> list[Line]:
     """A line for the simplest finding of each fault, with what is known of the fault under it, then the others;
-    `findings` are their lines, `edits` which edited lines they ran (empty: none, or it is not known). Findings that are
-    in no fault come last."""
+    `findings` are their lines, `said` what went wrong in each (a sentence, and a diagnosis if there is one), and
+    `edits` which edited lines they ran (empty: none, or it is not known). Findings that are in no fault come last."""
     lines: list[Line] = []
     for fault in faults:
         first, *others = fault.findings
         lines.append(Line("finding", findings[first], "bad"))
-        if len(faults) > 1 or others:
-            lines.append(Line("", f"  {fault.title}"))
+        known = [] if any(fault.title in text for text in said[first]) else [fault.title]
+        lines += [Line("", f"  {text}") for text in (*known, *said[first])]
         ran = edits[first] if edits else ""
         if ran:
             lines.append(Line("", f"  {ran}"))

@@ -103,8 +103,12 @@ class AccessFault:
     @property
     def where(self) -> str:
         """Text that says what made the access."""
-        place = chain_in_words(self.code) or "a line that is not known"
-        return f"{self.kernel}, {place}, program {self.program}, lane {self.lane}"
+        return f"{self.line_of_kernel}, program {self.program}, lane {self.lane}"
+
+    @property
+    def line_of_kernel(self) -> str:
+        """The same without the program and its lane: the kernel, the line, and the calls that lead there."""
+        return f"{self.kernel}, {chain_in_words(self.code) or 'a line that is not known'}"
 
     @property
     def code(self) -> tuple[CodeLine, ...]:

@@ -30,7 +30,7 @@ MOST_ARROWS = 12
 
 BLOCK = re.compile(r"group (\d+), layer (\d+), (?:conv|temporal) state (\d+), (?:[a-z]+ )*block (\d+)")
 PADDING = re.compile(rf"padding, \d+ bytes? (before|after) {BLOCK.pattern}")
-GUARD = re.compile(r"guard, \d+ bytes? (before|after) buffer (\d+)")
+GUARD = re.compile(r"(?:guard|no object), \d+ bytes? (before|after) buffer (\d+)")
 FOUND_IN = re.compile(r"found those of block (\d+)")
 
 StateKey = tuple[int, int, int]

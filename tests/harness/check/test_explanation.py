@@ -64,7 +64,7 @@ def test_a_byte_that_nobody_wrote_says_so(executor: Executor, wide: Case) -> Non
     first = evidence.differences[0]
     assert first.writer == NEVER_WRITTEN
     assert first.contents.startswith("expected the bytes of block ")
-    assert first.contents.endswith("the bytes are as they were before")
+    assert evidence.summary == f"{first.place}: left as before; {first.contents}; {NEVER_WRITTEN}"
     (*_, host) = evidence.places
     assert (host.file, host.role) == ("harness/kernels/fused/context.py", "launch")
     assert evidence.diagnosis is not None

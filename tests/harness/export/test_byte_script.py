@@ -14,7 +14,8 @@ import msgspec
 import pytest
 
 from harness.case import Advance, AdvanceRow, Case
-from harness.export.byte_script import BYTE_SCRIPT, limits
+from harness.check.outcome import Evidence, Signature
+from harness.export.byte_script import BYTE_SCRIPT, is_blind, limits
 from harness.export.form import NotExportable, Request
 from harness.export.kernel_data import script_case
 from harness.export.registry import export
@@ -138,6 +139,33 @@ def test_a_planted_fault_and_our_own_kernels_are_not_in_a_script() -> None:
     assert limits(repro) == []
 
 
+@pytest.mark.parametrize(
+    ("oracle", "violation", "thing", "summary", "blind"),
+    [
+        ("memory", "wrong-bytes", "temporal", "bytes are wrong", False),
+        ("race", "between-programs", "temporal", "two programs", False),
+        ("race", "between-warps", "conv", "two warps", True),
+        ("access", "out-of-bounds", "guard", "out-of-bounds 4-byte load at no object", True),
+        ("access", "out-of-bounds", "guard", "out-of-bounds 4-byte store at no object", False),
+        ("undefined", "address", "temporal", "an undefined number", True),
+        ("host", "wrong-result", "device draft", "a staged view", True),
+        ("host", "wrong-result", "columns", "a column", False),
+    ],
+)
+def test_a_script_that_passes_whether_the_finding_is_there_or_not_says_so(
+    oracle: str, violation: str, thing: str, summary: str, blind: bool
+) -> None:
+    repro = read_repro(CORPUS / "v2-accepted-race-temporal.json")
+    signature = Signature("postprocess", oracle, violation, thing, "-")
+    other = msgspec.structs.replace(repro, signature=signature, evidence=Evidence(summary))
+    assert is_blind(other) is blind
+    asked = request(other)
+    assert ("blind=True" in export("byte-script", asked)) is blind
+    function = export("pytest", asked)
+    ast.parse(function)
+    assert function.count("pytest.skip(") == 1 + blind
+
+
 def test_an_operation_that_no_script_calls_is_refused() -> None:
     repro = read_repro(CORPUS / "v2-accepted-race-temporal.json")
     advance = Advance(rows=(AdvanceRow(slot=0, state_column=0, computed=1, query_length=1, accepted=1),))
@@ -191,8 +219,9 @@ def test_a_script_fails_on_an_affected_release_and_passes_on_a_fixed_one(
 @pytest.mark.parametrize("name", [name for name in NOT_ON_A_CPU if name.startswith("shift")])
 def test_a_script_that_shows_nothing_says_why(name: str, python: Path, tmp_path: Path) -> None:
     status, text = shown(python, name, "0.28.0", tmp_path)
-    assert status == 0
+    assert status == 2
     assert "but: It is a race between warps" in text
+    assert "so this pass says nothing of the finding (status 2)" in text
 
 
 @pytest.mark.slow

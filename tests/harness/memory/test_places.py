@@ -121,13 +121,13 @@ def test_every_byte_of_tables_arguments_and_guards(make_case: Callable[..., Case
         for byte in range(48):
             name = f"block table of group {group}, slot {byte // 16}, column {byte % 16 // 4}"
             expect(table + byte, "table", name)
-    expect(0, "guard", f"guard, {start} bytes before buffer 0")
-    expect(start - 1, "guard", "guard, 1 byte before buffer 0")
-    expect(start + 320, "guard", "guard, 0 bytes after buffer 0")
-    expect(start + 320 + 223, "guard", "guard, 223 bytes after buffer 0")
-    expect(first - 1, "guard", "guard, 1 byte before the block table of group 0")
-    expect(first + 48, "guard", "guard, 0 bytes after the block table of group 0")
-    expect(private - 1, "guard", "guard, 1 byte before the target's private memory")
+    expect(0, "guard", f"no object, {start} bytes before buffer 0")
+    expect(start - 1, "guard", "no object, 1 byte before buffer 0")
+    expect(start + 320, "guard", "no object, 0 bytes after buffer 0")
+    expect(start + 320 + 223, "guard", "no object, 223 bytes after buffer 0")
+    expect(first - 1, "guard", "no object, 1 byte before the block table of group 0")
+    expect(first + 48, "guard", "no object, 0 bytes after the block table of group 0")
+    expect(private - 1, "guard", "no object, 1 byte before the target's private memory")
     expect(private, "private", "the target's private memory, byte 0")
     expect(private + size - 1, "private", f"the target's private memory, byte {size - 1}")
     plan.base.allocated[:] = [Allocation("strides", private + 256, 24, 8), Allocation("tiles", private + 768, 8, 4)]
@@ -144,14 +144,14 @@ def test_every_byte_of_tables_arguments_and_guards(make_case: Callable[..., Case
                 "accepted",
                 f"operation {index}, accepted[{byte // 4}] ({what} {byte // 4})",
             )
-        expect(accepted.start - 1, "guard", f"guard, 1 byte before accepted of operation {index}")
-        expect(accepted.start + 12, "guard", f"guard, 0 bytes after accepted of operation {index}")
+        expect(accepted.start - 1, "guard", f"no object, 1 byte before accepted of operation {index}")
+        expect(accepted.start + 12, "guard", f"no object, 0 bytes after accepted of operation {index}")
     mapping = plan.arrays[1]["mapping"]
     for byte in range(8):
         expect(mapping.start + byte, "mapping", "operation 1, mapping[0] (batch row 0)")
-    expect(mapping.start + 8, "guard", "guard, 0 bytes after mapping of operation 1")
+    expect(mapping.start + 8, "guard", "no object, 0 bytes after mapping of operation 1")
     last = mapping.start + 8
-    expect(plan.size - 1, "guard", f"guard, {plan.size - 1 - last} bytes after mapping of operation 1")
+    expect(plan.size - 1, "guard", f"no object, {plan.size - 1 - last} bytes after mapping of operation 1")
 
 
 def test_a_block_in_many_cells_is_named_after_two(make_case: Callable[..., Case]) -> None:

@@ -79,10 +79,17 @@ def test_what_joins_is_passed_on_and_the_simplest_comes_first() -> None:
 
 def test_lines_name_the_others_under_the_first() -> None:
     faults = grouped([found(issue="a", size=2), found(issue="a"), found()])
-    texts = [f"{line.word} {line.text}".rstrip() for line in fault_lines(faults, ["one", "two", "three"])]
+    texts = [
+        f"{line.word} {line.text}".rstrip()
+        for line in fault_lines(
+            faults, ["one", "two", "three"], [["first"], ["second", "diagnosis: why"], ["memory wrong-bytes"]]
+        )
+    ]
     assert texts == [
         "finding two",
         "   a: what it is",
+        "   second",
+        "   diagnosis: why",
         "   1 more finding of it (known issue a):",
         "     one",
         "finding three",
@@ -93,7 +100,9 @@ def test_lines_name_the_others_under_the_first() -> None:
 def test_lines_say_which_edited_lines_a_finding_ran() -> None:
     """Under the first of a fault, and under another one if it ran other lines."""
     faults = grouped([found(issue="a"), found(issue="a", size=2), found(issue="a", size=3), found()])
-    lines = fault_lines(faults, ["one", "two", "three", "four"], ["ran this", "ran this", "ran that", ""])
+    lines = fault_lines(
+        faults, ["one", "two", "three", "four"], [["said"]] * 4, ["ran this", "ran this", "ran that", ""]
+    )
     texts = [line.text.strip() for line in lines if "ran" in line.text or line.text.strip() in ("one", "two", "three")]
     assert texts == ["one", "ran this", "two", "three", "ran that"]
 

@@ -253,6 +253,7 @@ def said(text: str, *details: str) -> Picture:
     ("words", "mark", "column"),
     [
         ("guard, 256 bytes after buffer 0", "wrong", "guard"),
+        ("no object, 256 bytes after buffer 0", "wrong", "guard"),
         (
             "padding, 4 bytes after group 0, layer 1, temporal state 0, block 3 (column 0 of slot 1)",
             "tail wrong",
