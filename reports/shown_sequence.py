@@ -13,6 +13,7 @@ from harness.case.production_defaults import settings_in_words
 from harness.case.sequence import CONTINUATION, Event, Segment
 from harness.issues.registry import DEFAULT_FIXES, current_name, lines_about
 from harness.reports.console import printable
+from harness.reports.section import Section
 from harness.repro import EngineRepro, SequenceRepro
 from harness.subject.edits import edits_in_words
 from harness.subject.subject import Replayed
@@ -39,7 +40,6 @@ def print_replayed_sequence(file: Path, repro: OfSequence, result: Replayed) -> 
 
 
 def _lines(file: Path, repro: OfSequence) -> list[str]:
-    config, events = repro.sequence.config, repro.sequence.events
     issue = f" [{repro.issue}]" if repro.issue else ""
     lines = [f"{file}: {repro.signature}, found on {repro.origin.target}{issue}"]
     lines += [f"  {line}" for line in lines_about(repro.issue)]
@@ -47,14 +47,27 @@ def _lines(file: Path, repro: OfSequence) -> list[str]:
         lines += [f"  {settings_in_words(repro.sequence, repro.settings)}"]
     lines += [f"  {repro.evidence.summary}"]
     lines += [f"    {detail}" for detail in repro.evidence.details]
-    lines += ["Configuration (docs/sequences.md says what each line means)"]
-    lines += [f"  {name:24} {getattr(config, name)}" for name in config.__struct_fields__]
+    configuration, events = sequence_in_words(repro)
+    lines.append(f"{configuration.title} (docs/sequences.md says what each line means)")
+    lines += [f"  {line}" for line in configuration.lines]
     if repro.fixes or repro.faults:
         fixes, faults = _fixes(repro), ", ".join(repro.faults) or "none"
         lines.append(f"Switched: fixes {fixes}; planted faults {faults}")
-    lines.append(f"Events ({len(events)}, {counted(repro.sequence.steps, 'step')})")
-    lines += [f"  {i:3} {event_in_words(event)}" for i, event in enumerate(events)]
+    lines.append(events.title)
+    lines += [f"  {line}" for line in events.lines]
     return lines
+
+
+def sequence_in_words(repro: OfSequence) -> tuple[Section, Section]:
+    """The engine's configuration, and the events."""
+    config, events = repro.sequence.config, repro.sequence.events
+    return (
+        Section("Configuration", [f"{name:24} {getattr(config, name)}" for name in config.__struct_fields__]),
+        Section(
+            f"Events ({len(events)}, {counted(repro.sequence.steps, 'step')})",
+            [f"{number:3} {event_in_words(event)}" for number, event in enumerate(events)],
+        ),
+    )
 
 
 def _fixes(repro: OfSequence) -> str:

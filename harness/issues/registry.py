@@ -116,6 +116,11 @@ def lines_about(names: str | None) -> list[str]:
     return [issue.line for issue in issues_of(names)]
 
 
+def changed_by_a_fix(names: str | None) -> list[str]:
+    """The functions that the fixes of these issues wrap or rewrite: where to look. None for issues without a fix."""
+    return [f"{at.name} ({at.module.replace('.', '/')}.py)" for issue in issues_of(names) for at in issue.patches]
+
+
 def applicable(names: Iterable[str], case: SequenceCase) -> tuple[str, ...]:
     """Those of `names` whose issue the case can reach, in the order of the registry.
 

@@ -69,8 +69,8 @@ def in_words(names: Sequence[str], cases: int = 0, fitted: str = "") -> str:
     if all(one.loose for one in known):
         number = f" (here {fitted})" if fitted else ""
         return (
-            f"nothing known explains it exactly; with a number fitted to it{number}, as if {texts[0]}: "
-            f"that gives {what}"
+            f"as if {texts[0]}, with a number fitted to it{number}: that gives {what}; "
+            "nothing known explains it without such a number"
         )
     if len(texts) == 1:
         return f"as if {texts[0]}: that reproduces {what}"

@@ -32,6 +32,7 @@ STYLE = """
 .picture text { fill: var(--text); }
 .picture .head, .picture .name { fill: var(--dim); }
 .picture .title { font-weight: 600; }
+.picture .label { fill: var(--dim); paint-order: stroke; stroke: var(--back); stroke-width: 4px; }
 .picture rect { fill: var(--cell); stroke: var(--line); }
 .picture .idle { fill: none; stroke-dasharray: 2 3; }
 .picture .edge { fill: var(--edge); stroke: none; }
@@ -86,8 +87,10 @@ class _Placed:
             most = max([len(lane.name.split("\n")), *(len(one) for one in lines)])
             inside = {one.kind for one in panel.arrows if one.start.lane == one.end.lane == number}
             at += GUTTER if inside - {"found"} else 0
+            at += LINE if _has_label_of_far(panel, number, from_above=True) else 0
             lanes.append((at, most * LINE + 9.0))
             at += lanes[-1][1] + (GUTTER if "found" in inside else 0) + _room_below(panel, number)
+            at += LINE if _has_label_of_far(panel, number, from_above=False) else 0
         return cls(top, columns, lanes, texts, at)
 
 
@@ -95,6 +98,12 @@ def _room_below(panel: Panel, lane: int) -> float:
     """More room where an arrow leads to the next lane."""
     between = any({arrow.start.lane, arrow.end.lane} == {lane, lane + 1} for arrow in panel.arrows)
     return 24 if between else GAP
+
+
+def _has_label_of_far(panel: Panel, lane: int, *, from_above: bool) -> bool:
+    """Whether an arrow with a label ends in a lane and comes from one that is not next to it."""
+    ways = [arrow.end.lane - arrow.start.lane for arrow in panel.arrows if arrow.label and arrow.end.lane == lane]
+    return any(way > 1 if from_above else way < -1 for way in ways)
 
 
 def _widths(panel: Panel) -> list[float]:
@@ -178,9 +187,9 @@ def _arrow(arrow: Arrow, placed: _Placed) -> Iterator[str]:
         x, end = left + width, end_left + end_width
         y, to, out = start_top + start_height / 2, end_top + end_height / 2, max(x, end) + 14
         yield _path(arrow.kind, f"M{x:.0f} {y:.0f}H{out:.0f}V{to:.0f}H{end:.0f}", (end, to), (-1, 0))
-        label_at, anchor = (out - 4, (y + to) / 2), "end"
+        label_at, anchor = (out - 4, end_top - 5 if end_top > start_top else end_top + end_height + 12), "end"
     if arrow.label:
-        yield _text(*label_at, arrow.label, "head", anchor)
+        yield _text(*label_at, arrow.label, "label", anchor)
 
 
 def _path(kind: str, way: str, tip: tuple[float, float], direction: tuple[int, int]) -> str:

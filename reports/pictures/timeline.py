@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from harness.reports.pictures.picture import Arrow, Cell, Lane, Mark, Panel, Picture, Point
 from harness.repro import SequenceRepro
+from harness.text import counted
 
 START = "the last steps:"
 """The line of evidence that the history follows."""
@@ -55,6 +56,18 @@ class _Entry:
 
     texts: list[str] = field(default_factory=list)
     mark: Mark = "plain"
+    groups: dict[str, str] = field(default_factory=dict)
+    """The group that a text is about, where it is about one."""
+
+    def add(self, text: str, group: str) -> None:
+        """Take in what a block of a group has."""
+        self.texts.append(text)
+        self.groups[text] = group
+
+    def lines(self, *, with_groups: bool) -> list[str]:
+        """Its texts, each once."""
+        texts = dict.fromkeys(self.texts)
+        return [f"{one} (group {self.groups[one]})" if with_groups and self.groups.get(one) else one for one in texts]
 
 
 @dataclass
@@ -64,8 +77,8 @@ class _Steps:
 
     requests: dict[str, dict[int, _Entry]] = field(default_factory=dict)
     blocks: dict[str, dict[int, _Entry]] = field(default_factory=dict)
-    groups: dict[str, str] = field(default_factory=dict)
-    """The group of each block, as far as a line says it."""
+    groups: dict[str, set[str]] = field(default_factory=dict)
+    """The groups that had each block, as far as a line says it: a block that was freed may get into another one."""
     arrows: list[tuple[int, str, str, str]] = field(default_factory=list)
     """Step, source, destination and label of copies between blocks."""
 
@@ -93,6 +106,9 @@ class _Steps:
                 return True
         return False
 
+    def _in_group(self, block: str, group: str) -> None:
+        self.groups.setdefault(block, set()).add(group)
+
     def _of(self, lanes: dict[str, dict[int, _Entry]], name: str, step: int) -> _Entry:
         return lanes.setdefault(name, {}).setdefault(step, _Entry())
 
@@ -104,23 +120,25 @@ class _Steps:
         if checkpoint is not None:
             texts.append(f"checkpoint after {checkpoint[1]} to column {checkpoint[2]}")
         for group, block, _, _ in OF_GROUP.findall(rest):
-            self.groups[block] = group
-            self._of(self.blocks, block, step).texts.append(f"state of {request}")
+            self._in_group(block, group)
+            self._of(self.blocks, block, step).add(f"state of {request}", group)
 
     def _move(self, step: int, move: re.Match[str]) -> None:
         kind, request, bias, rest = move.groups()
         for group, source, window, destination in OF_GROUP.findall(rest):
-            self.groups[source] = self.groups[destination] = group
+            self._in_group(source, group)
+            self._in_group(destination, group)
             of_request = f"{kind} of {request}"
             label = kind if bias == "0" else f"{kind}, bias {bias}"
             if source == destination:  # no arrow from a block to itself
-                self._of(self.blocks, source, step).texts.append(f"{of_request} inside, bias {bias}")
+                shifted = f", {counted(int(bias), 'token')} further on" if bias != "0" else ""
+                self._of(self.blocks, source, step).add(f"{of_request} in place{shifted}", group)
             else:
                 self._of(self.blocks, source, step)
-                self._of(self.blocks, destination, step).texts.append(of_request)
+                self._of(self.blocks, destination, step).add(of_request, group)
                 self.arrows.append((step, source, destination, label))
             if window and window != destination:
-                self.groups[window] = group
+                self._in_group(window, group)
                 self._of(self.blocks, window, step)
                 self.arrows.append((step, window, destination, f"{kind} (conv)"))
 
@@ -146,7 +164,8 @@ class _Steps:
                 self._of(self.requests, request, step).mark = "wrong"
             return
         block = where[1]
-        self.groups.setdefault(block, where[3] or "")
+        if block not in self.groups:
+            self._in_group(block, where[3] or "")
         if writer is not None:
             entry = self._of(self.blocks, block, int(writer[3]))  # before the history: a column of its own
             entry.mark = "cause"
@@ -157,7 +176,7 @@ class _Steps:
             entry.texts.append("wrote it last")
         entry.mark = "wrong"
         held = said.get("holds") or said.get("found") or ""
-        entry.texts.append(f"holds {held}" if held else "wrong")
+        entry.texts.insert(0, f"holds {held}" if held else "wrong")  # first: a cell has room for few lines
 
     def panel(self) -> Panel:
         numbers = self.numbers
@@ -166,9 +185,10 @@ class _Steps:
         lanes = []
         for name in names:
             entries = self.requests[name] if name in self.requests else self.blocks[name]
-            group = self.groups.get(name, "")
-            title = name if name in requests else f"block {name}{f' (group {group})' if group else ''}"
-            lanes.append(Lane(title, [self._cell(entries.get(step)) for step in numbers]))
+            groups = self.groups.get(name, set()) - {""}
+            one = f" (group {min(groups)})" if len(groups) == 1 else ""
+            title = name if name in requests else f"block {name}{one}"
+            lanes.append(Lane(title, [self._cell(entries.get(step), len(groups) > 1) for step in numbers]))
         arrows = [
             Arrow(
                 "copy",
@@ -183,8 +203,8 @@ class _Steps:
         title = "The last steps" if not left else f"The last steps, without {left} more lanes"
         return Panel(title, [f"step {number}" for number in numbers], lanes, arrows)
 
-    def _cell(self, entry: _Entry | None) -> Cell | None:
+    def _cell(self, entry: _Entry | None, with_groups: bool) -> Cell | None:
         if entry is None:
             return None
-        texts = list(dict.fromkeys(entry.texts))
+        texts = entry.lines(with_groups=with_groups)
         return Cell("\n".join(texts), entry.mark, "; ".join(texts))

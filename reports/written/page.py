@@ -6,6 +6,7 @@ repro files of the findings; where a file is not there, the page says so.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,12 +17,16 @@ import msgspec
 from harness.case import InvalidCase
 from harness.check.outcome import Difference
 from harness.exit_status import FINDINGS, NOTHING_FOUND
+from harness.issues.registry import changed_by_a_fix, lines_about
+from harness.reports.case_in_words import case_in_words
 from harness.reports.pictures.picture import Picture
 from harness.reports.pictures.registry import picture_of
+from harness.reports.section import Section
+from harness.reports.shown_sequence import sequence_in_words
 from harness.reports.words import difference_in_words
 from harness.reports.written.result import Json, Result, issue_in_words, places, standing_of, why_not_counted
-from harness.repro import read_any
-from harness.subject.edits import EditCoverage
+from harness.repro import AnyRepro, EngineRepro, Repro, SequenceRepro, read_any
+from harness.subject.edits import EditCoverage, EditedLines, edits_in_words
 from harness.text import counted
 
 OPEN_FAULTS = 12
@@ -32,6 +37,9 @@ PICTURED_FAULTS = 300
 
 HEADING = 160
 """The most letters of a fault's heading."""
+
+_REFERENCE = re.compile(r" \((?:https?://|docs/)\S*\)$")
+"""Where to read about a known issue, at the end of a line about it."""
 
 _SETTINGS = {
     "target": "target",
@@ -50,7 +58,7 @@ _AMOUNTS = {
     "sequences": "sequences",
     "steps": "steps",
     "launches": "launches",
-    "in_this_part": "judged in this part",
+    "in_this_part": "of them judged since it was last resumed",
     "seconds": "seconds of judging",
     "whole_seconds": "seconds with sorting findings out",
     "cases_per_second": "cases a second",
@@ -59,8 +67,8 @@ _AMOUNTS = {
 }
 _COUNTS = {
     "judged": "Judged, by operation",
-    "skipped": "Skipped, by reason",
-    "skips": "Skipped, by operation and reason",
+    "skipped": "Skipped operations, by reason",
+    "skips": "Skipped operations, by name and reason",
     "lacking": "Operations that the target lacks",
     "relations": "Relations judged",
     "counters": "What the sequences met",
@@ -98,6 +106,11 @@ class Table:
     rows: Sequence[tuple[str, str]]
     open: bool = False
 
+    @property
+    def counts(self) -> bool:
+        """Whether the values are numbers."""
+        return all(value.isdigit() for _, value in self.rows)
+
 
 @dataclass(frozen=True)
 class ByteRun:
@@ -111,21 +124,26 @@ class ByteRun:
 
 @dataclass(frozen=True)
 class FindingPart:
-    """One finding. `sentence` is what went wrong; `known` the known issue, empty if there is none; `not_counted` why it
-    does not make status 1, empty if it does; `commands` show it again; `unread` says why its file gives no evidence."""
+    """One finding. `sentence` is what went wrong; `known` the known issue, empty if there is none, and `about` what
+    it is; `not_counted` why it
+    does not make status 1, empty if it does; `commands` show it again; `edits` are the edited lines of a
+    checkout that it ran; `case` is what was run, in words; `unread` says why its file gives no evidence."""
 
     signature: str
     sentence: str
     seen: str
     known: str
+    about: Sequence[str]
     not_counted: str
     diagnosis: str
     needs: str
     repro: str
     commands: Sequence[str]
     places: Sequence[tuple[str, str]]
+    edits: str = ""
     differences: Sequence[ByteRun] = ()
     details: Sequence[str] = ()
+    case: Sequence[Section] = ()
     picture: Picture | None = None
     unread: str = ""
 
@@ -200,7 +218,7 @@ def _faults(json: Json) -> Iterator[tuple[str, Sequence[int], Sequence[str]]]:
 
 def _facts(json: Json) -> Iterator[tuple[str, str]]:
     for name, words in (*_SETTINGS.items(), *_AMOUNTS.items()):
-        if json.get(name) is not None:
+        if json.get(name) is not None and not (name == "in_this_part" and json[name] in _all_judged(json)):
             yield words, str(json[name])
     if json.get("base") is not None:
         yield "base release", f"vllm {json['base']['version']}"
@@ -209,6 +227,11 @@ def _facts(json: Json) -> Iterator[tuple[str, str]]:
     if json.get("edited") is not None:
         coverage = msgspec.convert(json["edited"], EditCoverage)
         yield from (("edits", line.text.strip()) for line in coverage.in_words(verbose=True))
+
+
+def _all_judged(json: Json) -> tuple[object, ...]:
+    """How many were judged in all: there is no other part if one judged so many."""
+    return (json.get("cases"), json.get("sequences"))
 
 
 def _tables(json: Json) -> Iterator[Table]:
@@ -270,7 +293,9 @@ def _fault(campaign: int, number: int, fault: tuple[str, Sequence[int], Sequence
 
 def heading_of(title: str) -> str:
     """A title in at most HEADING letters. A sentence of evidence says first what is wrong and where, and then which
-    bytes or which code: it ends before the part for which there is no room, without dots."""
+    bytes or which code: the title is cut before the part for which there is no room, without dots. A known issue ends
+    with where to read about it, which the page says below."""
+    title = _REFERENCE.sub("", title)
     if len(title) <= HEADING:
         return title
     for mark in ("; ", ": "):
@@ -290,6 +315,7 @@ def _short(finding: Json, json: Json) -> FindingPart:
         sentence=finding["summary"],
         seen=_seen(finding),
         known=known,
+        about=lines_about(finding["issue"]),
         not_counted=why_not_counted(json, finding) or "",
         diagnosis=finding["diagnosis"]["sentence"] if finding.get("diagnosis") else "",
         needs=needs,
@@ -297,7 +323,9 @@ def _short(finding: Json, json: Json) -> FindingPart:
         commands=_commands(finding["repro"], json["target"]),
         places=[
             (f"{place['file']}:{place['line']}", f"{place['role']} in {place['function']}") for place in places(finding)
-        ],
+        ]
+        + [(name, "is what a fix of it changes") for name in changed_by_a_fix(finding["issue"])],
+        edits=edits_in_words(msgspec.convert(finding.get("edits") or [], list[EditedLines])),
     )
 
 
@@ -322,6 +350,7 @@ def _finding(finding: Json, json: Json, *, pictured: bool) -> FindingPart:
         return part
     try:
         _, repro = read_any(Path(finding["repro"]))
+        case = _in_words(repro)
         picture = picture_of(repro) if pictured else None
     except InvalidCase as error:
         return replace(part, unread=str(error))
@@ -332,8 +361,20 @@ def _finding(finding: Json, json: Json, *, pictured: bool) -> FindingPart:
         differences=[_byte_run(difference) for difference in evidence.differences],
         details=[detail for detail in dict.fromkeys(evidence.details) if detail != summary],
         places=part.places or [(f"{at.file}:{at.line}", f"{at.role} in {at.function}") for at in evidence.places],
+        case=case,
         picture=picture,
     )
+
+
+def _in_words(repro: AnyRepro) -> Sequence[Section]:
+    """What was run."""
+    match repro:
+        case Repro():
+            return case_in_words(repro.case)
+        case SequenceRepro() | EngineRepro():
+            return sequence_in_words(repro)
+        case _:
+            return ()
 
 
 def _byte_run(difference: Difference) -> ByteRun:

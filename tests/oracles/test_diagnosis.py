@@ -158,7 +158,7 @@ def test_a_fitted_number_is_said(name: str) -> None:
     situation, numbers = fitted_example(name)
     assert names_found(situation) == (name,)
     assert fitted_numbers(situation, [name]) == numbers
-    assert f"with a number fitted to it (here {numbers}), as if " in in_words([name], fitted=numbers)
+    assert f", with a number fitted to it (here {numbers}): that gives " in in_words([name], fitted=numbers)
     exact = next(one.name for one in CATALOGUE if not one.loose)
     assert fitted_numbers(situation, [name, exact]) == "", "what is exact explains it"
 

@@ -47,7 +47,13 @@ def test_a_fault_is_shown_with_its_evidence(tmp_path: Path) -> None:
 
 def test_what_ran_is_said() -> None:
     text = html([result([])])
-    for words in ("Regimes reached: 1 of 2", "Regimes not reached: 1 of 2", "Skipped, by reason", "seed", "Missing"):
+    for words in (
+        "Regimes reached: 1 of 2",
+        "Regimes not reached: 1 of 2",
+        "Skipped operations, by reason",
+        "seed",
+        "Missing",
+    ):
         assert words in text
 
 

@@ -23,9 +23,10 @@ from harness.case import (
     TemporalState,
 )
 from harness.check.outcome import Difference, Evidence, Outcome, Seconds, Signature, Verdict
+from harness.reports.case_in_words import SHOWN_STATES
 from harness.reports.drawn import print_picture
 from harness.reports.replayed import print_replayed
-from harness.reports.shown import SHOWN_STATES, print_repro
+from harness.reports.shown import print_repro
 from harness.reports.words import violation_in_words
 from harness.repro import Origin, Repro, read_repro
 from harness.subject.subject import Replayed
