@@ -4,7 +4,6 @@ Its keys are the names of options without their dashes in front, and its values 
 
 from __future__ import annotations
 
-import os
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -59,8 +58,15 @@ class Profile(msgspec.Struct, frozen=True):
         """Raise InvalidProfiles if what one of these parameters names is not there: the first night may lack it."""
         for name, helps in READ_FIRST.items():
             value = self.values.get(name)
-            if name in names and isinstance(value, str) and not os.path.exists(value):
+            if name in names and isinstance(value, str) and not _is_there(Path(value)):
                 raise InvalidProfiles(f"{self.file}: [profile.{self.name}]: {name}: there is no {cut(repr(value), LONGEST_REASON)}: {helps}")
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # such as a name that is too long for any file
+        return False
 
 
 def option_name(parameter: Any) -> str:
