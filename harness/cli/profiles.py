@@ -59,7 +59,9 @@ class Profile(msgspec.Struct, frozen=True):
         for name, helps in READ_FIRST.items():
             value = self.values.get(name)
             if name in names and isinstance(value, str) and not _is_there(Path(value)):
-                raise InvalidProfiles(f"{self.file}: [profile.{self.name}]: {name}: there is no {cut(repr(value), LONGEST_REASON)}: {helps}")
+                raise InvalidProfiles(
+                    f"{self.file}: [profile.{self.name}]: {name}: there is no {cut(repr(value), LONGEST_REASON)}: {helps}"
+                )
 
 
 def _is_there(path: Path) -> bool:
