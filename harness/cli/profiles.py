@@ -59,9 +59,8 @@ class Profile(msgspec.Struct, frozen=True):
         for name, helps in READ_FIRST.items():
             value = self.values.get(name)
             if name in names and isinstance(value, str) and not _is_there(Path(value)):
-                raise InvalidProfiles(
-                    f"{self.file}: [profile.{self.name}]: {name}: there is no {cut(repr(value), LONGEST_REASON)}: {helps}"
-                )
+                said = cut(repr(value), LONGEST_REASON)
+                raise InvalidProfiles(f"{self.file}: [profile.{self.name}]: {name}: there is no {said}: {helps}")
 
 
 def _is_there(path: Path) -> bool:
