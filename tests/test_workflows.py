@@ -255,10 +255,16 @@ def test_nights_know_the_nights_before(runner: Runner) -> None:
     assert kept("open")
     assert not kept("corpus")
 
+    (by_first,) = kept("open")
+    by_another_case = by_first.with_name(f"{by_first.stem.rpartition('-')[0]}-00000000.json")
+    by_first.rename(by_another_case)
+
     second = night()
     assert second.green, second.steps
     assert annotated(second.steps["Put the shards together"][1]) == [("notice", "advance")]
     assert "already in 'kept/last'" in second.summary.replace("\\", "")
+    assert (runner.artifacts / "night" / "night" / by_first.name).is_file()
+    assert [path.name for path in kept("open")] == [by_another_case.name], "of a finding one file is kept"
 
     change(runner.vllm, *reversed(IN_ADVANCE))
     third = night()

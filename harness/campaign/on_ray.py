@@ -7,6 +7,7 @@ shards that are missing. What a shard finds follows from the seed alone, not fro
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import platform
@@ -16,7 +17,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
@@ -177,10 +178,20 @@ def pack(folder: Path) -> bytes:
 
 
 def unpack(packed: bytes, folder: Path) -> None:
-    """Write the folder of an archive, whole or not at all. Raises OSError."""
+    """Write the folder of an archive, whole or not at all. Raises OSError, also for anything but files inside it.
+
+    Early versions of Python 3.11 cannot be asked to refuse such members (`extractall(filter="data")`)."""
     partial = folder.with_name(f".{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     with tarfile.open(fileobj=io.BytesIO(packed), mode="r:gz") as archive:
-        archive.extractall(partial, filter="data")
+        for member in archive:
+            path = PurePosixPath(member.name)
+            content = archive.extractfile(member) if member.isreg() else None
+            if content is None or path.is_absolute() or ".." in path.parts:
+                raise OSError(errno.EINVAL, "this is no file of a campaign", member.name)
+            place = partial / path
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with place.open("xb") as file:
+                shutil.copyfileobj(content, file)
     os.replace(partial, folder)

@@ -15,7 +15,7 @@ import typer
 from harness.files import require_regular, text_of
 from harness.refusal import Refusal
 from harness.suggestions import unknown
-from harness.text import reason
+from harness.text import LONGEST_REASON, cut, reason
 
 FILE = Path("harness.toml")
 """The file where a command runs."""
@@ -58,8 +58,16 @@ class Profile(msgspec.Struct, frozen=True):
         """Raise InvalidProfiles if what one of these parameters names is not there: the first night may lack it."""
         for name, helps in READ_FIRST.items():
             value = self.values.get(name)
-            if name in names and isinstance(value, str) and not Path(value).exists():
-                raise InvalidProfiles(f"{self.file}: [profile.{self.name}]: {name}: there is no {value!r}: {helps}")
+            if name in names and isinstance(value, str) and not _is_there(Path(value)):
+                said = cut(repr(value), LONGEST_REASON)
+                raise InvalidProfiles(f"{self.file}: [profile.{self.name}]: {name}: there is no {said}: {helps}")
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # such as a name that is too long for any file
+        return False
 
 
 def option_name(parameter: Any) -> str:
@@ -112,7 +120,7 @@ def _values(place: str, written: Mapping[str, Any], known: Mapping[str, Any], co
         try:
             parameter.process_value(context, as_written)
         except typer.BadParameter as error:  # what the option would refuse on a command line
-            raise InvalidProfiles(f"{place}: {key}: {error.message}") from error
+            raise InvalidProfiles(f"{place}: {key}: {reason(error)}") from error
     for names in EXCLUSIVE:
         if values.keys() >= set(names):
             both = " and ".join(option_name(known_one) for known_one in known.values() if known_one.name in names)

@@ -111,7 +111,10 @@ class AccessWriter:
         )
 
     def atomic(self, operation: Operation, operands: list[Value]) -> Value:
-        """`tt.atomic_rmw` of one number: pointer, operand, then optionally a mask. Returns the old value."""
+        """`tt.atomic_rmw` of one number: pointer, operand, then optionally a mask. Returns the old value.
+
+        Where warps are apart, the caller sees to it that one of them gets here.
+        """
         pointer, operand, mask = _parts(operation, operands)
         kind, order = str(operation.attributes["kind"]), operation.attributes["order"]
         if kind not in ATOMIC or not isinstance(pointer, Scalar) or operand is None:
@@ -146,7 +149,8 @@ class AccessWriter:
             builder.effect(f"store {llvm} {joined}, ptr {shadows}, align 1")
             return [before, undefined]
 
-        found = self._guarded(site, pointer, mask, (), update, llvm, ["0", "0"][: 1 + builder.tracking])
+        fallback = ["0", "0"][: 1 + builder.tracking]
+        found = self._guarded(site, pointer, mask, (), update, llvm, fallback, owned=True)
         return Scalar(element, found[0], found[1] if builder.tracking else "")
 
     def _site(self, operation: Operation, element: Element, pointer: Value, *, is_store: bool) -> int:
@@ -264,19 +268,25 @@ class AccessWriter:
         access: Callable[[str], list[str]],
         llvm: str,
         fallback: list[str],
+        *,
+        owned: bool = False,
     ) -> list[str]:
-        """The operands (`llvm`) of `access(address)` if the mask and the check allow it, else those of `fallback`."""
+        """The operands (`llvm`) of `access(address)` if the mask and the check allow it, else those of `fallback`.
+
+        Of a store where warps are apart, only lanes that this warp owns are accessed, unless they are known to be
+        `owned`.
+        """
         builder = self._builder
         done = builder.label("accessed")
         number = self._number(pointer, index)
         incoming: list[tuple[list[str], str]] = []
-        if self._apart and self.sites[site].is_store:
+        if self._apart and self.sites[site].is_store and not owned:
             place = builder.value(f"getelementptr i8, ptr @owners.{site}, i64 {number}")
             owner = builder.value(f"zext i8 {builder.value(f'load i8, ptr {place}')} to i64")
-            owned = builder.label("owned")
-            builder.branch(builder.value(f"icmp eq i64 {owner}, %warp"), owned, done)
+            own = builder.label("owned")
+            builder.branch(builder.value(f"icmp eq i64 {owner}, %warp"), own, done)
             incoming.append((fallback, builder.block))
-            builder.start(owned)
+            builder.start(own)
         if mask is not None:
             if shadow := builder.shadow(mask, index):
                 report_undefined(builder, site, mask.element, shadow, number, UNDEFINED_BRANCH)

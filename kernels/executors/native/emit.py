@@ -85,6 +85,7 @@ class _Emitter:
         self._phases = phases
         self._passed_phase = 0
         self._options = options
+        self._apart = options.warps > 1
         self._builder = LaneBuilder(tracking=options.undefined)
         self._epoch = self._builder.slot("i64") if options.record else ""
         names = used_names(function.body)
@@ -93,9 +94,8 @@ class _Emitter:
             checks=options.checks,
             epoch=self._passed_barriers if options.record else None,
             is_used=names.__contains__,
-            apart=options.warps > 1,
+            apart=self._apart,
         )
-        self._arrivals = self._builder.slot("i64") if options.warps > 1 else ""
         self._blocks: list[tuple[SourceLine, ...]] = []
 
     def emit(self) -> Emitted:
@@ -107,13 +107,13 @@ class _Emitter:
             builder.effect(f"{name} = load ptr, ptr {place}")
         watch = builder.value(f"load ptr, ptr {builder.value(f'getelementptr i8, ptr %launch, i64 {WORD * WATCH}')}")
         builder.effect(f"%origin = getelementptr i8, ptr {watch}, i64 {WORD * ORIGIN}")
-        if options.record and options.warps > 1:
+        if options.record and self._apart:
             builder.effect(f"%recording.warp = getelementptr i8, ptr {watch}, i64 {WORD * WARP}")
         for name, word in (("%hidden", HIDDEN), ("%shadows", SHADOWS)):
             place = builder.value(f"getelementptr i8, ptr {watch}, i64 {WORD * word}")
             builder.effect(f"{name} = load i64, ptr {place}")
-        for place in filter(None, (self._epoch, self._arrivals)):
-            builder.effect(f"store i64 0, ptr {place}")
+        if self._epoch:
+            builder.effect(f"store i64 0, ptr {self._epoch}")
         values: Environment = {}
         for number, argument in enumerate(self._function.arguments):
             element = element_of(argument.type)
@@ -122,6 +122,8 @@ class _Emitter:
             values[argument.name] = Scalar(element, builder.from_stored(element, operand))
         control = ControlWriter(builder, self._operation, self._enter, self._decide, self._await_phase)
         control.function(self._function.body, values)
+        if self._apart:
+            builder.effect("call void @leave(ptr %gate, i64 %warp)")
         builder.verbatim(interleaving_ir.FINISH if options.interleave else "  ret void")
         signature = "define internal void @program(ptr %launch, i32 %x, i32 %y, i32 %z, i64 %program)"
         if options.interleave:
@@ -196,7 +198,7 @@ class _Emitter:
             return self._atomic(operation, operands)
         if name == "barrier":
             # Every lane finishes an operation before the next one starts: only independent warps have to wait.
-            if self._arrivals:
+            if self._apart:
                 self._await_warps()
             if self._epoch:
                 following = self._builder.value(f"add i64 {self._passed_barriers()}, 1")
@@ -226,10 +228,10 @@ class _Emitter:
 
         return shadow
 
-    def _name_warp(self) -> None:
+    def _name_warp(self, warp: str = "%warp") -> None:
         """Record the warp whose access comes next, where that is needed."""
-        if self._options.record and self._options.warps > 1:
-            self._builder.effect("store i64 %warp, ptr %recording.warp")
+        if self._options.record and self._apart:
+            self._builder.effect(f"store i64 {warp}, ptr %recording.warp")
 
     def _yield(self) -> None:
         """Let another program run, as the schedule decides."""
@@ -240,19 +242,26 @@ class _Emitter:
         builder.start(resumed)
 
     def _atomic(self, operation: Operation, operands: list[Value]) -> Value:
-        """Where warps are independent, the first one performs the access and passes the old value to the others."""
-        if not self._arrivals:
+        """Where warps are independent, one of them performs the access and passes the old value to the others.
+
+        It is the first one that has not ended, so that programs whose warps disagree still end: their loops wait for
+        what an atomic access returns. Recorded is the first warp, which owns all accesses to one number.
+        """
+        if not self._apart:
             return self._accesses.atomic(operation, operands)
         builder = self._builder
         element = element_of(operation.types[0])
         llvm = stored_llvm(element)
-        places = [builder.value(f"getelementptr i64, ptr %gate, i64 {1 + number}") for number in range(2)]
+        places = [
+            builder.value(f"getelementptr i64, ptr %gate, i64 {word}")
+            for word in (interleaving_ir.GATE_VALUE, interleaving_ir.GATE_SHADOW)
+        ]
         self._await_warps()
-        self._name_warp()
-        before = self._accesses.atomic(operation, operands)
         mine, after = builder.label("mine"), builder.label("after")
-        builder.branch(builder.value("icmp eq i64 %warp, 0"), mine, after)
+        builder.branch(builder.value("call i1 @leads(ptr %gate, i64 %warp)"), mine, after)
         builder.start(mine)
+        self._name_warp("0")
+        before = self._accesses.atomic(operation, operands)
         builder.effect(f"store {llvm} {builder.lane(before, ())}, ptr {places[0]}")
         builder.effect(f"store {llvm} {builder.shadow(before, ()) or '0'}, ptr {places[1]}")
         builder.jump(after)
@@ -263,7 +272,7 @@ class _Emitter:
 
     def _await_phase(self) -> None:
         """Where warps are independent: wait as at a barrier if the compiler has one between the accesses around it."""
-        if not self._arrivals:
+        if not self._apart:
             return
         following = self._phases[len(self._accesses.sites) :]
         phase = next((phase for phase in following if phase >= 0), self._passed_phase)
@@ -272,18 +281,14 @@ class _Emitter:
             self._await_warps()
 
     def _await_warps(self) -> None:
-        """Yield until all warps of the program have arrived here as often as this one."""
+        """Yield until every warp of the program has arrived at a barrier too, or has ended."""
         builder = self._builder
-        own = builder.value(f"add i64 {builder.value(f'load i64, ptr {self._arrivals}')}, 1")
-        builder.effect(f"store i64 {own}, ptr {self._arrivals}")
-        arrived = builder.value(f"add i64 {builder.value('load i64, ptr %gate')}, 1")
-        builder.effect(f"store i64 {arrived}, ptr %gate")
-        wanted = builder.value(f"mul i64 {own}, {self._options.warps}")
+        phase = builder.value("call i64 @arrive(ptr %gate)")
         look, wait, passed = builder.label("look"), builder.label("wait"), builder.label("passed")
         builder.jump(look)
         builder.start(look)
-        there = builder.value("load i64, ptr %gate")
-        builder.branch(builder.value(f"icmp uge i64 {there}, {wanted}"), passed, wait)
+        now = builder.value("load i64, ptr %gate")
+        builder.branch(builder.value(f"icmp ne i64 {now}, {phase}"), passed, wait)
         builder.start(wait)
         self._yield()
         builder.jump(look)

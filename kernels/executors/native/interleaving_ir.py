@@ -5,7 +5,9 @@ continues, so that a schedule can be replayed. `LIVE` programs are in flight, ea
 the next one of the launch's order takes its place.
 
 The warps of a program may be separate coroutines. Each then runs the whole program, loads what it needs, and stores
-only those lanes that it owns; at a barrier it yields until all warps have arrived there.
+only those lanes that it owns; at a barrier it yields until all warps have arrived at one. As with CUDA's `bar.sync`, it
+need not be the same barrier of the kernel's text, and a warp that has ended is not waited for: warps that disagree, as
+those of a kernel with a race may, pass different numbers of barriers, and their program still ends.
 """
 
 from __future__ import annotations
@@ -20,6 +22,9 @@ MOST_LIVE = 16
 """Maximum number of programs in flight at a time."""
 MOST_WARPS = 32
 """Maximum number of warps of one program."""
+
+GATE_VALUE, GATE_SHADOW = 3, 4
+"""Words of a program's gate (llvm/gate.ll): the old value of an atomic access, and its shadow."""
 
 END = "i1" if llvm.llvm_version_info[0] < 22 else "void"
 """What the end of a coroutine returns to LLVM of this version."""
@@ -39,13 +44,14 @@ coro.suspend:
 
 def run(warps: int) -> str:
     """The loop over programs with `warps` independent warps each; 1: all warps together."""
-    text = llvm_text("coroutines") + llvm_text("run_interleaved")
+    text = llvm_text("coroutines") + llvm_text("gate") + llvm_text("run_interleaved")
     for name, number in (
         ("UNITS", MOST_LIVE * warps),
         ("UNIT_BYTES", 8 * MOST_LIVE * warps),
         ("PLACES", MOST_LIVE),
         ("PLACE_BYTES", 8 * MOST_LIVE),
         ("WARPS", warps),
+        ("ALL_WARPS", (1 << warps) - 1),
         ("FRAME_BYTES", FRAME_BYTES),
         ("COROUTINE_END", END),
     ):

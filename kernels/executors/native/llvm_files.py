@@ -15,6 +15,7 @@ _NAMES = (
     "run_interleaved",
     "coroutine_begin",
     "coroutines",
+    "gate",
     "check",
     "no_check",
     "move",

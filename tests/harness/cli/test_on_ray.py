@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -63,6 +65,39 @@ def test_a_folder_travels_whole(tmp_path: Path) -> None:
         "campaign/one": "1",
         "cases.journal": "2",
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("../out", tarfile.REGTYPE), ("/out", tarfile.REGTYPE), ("link", tarfile.SYMTYPE), ("pipe", tarfile.FIFOTYPE)],
+)
+def test_an_archive_holds_files_of_its_folder_alone(tmp_path: Path, name: str, kind: bytes) -> None:
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
+        archive.addfile(tarfile.TarInfo("one"))
+        other = tarfile.TarInfo(name)
+        other.type, other.linkname = kind, "/"
+        archive.addfile(other)
+    with pytest.raises(OSError, match="no file of a campaign"):
+        on_ray.unpack(packed.getvalue(), tmp_path / "folder" / "there")
+    assert not list(tmp_path.rglob("out"))
+    assert not (tmp_path / "folder" / "there").exists()
+
+
+def test_an_archive_is_unpacked_by_pythons_whose_tarfile_has_no_filters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of Python 3.11.2."""
+
+    def extractall(self: tarfile.TarFile, path: str = ".", members: Any = None, *, numeric_owner: bool = False) -> None:
+        raise AssertionError("it would write what it is not asked about")
+
+    monkeypatch.setattr(tarfile.TarFile, "extractall", extractall)
+    monkeypatch.delattr(tarfile, "data_filter", raising=False)
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "one").write_text("1")
+    on_ray.unpack(on_ray.pack(tmp_path / "source"), tmp_path / "there")
+    assert (tmp_path / "there" / "one").read_text() == "1"
 
 
 def test_shards_that_are_here_are_not_judged_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -114,6 +114,14 @@ def test_what_is_wrong_with_a_file_is_one_line(command: Command, ran: Ran, text:
     assert not ran
 
 
+@pytest.mark.parametrize("text", ["budget = 'LONG'", "known = 'LONG'", "LONG = 1", "ops = 'LONG'"])
+def test_a_value_of_any_length_is_refused_in_a_line_that_is_not_long(command: Command, ran: Ran, text: str) -> None:
+    Path("harness.toml").write_text(f"[profile.pr]\n{text.replace('LONG', '9' * 4000)}\n")
+    status, out, err = command("run", "--profile", "pr")
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert len(err) < 1500
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

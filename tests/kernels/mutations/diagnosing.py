@@ -59,11 +59,6 @@ RIGHT = {
 """The deviation that is planted, by mutation."""
 
 
-MAY_HANG = ("stale-accept",)
-"""Faults whose kernels hang in some cases with warps apart. A campaign ends such a worker and reports a hang; nothing
-would here, so their warps run together."""
-
-
 def diagnoses_of(planted: Mutation, seed: int) -> Iterator[tuple[Signature, Diagnosis | None]]:
     """The findings of a short campaign in the order of their first cases, each with its diagnosis."""
     executor = create_executor("native")
@@ -73,7 +68,6 @@ def diagnoses_of(planted: Mutation, seed: int) -> Iterator[tuple[Signature, Diag
         domains=("reachable", "total"),
         operations=tuple(planted.operations),  # type: ignore[arg-type]
         scale="small",
-        warps="together" if planted.name in MAY_HANG else "vary",
     )
     failing: dict[Signature, list[int]] = {}
     index, last = 0, CASES

@@ -1,10 +1,9 @@
-;; A place is for one program and has a handle for each of its warps, null for one that is done, and a gate of three
-;; words: how often warps have arrived at barriers, and the value that the first warp passes to the others, with its
-;; shadow. `run` starts programs in free places while there are any; then one warp in flight, drawn by xorshift, runs.
+;; A place is for one program and has a handle for each of its warps, null for one that is done, and a gate.
+;; `run` starts programs in free places while there are any; then one warp in flight, drawn by xorshift, runs.
 define i64 @run(ptr %launch) nounwind {
 entry:
   %handles = alloca [$UNITS$ x ptr]
-  %gates = alloca [$PLACES$ x [3 x i64]]
+  %gates = alloca [$PLACES$ x [5 x i64]]
   %lefts = alloca [$PLACES$ x i64]
   %next.place = alloca i64
   %live.place = alloca i64
@@ -57,8 +56,10 @@ taken:
 pick:
   %next.up = add i64 %next, 1
   store i64 %next.up, ptr %next.place
-  %gate = getelementptr [3 x i64], ptr %gates, i64 %f
-  store i64 0, ptr %gate
+  %gate = getelementptr [5 x i64], ptr %gates, i64 %f
+  call void @llvm.memset.p0.i64(ptr %gate, i8 0, i64 40, i1 false)
+  %gate.live = getelementptr i64, ptr %gate, i64 2
+  store i64 $ALL_WARPS$, ptr %gate.live
   br i1 %natural, label %start, label %ordered
 ordered:
   %id.place = getelementptr i64, ptr %order, i64 %next

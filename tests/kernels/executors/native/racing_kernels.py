@@ -76,3 +76,39 @@ def reset(total, arrived, out, BARRIER: tl.constexpr, ORDER: tl.constexpr, LANES
     if tl.atomic_add(arrived, 1, sem=ORDER) == tl.num_programs(0) - 1:
         tl.store(total + lane, 1)
         tl.store(arrived, 0)
+
+
+@triton.jit
+def parting(flag, out, AT_FIRST: tl.constexpr):
+    """Only warps that read AT_FIRST, which one of them soon changes, wait for the others."""
+    value = tl.load(flag)
+    tl.store(flag, 1 - AT_FIRST)
+    if value == AT_FIRST:
+        tl.debug_barrier()
+        tl.debug_barrier()
+    tl.store(out, 5)
+
+
+@triton.jit
+def waiting_elsewhere(flag, out):
+    """Warps wait at different barriers."""
+    value = tl.load(flag)
+    tl.store(flag, 1)
+    if value == 0:
+        tl.store(out, 5)
+        tl.debug_barrier()
+    else:
+        tl.debug_barrier()
+        tl.store(out + 1, 6)
+        tl.debug_barrier()
+    tl.store(out + 2, 7)
+
+
+@triton.jit
+def claiming_late(flag, counter, n):
+    """Warps that come late take numbers, which the first one does not."""
+    if tl.load(flag) == 1:
+        number = tl.atomic_add(counter, 1)
+        while number < n:
+            number = tl.atomic_add(counter, 1)
+    tl.store(flag, 1)

@@ -182,6 +182,41 @@ def test_an_atomic_access_happens_once_for_a_program(weaving: Any, kernels: Modu
         assert sorted(numbers.tolist()) == list(range(9))
 
 
+@pytest.mark.parametrize("at_first", [0, 1])
+def test_a_warp_that_has_ended_is_not_waited_for(weaving: Any, kernels: ModuleType, at_first: int) -> None:
+    """Warps that disagree pass different numbers of barriers: the launch ends, and the race says why."""
+    weaving.executor.interleave, weaving.executor.warps_apart = 2, True
+    for seed in range(8):
+        weaving.executor.schedule_seed = seed
+        flag, out = weaving.put([at_first], torch.int32), weaving.put([0], torch.int32)
+        kernels.parting[(3,)](flag, out, AT_FIRST=at_first)
+        assert (flag.tolist(), out.tolist()) == ([1 - at_first], [5])
+        assert "programs" in {race[0] for race in found_races(weaving)}
+
+
+def test_warps_that_wait_at_different_barriers_pass(weaving: Any, kernels: ModuleType) -> None:
+    weaving.executor.warps_apart = True
+    for seed in range(8):
+        weaving.executor.schedule_seed = seed
+        flag, out = weaving.put([0], torch.int32), weaving.put([0, 0, 0], torch.int32)
+        kernels.waiting_elsewhere[(2,)](flag, out)
+        assert flag.tolist() == [1]
+        assert out.tolist() == [5, 6, 7]
+
+
+def test_an_atomic_access_happens_though_the_first_warp_has_ended(weaving: Any, kernels: ModuleType) -> None:
+    """Else the other warps would read the same number for ever."""
+    weaving.executor.warps_apart = True
+    ran = set()
+    for seed in range(8):
+        weaving.executor.schedule_seed = seed
+        flag, counter = weaving.put([0], torch.int32), weaving.put([0], torch.int32)
+        kernels.claiming_late[(1,)](flag, counter, 3)
+        assert flag.tolist() == [1]
+        ran.add(int(counter[0]))
+    assert ran == {0, 4}
+
+
 def test_reductions_of_independent_warps(weaving: Any) -> None:
     weaving.executor.interleave, weaving.executor.warps_apart = 3, True
     numbers = [3, -4, 7, 2, 2, 9, 0, -1]
