@@ -117,6 +117,20 @@ class Findings:
     def _rank(self, found: Kept) -> tuple[int, int]:
         return self._subject.rank(found.case, found.index)
 
+    def _represents(self, known: Kept, found: Kept) -> bool:
+        """Whether the first of two findings with one key represents both. One that was not classified says nothing of
+        known issues, so it does not represent one that was."""
+        return (not known.classified, self._rank(known)) <= (not found.classified, self._rank(found))
+
+    def _merged(self, known: Kept, found: Kept) -> Kept:
+        """The one that represents two findings with one key, with the counts of both."""
+        if known is found:
+            return found
+        first, second = (known, found) if self._represents(known, found) else (found, known)
+        first.count += second.count
+        first.failing = self._first_of(first.failing, second.failing)
+        return first
+
     # Sorting out.
 
     def finish(self, worker: WorkerProcess, until: float = float("inf")) -> Iterator[Event]:
@@ -198,10 +212,8 @@ class Findings:
                 yield Notice(f"{signature} stays unclassified, and as drawn: {line}")
                 renewed(worker)
                 one.classified = False
-            earlier = sorted_out.setdefault(self._subject.key_of(signature, issue), one)
-            if earlier is not one:
-                earlier.count += one.count
-                earlier.failing = self._first_of(earlier.failing, one.failing)
+            final = self._subject.key_of(signature, issue)
+            sorted_out[final] = self._merged(sorted_out.get(final, one), one)
         self._found = sorted_out
         return list(sorted_out.items())
 
@@ -321,7 +333,7 @@ class Findings:
     def _is_counted(self, key: Key, found: Kept) -> bool:
         """Whether another case represents the key already: then it represents this finding as well."""
         known = self._kept.get(key)
-        if known is None or self._rank(known) > self._rank(found):
+        if known is None or not self._represents(known, found):
             return False
         known.count += found.count
         return True
@@ -332,15 +344,11 @@ class Findings:
 
     def _keep(self, key: Key, found: Kept) -> Kept:
         """Keep the case that represents a key, with its file, and return it."""
-        known = self._kept.setdefault(key, found)
-        if known is found:
-            return found
-        first, second = (found, known) if self._rank(found) < self._rank(known) else (known, found)
-        first.count += second.count
-        first.failing = self._first_of(first.failing, second.failing)
+        known = self._kept.get(key, found)
+        first = self._kept[key] = self._merged(known, found)
+        second = known if first is found else found
         if first.path and second.path and first.path != second.path and first.path.parent == second.path.parent:
             second.path.unlink(missing_ok=True)
-        self._kept[key] = first
         return first
 
     def so_far(self) -> list[tuple[Key, Kept]]:

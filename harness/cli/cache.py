@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from harness.cli import options
 from harness.cli.options import JsonOption
 from harness.kernels.cache_directory import cache_directory
 from harness.kernels.targets.base import UnknownTarget
-from harness.kernels.targets.releases import entries, remove
+from harness.kernels.targets.releases import entries, release, remove
 from harness.text import counted
 
 app = typer.Typer(help="List, fetch or remove what the harness stores on this machine.", no_args_is_help=True)
@@ -63,17 +64,40 @@ def list_entries(json: JsonOption = False) -> None:
 
 
 @app.command()
-def fetch(releases: Releases) -> None:
+def fetch(
+    releases: Releases,
+    whole: Annotated[
+        bool, typer.Option("--whole", help="All Python files, for step sequences, not the few that kernel cases need.")
+    ] = False,
+) -> None:
     """Download the sources of releases, unless they are cached already. Only Python files are kept."""
     from harness.kernels.targets.download_size import announce_downloads
     from harness.kernels.targets.registry import prepare
     from harness.kernels.targets.selection import select
+    from harness.kernels.targets.vllm.sources import VLLM, VLLM_WHOLE
 
     chosen = select(",".join(_named(text) for text in releases))
-    announce_downloads(chosen, options.announce)
+    announce_downloads(chosen, options.announce, VLLM_WHOLE if whole else VLLM)
     for target in chosen:
-        prepare(target, options.announce)
+        if whole and target.startswith("vllm=="):
+            release(VLLM_WHOLE, target.removeprefix("vllm=="), options.announce)
+        else:
+            prepare(target, options.announce)
         print(f"{target} is in the cache")
+
+
+@app.command()
+def copy(
+    name: Annotated[str, typer.Argument(help="A release: 0.33.0 or vllm==0.33.0.", metavar="X")],
+    folder: Annotated[Path, typer.Argument(help="A folder that does not exist yet, or is empty.", metavar="FOLDER")],
+) -> None:
+    """Copy all Python files of a release into a new folder, to edit them: a target `path:FOLDER`."""
+    from harness.kernels.targets.vllm.copying import copy_release
+
+    version = _named(name).removeprefix("vllm==")
+    copy_release(version, folder, options.announce)
+    print(f"the Python files of vllm {version} are in {folder}")
+    print(f"next harness run --target {shlex.quote(f'path:{folder}')} --fail-fast")
 
 
 @app.command()

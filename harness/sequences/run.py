@@ -216,6 +216,8 @@ class SequenceRun:
             event.resumable,
         )
         if event.resumable:
+            if not self._sessions:
+                self.engine.before_turns(self._forgets_hashes)
             self._sessions[name] = Session(event.prompt, text)
             self.counters["sessions"] += 1
         self._registered.learn(name, self._requests[name], text)
@@ -233,6 +235,13 @@ class SequenceRun:
         self.engine.add(name, tokens, event.outputs, 0, self._arrival, STOP, resumable=not event.closes)
         if session.input(event.prompt):
             self._next_turn(name, session)
+
+    def _forgets_hashes(self, request: Any) -> None:
+        """A session is about to drop its last token, and hashes with it: one of them may have been registered in the
+        same call of the scheduler, so this is the last moment to learn what it means."""
+        name = request.request_id
+        if name in self._texts:
+            self._registered.learn(name, request, self._texts[name])
 
     def _next_turn(self, name: str, session: Session) -> None:
         """A session has other tokens from here on, and what it had is known for descriptions alone."""

@@ -223,4 +223,5 @@ def finding_of(key: Key, kept: Kept) -> SequenceFinding:
         key.regression,
         kept.repro.settings if isinstance(kept.repro, SequenceRepro | EngineRepro) else None,
         list(kept.result.edits),
+        kept.classified,
     )

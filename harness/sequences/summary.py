@@ -18,6 +18,9 @@ from harness.subject.subject import Key
 from harness.subject.summary import ComparedFinding, Line, sorting_took
 from harness.text import counted
 
+NOT_COMPARED = "not compared with known issues"
+"""Said of a finding that was not classified: the budget was over, or the harness failed in it."""
+
 
 def never_run(counters: Mapping[str, int]) -> list[str]:
     """The counters of host code that did not run in any of the sequences chosen for it."""
@@ -43,6 +46,8 @@ class SequenceFinding(msgspec.Struct):
     """Those that differ from the defaults of the release; None: not known."""
     edits: list[EditedLines] = []
     """The edited lines of a checkout that its sequence ran: any of them may be the mistake."""
+    classified: bool = True
+    """Whether the known issue behind it was looked for to the end. If not, that it has no issue says nothing."""
 
     @property
     def name(self) -> str:
@@ -53,6 +58,8 @@ class SequenceFinding(msgspec.Struct):
     def line(self) -> str:
         """The finding in a line."""
         more = "" if self.minimal or self.repro is None else f", not minimal: harness shrink {self.repro}"
+        if not self.classified:
+            more = f", {NOT_COMPARED}{more}"
         file = self.repro or "not saved"
         size = f"{counted(self.events, 'event')}{', at default options' if self.settings == () else ''}{more}"
         return f"{self.name} in {counted(self.sequences, 'sequence')}: {file} ({size})"
@@ -62,11 +69,13 @@ def findings_in_words(findings: Sequence[SequenceFinding], faults: Sequence[Faul
     """`3 findings: 1 known issue, 2 new`, and what follows from that."""
     known = sum(finding.issue is not None and not finding.regression for finding in findings)
     back = dict.fromkeys(finding.issue for finding in findings if finding.regression)
-    new = sum(finding.issue is None for finding in findings)
+    new = sum(finding.issue is None and finding.classified for finding in findings)
+    unknown = sum(not finding.classified for finding in findings)
     parts = [counted(known, "known issue")] if known else []
-    parts += [f"{new} new"] if new or not back else []
+    parts += [f"{new} new"] if new or not (back or unknown) else []
+    parts += [f"{unknown} {NOT_COMPARED}"] if unknown else []
     parts += [f"{REGRESSION} {', '.join(map(str, back))}"] if back else []
-    several = f"; {SEVERAL}" if new > 1 and len(faults) != 1 else ""
+    several = f"; {SEVERAL}" if new + unknown > 1 and len(faults) != 1 else ""
     return f"{counted(len(findings), 'finding')}: {', '.join(parts)}{several}"
 
 

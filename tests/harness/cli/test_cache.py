@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.kernels.targets.vllm.sources import VLLM
+from harness.kernels.targets.vllm.sources import VLLM, VLLM_WHOLE, WORKER
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -23,7 +23,7 @@ def settings(tmp_path: Path) -> dict[str, str]:
     wheels.mkdir()
     info = "vllm-0.50.0.dist-info"
     with zipfile.ZipFile(wheels / "vllm-0.50.0-py3-none-any.whl", "w") as archive:
-        for file in (*VLLM.needed, "vllm/model_executor/models/large.py"):
+        for file in sorted({*VLLM.needed, *VLLM_WHOLE.needed, "vllm/model_executor/models/large.py"}):
             archive.writestr(file, "def create(): pass\n")
         archive.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: vllm\nVersion: 0.50.0\n")
         archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
@@ -56,7 +56,11 @@ def test_fetch_list_clean(harness: Command, settings: dict[str, str], tmp_path: 
 
     report = json.loads(harness("cache", "list", "--json", **settings).stdout)
     (entry,) = report["releases"]
-    assert (entry["version"], entry["files"], entry["sound"]) == ("0.50.0", len(VLLM.needed), True)
+    assert (entry["version"], entry["files"], entry["sound"]) == (
+        "0.50.0",
+        len({*VLLM.needed, *VLLM_WHOLE.needed}),
+        True,
+    )
     assert len(entry["wheel_sha256"]) == 64
     (tmp_path / "cache/releases/vllm-0.50.0" / VLLM.needed[0]).write_text("changed")
     assert "damaged" in harness("cache", "list", **settings).stdout
@@ -64,6 +68,36 @@ def test_fetch_list_clean(harness: Command, settings: dict[str, str], tmp_path: 
     assert harness("cache", "clean", "0.51.0", **settings).stderr == "harness: not in the cache: vllm-0.51.0\n"
     assert harness("cache", "clean", **settings).returncode == 0
     assert json.loads(harness("cache", "list", "--json", **settings).stdout)["releases"] == []
+
+
+@pytest.mark.long
+def test_a_copy_to_edit(harness: Command, settings: dict[str, str], tmp_path: Path) -> None:
+    """All Python files of a release in a new folder, or nothing: never among files that are there already."""
+    folder = tmp_path / "my vllm"
+    done = harness("cache", "copy", "0.50.0", str(folder), **settings)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        f"the Python files of vllm 0.50.0 are in {folder}",
+        f"next harness run --target 'path:{folder}' --fail-fast",
+    ]
+    files = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
+    assert files == {*VLLM_WHOLE.needed, *VLLM.needed, "vllm/model_executor/models/large.py"}
+
+    (folder / WORKER).write_text("edited")
+    done = harness("cache", "copy", "vllm==0.50.0", str(folder), **settings)
+    assert (done.returncode, done.stderr) == (2, f"harness: {folder}: Directory not empty\n")
+    assert (folder / WORKER).read_text() == "edited"
+    done = harness("cache", "copy", "vllm>=0.30", str(tmp_path / "other"), **settings)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.long
+def test_fetch_whole(harness: Command, settings: dict[str, str]) -> None:
+    """What step sequences need can be fetched before they run."""
+    assert harness("cache", "fetch", "0.50.0", "--whole", **settings).returncode == 0
+    report = json.loads(harness("cache", "list", "--json", **settings).stdout)
+    assert [entry["name"] for entry in report["releases"]] == ["vllm-whole-0.50.0"]
 
 
 @pytest.mark.long

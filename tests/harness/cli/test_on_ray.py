@@ -121,8 +121,9 @@ def test_shards_become_one_campaign_and_are_not_found_by_the_next(
 def test_a_cluster_that_loses_a_node_finds_the_same(harness: Any, harness_command: Any, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="the package ray is not installed")
     one = json.loads(harness("run", *CASES, "--no-shrink", "--json", "--out", tmp_path / "one").stdout)
+    words = harness_command("run", *CASES, "--no-shrink", "--json")[1:]
     many = subprocess.run(
-        [sys.executable, "-P", str(Path(__file__).with_name("ray_cluster.py")), *harness_command("run", *CASES)[1:]],
+        [sys.executable, "-P", str(Path(__file__).with_name("ray_cluster.py")), "6", "many", *words],
         cwd=tmp_path,
         capture_output=True,
         text=True,

@@ -21,7 +21,7 @@ from harness.sequences.judge import ENCODER, AboutDefaults
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.result import RESULTS, RunResult
 from harness.sequences.subject import StepSequences
-from harness.sequences.summary import SequenceFinding
+from harness.sequences.summary import SequenceFinding, findings_in_words
 from harness.subject.entry import Tally
 from harness.subject.subject import Ended
 from harness.worker.losses import WorkerError
@@ -49,12 +49,12 @@ Fails = Callable[[SequenceCase, tuple[str, ...]], bool]
 class Worker(WorkerProcess):
     """A worker without a process: violations follow from a rule."""
 
-    def __init__(self, fails: Fails, broken: bool = False) -> None:
+    def __init__(self, fails: Fails, broken: Callable[[SequenceCase], bool] = lambda case: False) -> None:
         self._fails, self._broken = fails, broken
 
     def judge(self, case: bytes, how: bytes = b"", *, index: int = -1, again: bool = True) -> bytes:
         fixes = msgspec.msgpack.decode(how, type=Controls).fixes
-        if self._broken and fixes:
+        if fixes and self._broken(decode_sequence(case)):
             raise WorkerError("a mistake of ours")
         violation = VIOLATION if self._fails(decode_sequence(case), fixes) else None
         return RESULTS.encode(RunResult(violation, None, 0, 4, 0.01, {}))
@@ -138,9 +138,30 @@ def test_findings_that_shrink_to_one_issue_are_merged(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("sound", [True, False], ids=["classified", "the harness fails"])
 def test_a_new_finding_does_not_shrink_into_a_known_issue(tmp_path: Path, sound: bool) -> None:
-    (finding,) = kept(tmp_path, Worker(new_beside_known, broken=not sound), {3: LONG})
+    (finding,) = kept(tmp_path, Worker(new_beside_known, lambda case: not sound), {3: LONG})
     assert finding.issue is None
     repro = read(finding)
     assert is_long(repro.sequence)
     assert (repro.sequence == LONG) == (not sound)
     assert finding.minimal == sound
+    assert finding.classified == sound
+    assert findings_in_words([finding], []) == f"1 finding: 1 {'new' if sound else 'not compared with known issues'}"
+    assert ("not compared with known issues, not minimal" in finding.line) is not sound
+
+
+def test_a_finding_that_was_not_classified_does_not_represent_one_that_was(tmp_path: Path) -> None:
+    """Though its sequence comes first: what is known of the other would be lost."""
+    (finding,) = kept(tmp_path, Worker(lambda case, fixes: True, is_long), {3: LONG, 5: SHORT})
+    assert (finding.first_sequence, finding.sequences, finding.classified) == (5, 2, True)
+    assert finding.minimal
+
+
+def test_findings_are_counted_by_what_is_known_of_them() -> None:
+    one = SequenceFinding(SIGNATURE, None, "this is that", 3, 1, 9, "f.json")
+    known = msgspec.structs.replace(one, issue="left-out-row")
+    unknown = msgspec.structs.replace(one, classified=False)
+    back = msgspec.structs.replace(known, regression=True)
+    assert findings_in_words([known, one], []) == "2 findings: 1 known issue, 1 new"
+    assert findings_in_words([known], []) == "1 finding: 1 known issue, 0 new"
+    assert findings_in_words([known, unknown], []) == "2 findings: 1 known issue, 1 not compared with known issues"
+    assert findings_in_words([back], []) == "1 finding: REGRESSION of left-out-row"

@@ -134,3 +134,35 @@ def test_a_session_has_turns_until_its_input_is_closed(
     assert result.host_code_lacks is None
     assert result.counters["sessions"] == 1
     assert result.counters["chunks of input"] == result.counters["turns"] == 2
+
+
+@pytest.mark.release
+@pytest.mark.long
+@pytest.mark.parametrize("fixes", [DEFAULT_FIXES, ()], ids=["fixes", "no fixes"])
+def test_a_block_is_registered_in_the_call_that_starts_the_next_turn(
+    scheduler: SequenceWorker, fixes: tuple[str, ...]
+) -> None:
+    """Its hash is gone from the request before the call returns, but not from the prefix cache."""
+    layout = {"mamba_groups": 2, "retention": 24, "checkpoint_alignment": 8, "kernel": 3}
+    sizes = {
+        "length_limit": 33,
+        "budget": 16,
+        "prefill_threshold": 16,
+        "requests": 5,
+        "num_blocks": 54,
+        "vocabulary": 4,
+    }
+    sequence = case(
+        add(outputs=8, length=17),
+        msgspec.structs.replace(CHUNK, prompt=(Segment(family=1, length=2),)),
+        Step(drafts=(), right=(4, 1, 5), repeat=5),
+        spec_method="mtp",
+        num_spec=5,
+        **layout,
+        **sizes,
+    )
+    result = scheduler.check(sequence, Controls(fixes=fixes))
+    assert result.skipped is None
+    assert result.counters["turns"] == 1
+    assert result.counters["cache entries checked"] > 0
+    assert result.violation is None or not fixes

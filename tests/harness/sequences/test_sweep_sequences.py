@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -148,19 +149,26 @@ def test_a_file_that_names_no_scheduler_asks_for_one(folder: Path, command: str,
     assert message in done.stderr
 
 
-def started(folder: Path, targets: str, *more: str, how: str) -> subprocess.Popen[str]:
-    """A running sweep, in its own process group."""
+@contextlib.contextmanager
+def started(folder: Path, targets: str, *more: str, how: str) -> Iterator[subprocess.Popen[str]]:
+    """A running sweep, in its own process group, which ends with the block. It downloads nothing, so it does not
+    announce that it would where the cache is empty."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    return subprocess.Popen(
+    with subprocess.Popen(
         [sys.executable, "-P", str(STAND_IN), "sweep", str(folder), "-t", targets, *more],
-        env={**os.environ, "PYTHONPATH": path, "STAND_IN": how},
+        env={**os.environ, "PYTHONPATH": path, "STAND_IN": how, "HARNESS_OFFLINE": "1"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no threads here
-    )
+    ) as running:
+        try:
+            yield running
+        finally:
+            with contextlib.suppress(ProcessLookupError):  # it is over, as it should be
+                os.killpg(running.pid, signal.SIGKILL)
 
 
 def test_a_sweep_that_loads_ends_at_once(folder: Path) -> None:

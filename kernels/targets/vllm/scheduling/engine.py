@@ -287,6 +287,18 @@ class Engine:
         self.scheduler.add_request(request)
         return request
 
+    def before_turns(self, act: Callable[[Any], None]) -> None:
+        """Call `act` with a resumable request before the scheduler starts its next turn, and before what fixes of known
+        issues do there."""
+        scheduler = self.scheduler
+        update = scheduler._update_request_as_session
+
+        def acting(session: Any, *arguments: Any, **named: Any) -> None:
+            act(session)
+            update(session, *arguments, **named)
+
+        scheduler._update_request_as_session = acting
+
     def abort(self, name: str) -> None:
         """Abort a request: its client is gone."""
         self.scheduler.finish_requests(name, self._requests.RequestStatus.FINISHED_ABORTED)

@@ -40,7 +40,8 @@ OF_ALL = (
     *_methods(
         _SCHEDULER,
         "Scheduler",
-        "schedule update_from_output update_draft_token_ids add_request finish_requests reset_prefix_cache",
+        "schedule update_from_output update_draft_token_ids add_request finish_requests reset_prefix_cache "
+        "_update_request_as_session",
     ),
     *_methods("vllm.v1.engine.core", "EngineCore", "step_with_batch_queue resume_scheduler sleep wake_up"),
     *_methods("vllm.v1.engine.core", "EngineCoreProc", "pause_scheduler has_work"),
