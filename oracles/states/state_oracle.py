@@ -263,22 +263,29 @@ class StateOracle:
         return windows
 
     def _check_fresh(self, row: PlannedRow) -> None:
-        """A speculative row reads its state unconditionally: at position 0 that must be an empty state."""
+        """A speculative row reads its state unconditionally: at position 0 that must be an empty state. Keys and values
+        of a request that had the block before are none, either: layers read whatever bytes lie there."""
+        device = self.device
         for group, table in zip(self.mamba, row.mamba, strict=True):
             if not 0 <= row.state_column < len(table):
                 self._outside("temporal", row.request, group, row.state_column, table)
             block = table[row.state_column]
-            if self.device.temporal[block] != UNDEFINED:
-                self._fail(
-                    "wrong-state-read",
-                    "temporal",
-                    row.request,
-                    group,
-                    row.state_column,
-                    block,
-                    self.describe([self.device.temporal[block]], block),
-                    "the empty state of a request of which nothing is computed",
-                )
+            if device.temporal[block] != UNDEFINED:
+                holds = self.describe([device.temporal[block]], block)
+            elif keys := device.keys_of(block):
+                holds = f"keys and values up to those of {self.describe(keys[-1:], block)}"
+            else:
+                continue
+            self._fail(
+                "wrong-state-read",
+                "temporal",
+                row.request,
+                group,
+                row.state_column,
+                block,
+                holds,
+                "the empty state of a request of which nothing is computed",
+            )
 
     def _write_states(
         self,
