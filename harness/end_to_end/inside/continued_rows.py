@@ -1,8 +1,8 @@
 """Continued rows are the rows of a forward pass for which a layer reads a state, as its metadata say it.
 
 Each kind of layers has metadata of its own (vllm/v1/attention/backends/mamba_attn.py and gdn_attn.py, 0.25 to 0.33). A
-row that decodes reads a state always, also if nothing of its request is computed; one that prefills reads one only where
-the metadata say so.
+row that decodes reads a state always, also if nothing of its request is computed; one that prefills reads one only
+where the metadata say so.
 """
 
 from __future__ import annotations
