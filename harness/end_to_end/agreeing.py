@@ -31,13 +31,19 @@ OTHER_TOKENS = 4
 
 class OneSequence(NamedTuple):
     """What came out of a sequence: `difference` is None if both did the same. `ended` is the violation that the
-    symbolic run found, where it stops. `wrong` counts requests with wrong tokens on the engine."""
+    symbolic run found, where it stops. `unseen` are requests for which the engine says wrong tokens although the
+    symbolic run went to its end and found nothing wrong."""
 
     number: int
     case: SequenceCase
     difference: Difference | None
     ended: str | None
-    wrong: int
+    unseen: tuple[int, ...] = ()
+
+    @property
+    def agrees(self) -> bool:
+        """Whether both did the same, and judge it alike."""
+        return self.difference is None and not self.unseen
 
 
 class Agreeing:
@@ -89,7 +95,8 @@ class Agreeing:
             if difference is None or not parted_by_chance(tried, answer):
                 self.compared.add(compared)
                 self.ended += ended is not None
-                return OneSequence(index, tried, difference, planned.ended, len(differences(answer)[0]))
+                wrong = () if ended else tuple(one.request for one in differences(answer)[0])
+                return OneSequence(index, tried, difference, planned.ended, wrong)
         return "requests share tokens by chance"
 
     def _case(self, index: int) -> SequenceCase | None:

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
-import pytest
 
 from harness.case.sequence import Add, Segment, SequenceCase, SequenceConfig, Step
-from harness.case.step_row import StepRow
-from harness.end_to_end.agreeing import Agreeing, OneSequence
-from harness.end_to_end.agreement import Compared
 from harness.end_to_end.chance import parted_by_chance
 from harness.end_to_end.messages import RequestTokens, SequenceAnswer
 from harness.end_to_end.spelling import spelled
 from harness.oracles.states.texts import Text, token_of_family
-from harness.sequences.planned_steps import PlannedSteps
 
 VOCABULARY = 64
 SHORT, OTHER = (Segment(family=0, length=9),), (Segment(family=0, length=9), Segment(family=12, length=3))
@@ -75,39 +68,3 @@ def _next(length: int) -> int:
     text = Text((Segment(family=0, length=length),), VOCABULARY)
     text.grow(length + 1)
     return text.tokens[length]
-
-
-ROW = StepRow(
-    request=0, slot=0, computed=0, scheduled=9, drafts=0, accepted=1, state_column=0, move=None, attention=(), mamba=()
-)
-CUT = msgspec.structs.replace(ROW, scheduled=4)
-
-
-@pytest.mark.parametrize(
-    ("chances", "steps", "vocabulary"),
-    [
-        ([False], [CUT], 64),  # a difference
-        ([True], [ROW], 64),  # none, so chance is not asked for
-        ([True, True, False], [CUT, CUT, ROW], 62),
-        ([True, False], [CUT, CUT], 63),
-        ([True] * 4, [CUT] * 4, None),
-    ],
-)
-def test_a_difference_that_may_be_chance_is_looked_at_with_other_tokens(
-    chances: list[bool], steps: list[StepRow], vocabulary: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    made: Any = Agreeing.__new__(Agreeing)
-    made.compared, made.ended = Compared(), 0
-    planned, asked = iter(steps), iter(chances)
-    made._planned = lambda case: PlannedSteps([[next(planned)]])
-    made._run = lambda case: SequenceAnswer(recorded=[[ROW]])
-    monkeypatch.setattr("harness.end_to_end.agreeing.parted_by_chance", lambda case, answer: next(asked))
-    one = made._compared(7, CASE)
-    if vocabulary is None:
-        assert one == "requests share tokens by chance"
-        assert made.compared == Compared()
-        return
-    assert isinstance(one, OneSequence)
-    assert one.case.config.vocabulary == vocabulary
-    assert (one.difference is None) == (steps[-1] is ROW)
-    assert next(planned, None) is None
