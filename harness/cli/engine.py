@@ -68,7 +68,8 @@ def agree(
         typer.Option("--python", help="An interpreter whose environment has vLLM, used instead of a managed one."),
     ] = None,
 ) -> None:
-    """Compare engines with symbolic runs of the same drawn sequences, step by step: counts, columns and block ids.
+    """Compare engines with symbolic runs of the same drawn sequences, step by step: counts, columns and block ids, and
+    whether a symbolic run finds something wrong where an engine says wrong tokens.
 
     A difference (status 1) is a fault of the harness, or something that it leaves out: the symbolic run is what
     findings rest on. Where fewer could be compared than were asked for, the status is 3."""
@@ -96,11 +97,15 @@ def agree(
         agreeing = Agreeing(engine, symbolic, recipe)
         for one in agreeing.run(first, cases):
             compared += 1
-            if one.difference is None:
+            if one.agrees:
                 continue
             different += 1
             print(f"DIFFERENT sequence {one.number}: {describe(one.case.config)}")
-            print(f"  {one.difference.text}")
+            if one.difference is not None:
+                print(f"  {one.difference.text}")
+            if one.unseen:
+                requests = ", ".join(f"request {request}" for request in one.unseen)
+                print(f"  the engine says wrong tokens, and the symbolic run finds nothing wrong: {requests}")
             if one.ended is not None:
                 print(f"  the symbolic run ended there or later: {one.ended}")
         print(summary(agreeing.compared, compared, agreeing.ended, agreeing.left_out))

@@ -10,6 +10,7 @@ import msgspec
 
 from harness.case.sequence import SequenceCase
 from harness.end_to_end.agreement import Compared, Difference, as_an_engine_is, first_difference
+from harness.end_to_end.chance import parted_by_chance
 from harness.end_to_end.confirming import differences
 from harness.end_to_end.engine_process import EngineProcess
 from harness.end_to_end.kinds import KINDS
@@ -24,16 +25,25 @@ from harness.worker.losses import WorkerLost
 DRAWN_AT_MOST = 10
 """Sequences that are drawn for each one that is to be compared. About half of them are none that an engine can have."""
 
+OTHER_TOKENS = 4
+"""Times that a sequence runs at most, each time with other tokens, where a difference may come from chance."""
+
 
 class OneSequence(NamedTuple):
     """What came out of a sequence: `difference` is None if both did the same. `ended` is the violation that the
-    symbolic run found, where it stops. `wrong` counts requests with wrong tokens on the engine."""
+    symbolic run found, where it stops. `unseen` are requests for which the engine says wrong tokens although the
+    symbolic run went to its end and found nothing wrong."""
 
     number: int
     case: SequenceCase
     difference: Difference | None
     ended: str | None
-    wrong: int
+    unseen: tuple[int, ...] = ()
+
+    @property
+    def agrees(self) -> bool:
+        """Whether both did the same, and judge it alike."""
+        return self.difference is None and not self.unseen
 
 
 class Agreeing:
@@ -62,16 +72,32 @@ class Agreeing:
             if case is None:
                 self.left_out["no engine has what it asks for"] += 1
                 continue
-            planned = self._planned(case)
-            answer = self._run(case)
-            if answer is None or answer.refused is not None:
-                self.left_out["an engine refuses it" if answer else "its process was lost"] += 1
+            one = self._compared(index, case)
+            if isinstance(one, str):
+                self.left_out[one] += 1
                 continue
-            ended = planned.ended or answer.raised
-            difference = first_difference(answer.recorded, planned.steps, ended is not None, self.compared)
             done += 1
-            self.ended += ended is not None
-            yield OneSequence(index, case, difference, planned.ended, len(differences(answer)[0]))
+            yield one
+
+    def _compared(self, index: int, case: SequenceCase) -> OneSequence | str:
+        """A sequence run both ways, or why it is left out. Where a difference may come from tokens that are the same by
+        chance it runs once more, with the texts of a smaller vocabulary."""
+        for fewer in range(OTHER_TOKENS):
+            config = msgspec.structs.replace(case.config, vocabulary=case.config.vocabulary - fewer)
+            tried = msgspec.structs.replace(case, config=config)
+            planned = self._planned(tried)
+            answer = self._run(tried)
+            if answer is None or answer.refused is not None:
+                return "an engine refuses it" if answer else "its process was lost"
+            ended = planned.ended or answer.raised
+            compared = Compared()
+            difference = first_difference(answer.recorded, planned.steps, ended is not None, compared)
+            if difference is None or not parted_by_chance(tried, answer):
+                self.compared.add(compared)
+                self.ended += ended is not None
+                wrong = () if ended else tuple(one.request for one in differences(answer)[0])
+                return OneSequence(index, tried, difference, planned.ended, wrong)
+        return "requests share tokens by chance"
 
     def _case(self, index: int) -> SequenceCase | None:
         drawn = sequence_at(self._recipe, index)

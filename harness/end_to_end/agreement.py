@@ -51,6 +51,11 @@ class Compared(msgspec.Struct):
     drafts: int = 0
     accepted: int = 0
 
+    def add(self, other: Compared) -> None:
+        """Count what another one counts as well."""
+        for name in self.__struct_fields__:
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+
 
 def first_difference(
     engine: Sequence[Sequence[StepRow]], symbolic: Sequence[Sequence[StepRow]], ended: bool, compared: Compared

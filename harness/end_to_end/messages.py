@@ -90,7 +90,7 @@ class RunSequence(msgspec.Struct, frozen=True, kw_only=True):
 class RequestTokens(msgspec.Struct, kw_only=True):
     """What an engine said of one request, next to the plain run: `margins` are the distances between the logits of the
     plain run's two best tokens, `steps` the numbers of the steps that said each token, from 1. What is due is there as
-    far as the engine got."""
+    far as the engine got. `prompt` is how many tokens the prompt has."""
 
     request: int
     prompt: int
@@ -98,6 +98,7 @@ class RequestTokens(msgspec.Struct, kw_only=True):
     due: list[int]
     margins: list[float]
     steps: list[int] = []
+    prompt_tokens: list[int] = []
 
 
 class SequenceAnswer(msgspec.Struct, kw_only=True):

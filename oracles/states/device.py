@@ -61,6 +61,10 @@ class Device:
         self.holds_attention[block] = False
         self.attention[block] = [UNDEFINED] * self.slots
 
+    def keys_of(self, block: int) -> list[Fingerprint]:
+        """Slots of a block that hold keys and values. A layer that reads a state there gets their bytes."""
+        return [slot for slot in self.attention[block] if slot != UNDEFINED]
+
     def zero(self, block: int) -> None:
         """Clear a block, as runners do with fresh attention blocks."""
         self.zeroed[block] = True

@@ -263,22 +263,26 @@ class StateOracle:
         return windows
 
     def _check_fresh(self, row: PlannedRow) -> None:
-        """A speculative row reads its state unconditionally: at position 0 that must be an empty state."""
+        """A speculative row reads its state unconditionally: at position 0 that must be an empty state. Keys and values
+        of a request that had the block before are none, either: layers read whatever bytes lie there."""
+        device, column, offset = self.device, row.state_column, row.accepted - 1
         for group, table in zip(self.mamba, row.mamba, strict=True):
-            if not 0 <= row.state_column < len(table):
-                self._outside("temporal", row.request, group, row.state_column, table)
-            block = table[row.state_column]
-            if self.device.temporal[block] != UNDEFINED:
-                self._fail(
-                    "wrong-state-read",
-                    "temporal",
-                    row.request,
-                    group,
-                    row.state_column,
-                    block,
-                    self.describe([self.device.temporal[block]], block),
-                    "the empty state of a request of which nothing is computed",
-                )
+            if column < 0 or column + offset >= len(table):
+                self._outside("temporal", row.request, group, column if column < 0 else column + offset, table)
+            read = {
+                "temporal": (column + offset, [device.temporal[table[column + offset]]]),
+                "conv": (column, device.conv[table[column]][offset : offset + self.taps]),
+            }
+            for state, (place, held) in read.items():
+                block = table[place]
+                if any(node != UNDEFINED for node in held):
+                    holds = self.describe(held, block)
+                elif keys := device.keys_of(block):
+                    holds = f"keys and values up to those of {self.describe(keys[-1:], block)}"
+                else:
+                    continue
+                should = "the empty state of a request of which nothing is computed"
+                self._fail("wrong-state-read", state, row.request, group, place, block, holds, should)
 
     def _write_states(
         self,

@@ -18,6 +18,7 @@ from harness.end_to_end.inside.overruling import overrule
 from harness.end_to_end.inside.scripted_core import scripted_core
 from harness.end_to_end.inside.tiny_model import STOP
 from harness.end_to_end.messages import EngineFacts, EngineOptions
+from harness.kernels.executors.base import AccessSpan
 
 
 class RunningEngine:
@@ -54,6 +55,9 @@ class RunningEngine:
         if drafter is not None:
             drafter.scripted_engine = self
         self._kernels = kernels
+        self._caches = list(self.cache_tensors())
+        self._places: list[int] = []
+        self._memory: tuple[AccessSpan, ...] = ()
 
     @property
     def scheduler(self) -> Any:
@@ -66,9 +70,13 @@ class RunningEngine:
 
     def watch_kernels(self) -> None:
         """Let kernels touch this engine's memory, and no other's."""
-        if self._kernels is not None:
-            tables = [table.block_table.gpu for table in self.runner.input_batch.block_table.block_tables]
-            self._kernels.begin(tables, list(self.cache_tensors()))
+        if self._kernels is None:
+            return
+        tables = [table.block_table.gpu for table in self.runner.input_batch.block_table.block_tables]
+        places = [tensor.data_ptr() for tensor in (*tables, *self._caches)]
+        if places != self._places:  # a runner may get another batch, with other tables
+            self._places, self._memory = places, self._kernels.memory(tables, self._caches)
+        self._kernels.begin(self._memory)
 
     def cache_tensors(self) -> Iterator[torch.Tensor]:
         """The tensors in which states and attention's keys and values are."""

@@ -71,14 +71,19 @@ class FusedKernels:
             name: _Launches(self, value) for name, value in vars(copy).items() if isinstance(value, NativeKernel)
         }
 
-    def begin(self, tables: Sequence[torch.Tensor], caches: Sequence[torch.Tensor]) -> None:
-        """Serve the engine with these block tables, which kernels may only read, and these cache tensors."""
+    def begin(self, spans: tuple[AccessSpan, ...]) -> None:
+        """Serve the engine that has this memory."""
+        if spans is not self._spans:
+            self._spans, self._seen = spans, {}
+
+    @staticmethod
+    def memory(tables: Sequence[torch.Tensor], caches: Sequence[torch.Tensor]) -> tuple[AccessSpan, ...]:
+        """The memory of an engine with these block tables, which kernels may only read, and these cache tensors."""
         spans = [_span(tensor, "a block table", writable=False) for tensor in tables]
         storages = {tensor.untyped_storage().data_ptr(): tensor for tensor in caches}
         for address, tensor in storages.items():
             spans.append(AccessSpan(address, tensor.untyped_storage().nbytes(), "cache", "a cache tensor"))
-        self._spans = tuple(spans)
-        self._seen = {}
+        return tuple(spans)
 
     def forget(self) -> None:
         """Forget launches and refused accesses."""
@@ -87,7 +92,7 @@ class FusedKernels:
     def launch(self, kernel: NativeKernel, grid: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Run a kernel under watch."""
         given = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
-        key = tuple((tensor.data_ptr(), tensor.numel()) for tensor in given)
+        key = tuple((tensor.data_ptr(), tensor.dtype, tensor.shape, tensor.stride()) for tensor in given)
         more = self._seen.get(key)
         if more is None:
             more = tuple(_span(tensor, "an argument") for tensor in given)

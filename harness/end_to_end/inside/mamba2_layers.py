@@ -50,17 +50,22 @@ def selective_state_update(
         if num_accepted_tokens is not None:
             slots = sources[rows, (num_accepted_tokens[rows].long() - 1).clamp(min=0)]
         held = state[slots.long()].to(WIDE)
+        # Tokens of a row follow each other; what needs no state is calculated for all of them at once.
+        tokens = starts + torch.arange(length)[:, None]
+        inputs = x[tokens].to(WIDE)
+        size = functional.softplus(dt[tokens].to(WIDE) + wide_bias)
+        into = B[tokens].to(WIDE).repeat_interleave(repeat, dim=2)[:, :, :, None, :]
+        outof = C[tokens].to(WIDE).repeat_interleave(repeat, dim=2)[:, :, :, None, :]
+        left, added = torch.exp(size[..., None] * decay), (size * inputs)[..., None] * into
+        after: list[Tensor] = []
         for step in range(length):
-            tokens = starts + step
-            inputs = x[tokens].to(WIDE)
-            size = functional.softplus(dt[tokens].to(WIDE) + wide_bias)
-            into = B[tokens].to(WIDE).repeat_interleave(repeat, dim=1)
-            outof = C[tokens].to(WIDE).repeat_interleave(repeat, dim=1)
-            held = held * torch.exp(size[..., None] * decay) + (size * inputs)[..., None] * into[:, :, None, :]
-            out[tokens] = ((held * outof[:, :, None, :]).sum(-1) + direct * inputs).to(out.dtype)
-            if num_accepted_tokens is not None:
-                store(state, targets[rows, step], held)
-        if num_accepted_tokens is None:
+            held = held * left[step] + added[step]
+            after.append(held)
+        states = torch.stack(after)
+        out[tokens] = ((states * outof).sum(-1) + direct * inputs).to(out.dtype)
+        if num_accepted_tokens is not None:
+            store(state, targets[rows, :length].T.reshape(-1), states.flatten(0, 1))
+        else:
             store(state, targets[rows, 0], held)
 
 

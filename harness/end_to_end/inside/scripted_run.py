@@ -108,7 +108,9 @@ class ScriptedRun:
                 ]
         self._due[name] = DueTokens(self._plain, prompt, due_outputs(config, len(prompt), event.outputs))
         self._numbers[name] = event.request
-        self._tokens[name] = RequestTokens(request=event.request, prompt=len(prompt), said=[], due=[], margins=[])
+        self._tokens[name] = RequestTokens(
+            request=event.request, prompt=len(prompt), prompt_tokens=prompt, said=[], due=[], margins=[]
+        )
         self._counters["requests"] += 1
         self._engine.add(name, prompt, event.outputs, priority=event.priority)
 

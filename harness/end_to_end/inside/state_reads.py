@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from harness.end_to_end.inside.continued_rows import Read, continued_rows
 from harness.end_to_end.inside.engine import RunningEngine
 
 TOLERANCE = 1e-3
@@ -25,17 +26,6 @@ States = dict[str, tuple[torch.Tensor, torch.Tensor]]
 """By layer: the window and the temporal state."""
 
 
-class Read(NamedTuple):
-    """A row of a layer that continues from a state: in `block`, behind `offset` drafts."""
-
-    layer: str
-    group: int
-    row: int
-    block: int
-    window_block: int
-    offset: int
-
-
 class WrongRead(NamedTuple):
     """The first state that differs."""
 
@@ -45,8 +35,7 @@ class WrongRead(NamedTuple):
     column: int
     kind: str
     computed: int
-    share: float
-    instead: str
+    difference: str
 
     @property
     def line(self) -> str:
@@ -55,8 +44,7 @@ class WrongRead(NamedTuple):
         where = f"group {self.read.group}, column {self.column}, block {block}"
         return (
             f"first wrong state: step {self.step}, request {self.request} continues at token {self.computed}: the"
-            f" {self.kind} of {self.read.layer} ({where}) differs from the plain run's by {self.share:.2g} times its"
-            f" largest number; {self.instead}"
+            f" {self.kind} of {self.read.layer} ({where}) {self.difference}"
         )
 
 
@@ -143,7 +131,7 @@ class StateReads:
         metadata = get_forward_context().attn_metadata
         for group, names in mamba_layers(self._engine):
             for layer in names:
-                yield from _rows_of(layer, group, metadata[layer])
+                yield from continued_rows(layer, group, metadata[layer])
 
     def _text(self, row: int) -> tuple[int, ...]:
         """The tokens before those that a row runs, as the device has them. An asynchronous host may have placeholders,
@@ -161,9 +149,7 @@ class StateReads:
         return tokens
 
     def _compare(self, read: Read, tokens: tuple[int, ...]) -> WrongRead | None:
-        batch, computed = self._engine.runner.input_batch, len(tokens)
-        if computed == 0:
-            return None
+        batch = self._engine.runner.input_batch
         window, temporal = self._engine.layers()[read.layer][:2]
         held = {
             TEMPORAL: temporal[read.block],
@@ -171,14 +157,23 @@ class StateReads:
         }
         self._compared += 1
         for kind, state in held.items():
-            share = self._share(state, tokens, read.layer, kind)
-            if share > TOLERANCE:
+            difference = self._difference(state, tokens, read.layer, kind)
+            if difference is not None:
                 block = read.block if kind == TEMPORAL else read.window_block
                 table = batch.block_table.block_tables[read.group].block_table.np[read.row].tolist()
                 column = table.index(block) if block in table else -1
-                instead = self._what_it_is(state, tokens, read.layer, kind)
-                return WrongRead(self._step, batch.req_ids[read.row], read, column, kind, computed, share, instead)
+                return WrongRead(self._step, batch.req_ids[read.row], read, column, kind, len(tokens), difference)
         return None
+
+    def _difference(self, state: torch.Tensor, tokens: tuple[int, ...], layer: str, kind: str) -> str | None:
+        """How a state differs from what it should be after these tokens; None if it does not."""
+        if not tokens:
+            return "is not zeros, though nothing of the request is computed" if state.any() else None
+        share = self._share(state, tokens, layer, kind)
+        if share <= TOLERANCE:
+            return None
+        instead = self._what_it_is(state, tokens, layer, kind)
+        return f"differs from the plain run's by {share:.2g} times its largest number; {instead}"
 
     def _share(self, state: torch.Tensor, tokens: tuple[int, ...], layer: str, kind: str) -> float:
         """How far a state is from the plain run's, as a share of that."""
@@ -207,20 +202,3 @@ def mamba_layers(engine: RunningEngine) -> list[tuple[int, list[str]]]:
         for number, group in enumerate(engine.scheduler.kv_cache_config.kv_cache_groups)
         if hasattr(group.kv_cache_spec, "mamba_type")
     ]
-
-
-def _rows_of(layer: str, group: int, metadata: Any) -> Iterator[Read]:
-    """The rows of a layer that continue from a state; decodes come first in a batch."""
-    decodes, prefills = int(metadata.num_decodes), int(metadata.num_prefills)
-    if decodes:
-        slots = metadata.state_indices_tensor_d
-        slots = slots if slots.dim() == 2 else slots[:, None]
-        counts = metadata.num_accepted_tokens
-        for row in range(decodes):
-            offset = 0 if counts is None else max(int(counts[row]) - 1, 0)
-            yield Read(layer, group, row, int(slots[row, offset]), int(slots[row, 0]), offset)
-    if prefills:
-        for row in range(prefills):
-            if bool(metadata.has_initial_states_p[row]):
-                block = int(metadata.state_indices_tensor_p[row])
-                yield Read(layer, group, decodes + row, block, block, 0)

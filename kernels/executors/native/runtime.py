@@ -27,6 +27,10 @@ _VIOLATIONS: dict[int, Violation] = {
 }
 
 
+KNOWN_SPANS = 16
+"""Maximum number of tuples of spans whose merged form is kept."""
+
+
 class Watch:
     """The watch record of one executor, and the arrays it points to."""
 
@@ -39,6 +43,7 @@ class Watch:
         self._frames: np.ndarray | None = None
         self._kept: tuple[AccessSpan, ...] | None = None
         self._more: tuple[AccessSpan, ...] = ()
+        self._known: dict[int, tuple[tuple[AccessSpan, ...], np.ndarray, np.ndarray, np.ndarray]] = {}
         self._table = _table(())
         self._starts = self._sizes = np.zeros(0, dtype=np.uint64)
         self._writable = np.zeros(0, dtype=np.uint8)
@@ -65,11 +70,22 @@ class Watch:
                 return
         else:
             self._table = _table(kept)
+            self._known = {}
+        if base != self._base:
+            self._known = {}
         self._kept = kept if isinstance(kept, tuple) else None
         self._more, self._base = more, base
-        starts, sizes, self._writable = _merged(np.concatenate([self._table, _table(more)]))
-        self._starts, self._sizes = starts + np.uint64(base), sizes
-        self._record[abi.SPAN_COUNT] = len(starts)
+        # Launches of several kernels take turns, each with the same spans again and again.
+        known = self._known.get(id(more))
+        if known is None:
+            starts, sizes, writable = _merged(np.concatenate([self._table, _table(more)]))
+            known = more, starts + np.uint64(base), sizes, writable
+            if len(self._known) >= KNOWN_SPANS:
+                self._known = {}
+            if self._kept is not None:
+                self._known[id(more)] = known  # it holds the tuple, so that no other one gets its number
+        _, self._starts, self._sizes, self._writable = known
+        self._record[abi.SPAN_COUNT] = len(self._starts)
         self._record[abi.SPAN_STARTS] = self._starts.ctypes.data
         self._record[abi.SPAN_SIZES] = self._sizes.ctypes.data
         self._record[abi.SPANS_WRITABLE] = self._writable.ctypes.data

@@ -31,6 +31,12 @@ def test_the_same_steps_agree_and_are_counted() -> None:
     assert (compared.steps, compared.rows, compared.cells, compared.drafts, compared.accepted) == (2, 2, 10, 4, 2)
 
 
+def test_counts_add_up() -> None:
+    compared = Compared(steps=1, rows=2, cells=3, drafts=4, accepted=5)
+    compared.add(Compared(steps=10, rows=20, cells=30, drafts=40, accepted=50))
+    assert compared == Compared(steps=11, rows=22, cells=33, drafts=44, accepted=55)
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [

@@ -108,11 +108,13 @@ def test_engines_do_what_symbolic_runs_do(engine: EngineProcess, target: str) ->
     with SequenceWorker(target) as symbolic:
         symbolic.wait_ready()
         agreeing = Agreeing(engine, symbolic, SequenceRecipe(1, Pins(runner="V1", block_size=32)))
-        assert [one for one in agreeing.run(0, 8) if one.difference is not None] == []
+        assert [one for one in agreeing.run(0, 8) if not one.agrees] == []
         assert agreeing.compared.steps > 100
         assert agreeing.compared.accepted > 20
         # Here a step in flight accepts drafts of a request that has ended, and another row gets the count.
         assert [one.difference for one in agreeing.run(82, 1)] == [None]
+        # Here the state of a fresh row that is padded with drafts lies where keys and values were.
+        assert [one.agrees for one in agreeing.run(174, 1)] == [True]
 
 
 @pytest.mark.parametrize("layers", KINDS)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from harness.end_to_end.inside.device_tokens import DeviceTokens
 from harness.end_to_end.inside.state_reads import StateReads
@@ -50,3 +51,10 @@ def test_tokens_are_those_of_the_device(
 def test_tokens_that_were_not_noted_are_not_made_up(on_device: list[int]) -> None:
     with pytest.raises(LookupError, match="request one were not noted"):
         reads(True, on_device, 6)._text(0)
+
+
+def test_nothing_computed_means_zeros() -> None:
+    watched = reads(False, [], 2)
+    assert watched._difference(torch.zeros(2, 3), (), "layer", "temporal state") is None
+    difference = watched._difference(torch.tensor([[0.0, 1e-9]]), (), "layer", "temporal state")
+    assert difference == "is not zeros, though nothing of the request is computed"

@@ -87,6 +87,49 @@ def test_a_speculative_row_reads_the_state_of_what_was_accepted() -> None:
     assert judge.counters["reads at an offset"] == 1
 
 
+def test_a_padded_row_of_a_fresh_request_reads_what_lies_in_its_block() -> None:
+    padded = row(0, 3, drafts=2, speculative=True)
+    run(meaning(), padded)
+
+    judge = meaning()
+    judge.texts["request 1"] = Text((Segment(family=1, length=4),), 2)
+    run(judge, row(0, 4)._replace(request="request 1", attention=([1],), mamba=([9],)))
+    assert violated(judge, padded._replace(mamba=([9, 10, 11],))) == ("wrong-state-read", "temporal")
+
+
+def test_keys_and_values_are_no_empty_state() -> None:
+    padded = row(0, 3, drafts=2, speculative=True, attention=([2],), mamba=([1, 10, 11],))
+    judge = meaning()
+    judge.texts["request 1"] = Text((Segment(family=1, length=4),), 2)
+    run(judge, row(0, 4)._replace(request="request 1", attention=([1],), mamba=([9],)))
+    assert violated(judge, padded) == ("wrong-state-read", "temporal")
+
+    judge.device.zero(1)
+    run(judge, padded)
+
+
+def test_a_fresh_row_with_the_count_of_another_one_reads_behind_drafts() -> None:
+    """Its window is at an offset in the first block, its temporal state in another block."""
+    padded = row(0, 3, drafts=2, speculative=True, accepted=3)
+    run(meaning(), padded)
+    for at, state in ((2, "temporal"), (0, "conv")):
+        judge = meaning()
+        judge.texts["request 1"] = Text((Segment(family=1, length=8),), 2)
+        run(judge, row(0, 4)._replace(request="request 1", attention=([12],), mamba=([13],)))
+        run(
+            judge,
+            row(4, 3, drafts=2, speculative=True)._replace(
+                request="request 1", attention=([12, 14],), mamba=([13, 7, 9, 15],)
+            ),
+            precopy=(move(0, 1)._replace(request="request 1", mamba=([13, 7],)),),
+        )
+        mamba = [1, 2, 3]
+        mamba[at] = 7
+        if at == 0:
+            judge.device.temporal[7] = 0
+        assert violated(judge, padded._replace(mamba=(mamba,))) == ("wrong-state-read", state)
+
+
 def test_an_accepted_count_that_was_lost_is_a_wrong_read() -> None:
     judge = meaning()
     run(judge, row(0, 4))
