@@ -63,7 +63,7 @@ class WrongToken(msgspec.Struct, frozen=True, kw_only=True):
         said = "nothing" if self.said is None else f"token {self.said}"
         return (
             f"{who}, output {self.output} (position {self.position}): the engine says {said}, the same model run"
-            f" plainly says {self.due}, ahead by {self.margin:.2g}"
+            f" plainly says {self.due}, whose logit there is {self.margin:.2g} above the second best"
         )
 
 

@@ -35,4 +35,11 @@ def _panel(parts: re.Match[str]) -> Panel:
     engine = Lane("the engine", [*same, Cell(said, "wrong", parts[0])])
     plain = Lane("run plainly", [*same, Cell(parts["due"], "plain")])
     earlier = "" if not first else f"; outputs 0 to {first - 1} agree"
-    return Panel(f"{parts['who']}, position {parts['position']}{parts['rest']}{earlier}", columns, [engine, plain])
+    return Panel(
+        f"{parts['who']}, position {parts['position']}{_due(parts['rest'])}{earlier}", columns, [engine, plain]
+    )
+
+
+def _due(rest: str) -> str:
+    """What follows the due token, which the picture has below."""
+    return rest.replace(", whose logit", ": the logit of the due token", 1)

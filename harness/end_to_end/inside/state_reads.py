@@ -43,7 +43,7 @@ class WrongRead(NamedTuple):
         block = self.read.block if self.kind == TEMPORAL else self.read.window_block
         where = f"group {self.read.group}, column {self.column}, block {block}"
         return (
-            f"first wrong state: step {self.step}, request {self.request} continues at token {self.computed}: the"
+            f"first wrong state: step {self.step}, request {self.request} continues after {self.computed} tokens: the"
             f" {self.kind} of {self.read.layer} ({where}) {self.difference}"
         )
 
@@ -173,7 +173,8 @@ class StateReads:
         if share <= TOLERANCE:
             return None
         instead = self._what_it_is(state, tokens, layer, kind)
-        return f"differs from the plain run's by {share:.2g} times its largest number; {instead}"
+        off = f"by {share:.2g} of its largest number (up to {TOLERANCE:g} is rounding)"
+        return f"differs from the plain run's {off}; {instead}"
 
     def _share(self, state: torch.Tensor, tokens: tuple[int, ...], layer: str, kind: str) -> float:
         """How far a state is from the plain run's, as a share of that."""
@@ -191,8 +192,8 @@ class StateReads:
             return "it is zeros"
         for length in range(len(tokens) - 1, max(len(tokens) - LOOKS_BACK, 0), -1):
             if self._share(state, tokens[:length], layer, kind) <= TOLERANCE:
-                return f"it is that after {length} of these tokens"
-        return f"it is none of the last {LOOKS_BACK} tokens'"
+                return f"it is the one after {length} of them"
+        return f"it is not the one after any of the last {LOOKS_BACK} of them"
 
 
 def mamba_layers(engine: RunningEngine) -> list[tuple[int, list[str]]]:

@@ -182,7 +182,10 @@ def test_streams_part_at_the_first_wrong_token() -> None:
     picture = drawn(engine("first wrong state: y", line, "a fused kernel: x"))
     (panel,) = picture.panels
     assert picture.captions == ["first wrong state: y", "a fused kernel: x"]
-    assert panel.title == "request 2, position 9, ahead by 0.3, said in step 4"
+    assert (
+        panel.title
+        == "request 2, position 9: the logit of the due token there is 0.3 above the second best, said in step 4"
+    )
     assert list(panel.columns) == ["output 0", "output 1", "output 2"]
     assert [[cell.text for cell in lane.cells if cell] for lane in panel.lanes] == [
         ["agree", "agree", "5"],
