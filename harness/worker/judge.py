@@ -6,12 +6,18 @@ It is made once, from the text of an assignment, and may then load what it needs
 from __future__ import annotations
 
 import abc
+import fcntl
+import sys
+import termios
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 
 from harness.worker.messages import At, CaseResult, Drawn, JudgeRange, send
 from harness.worker.waiting import Readiness
+
+LOOK_AGAIN_SECONDS = 50e-6
+"""The parent wakes up in about that time; a case takes longer than a millisecond."""
 
 
 class Channel:
@@ -35,6 +41,12 @@ class Channel:
         """Whether the parent has asked for an end of the range: while that lasts it sends nothing else."""
         return bool(self._readiness.of((self._connection,)))
 
+    def await_reader(self) -> None:
+        """Wait until the parent has read all messages: what it has not read when it is killed is judged again. If the
+        parent is gone there is nothing to wait for."""
+        while _unread(self._connection.fileno()):
+            time.sleep(LOOK_AGAIN_SECONDS)
+
     def result(self, result: bytes, failed: bytes | None, drawn: float) -> None:
         """Send the result of a case of a range, and the case if it failed."""
         send(self._connection, CaseResult(self.index, result, failed, drawn))
@@ -57,6 +69,7 @@ class Judge(abc.ABC):
     def range(self, request: JudgeRange) -> int:
         """Judge a range and send each result. Returns the index of the first case that was not judged."""
         for index in range(request.start, request.stop):
+            self.channel.await_reader()
             if time.monotonic() >= request.deadline or self.channel.stopped:
                 return index
             self.channel.index = index
@@ -70,6 +83,11 @@ class Judge(abc.ABC):
     def ask(self, question: str, content: bytes) -> bytes:
         """Answer a question of the subject."""
         raise NotImplementedError(f"no judge answers {question!r}")
+
+
+def _unread(socket: int) -> int:
+    """How many bytes the other side of a socket has not read yet, with what the kernel keeps with them."""
+    return int.from_bytes(fcntl.ioctl(socket, termios.TIOCOUTQ, bytes(4)), sys.byteorder)
 
 
 MakeJudge = Callable[[str, Channel], Judge]
