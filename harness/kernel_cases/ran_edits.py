@@ -10,17 +10,14 @@ from harness.kernels.executors.base import Executor
 from harness.kernels.targets.registry import parse
 from harness.kernels.targets.vllm.base_release import BaseRelease
 from harness.kernels.targets.vllm.edits import Edit, edits_of
-from harness.kernels.targets.vllm.features import moved_files
 from harness.kernels.targets.vllm.importing import module_name
 from harness.kernels.targets.vllm.probes import Probes
-from harness.kernels.targets.vllm.sources import HYBRID, LAYERS, MATH, WORKER, source_tree
+from harness.kernels.targets.vllm.sources import HYBRID, source_tree
+from harness.kernels.targets.vllm.under_test import files_under_test
 from harness.subject.edits import EditedLines, answer
 
 KernelLine = tuple[str, str, int]
 """File, function and line number."""
-
-UNDER_TEST = (MATH, LAYERS, WORKER, HYBRID)
-"""The files that kernel cases run code of, in addition to those that it has moved to."""
 
 
 class RanEdits:
@@ -30,7 +27,7 @@ class RanEdits:
     def __init__(self, target: str, base: BaseRelease, executor: Executor) -> None:
         tree = source_tree(parse(target).name)
         self._executor = executor
-        files = {*UNDER_TEST, *moved_files(tree, WORKER), *moved_files(tree, HYBRID)}
+        files = files_under_test(tree, hybrid=tree.has(HYBRID))
         self._edits = [edit for edit in edits_of(tree, base) if edit.file in files]
         self._probes = Probes(tree, self._edits)
         self._probes.plant()

@@ -17,6 +17,12 @@ QUESTION = "edited lines"
 """What workers are asked: they answer with `answer`."""
 
 
+ELSEWHERE = (
+    "kernels and their host code run with --ops all, the scheduler, block managers and runners with --ops sequences"
+)
+"""What to try where no edited line is in what a run runs."""
+
+
 class EditedLines(msgspec.Struct, frozen=True):
     """The edited lines of one statement of `function` in `file`."""
 
@@ -64,7 +70,7 @@ class EditCoverage(msgspec.Struct, frozen=True):
         if self.reason is not None:
             return f"edited lines not looked at: {self.reason}"
         if not self.lines:
-            return "none of the edited lines is in what these cases run"
+            return f"none of the edited lines is in what ran here: {ELSEWHERE}"
         return f"{self.lines - self.ran} of {self.lines} edited lines did not run" if self.missed else None
 
     def in_words(self, *, verbose: bool) -> Iterator[Line]:
@@ -72,7 +78,7 @@ class EditCoverage(msgspec.Struct, frozen=True):
         if self.reason is not None:
             yield Line("", f"edited lines: not looked at: {self.reason}", "warning")
         elif not self.lines:
-            yield Line("", "edited lines: none in what these cases run", "warning")
+            yield Line("", f"edited lines: none in what ran here: {ELSEWHERE}", "warning")
         else:
             hint = " (--verbose names the others)" if self.missed and not verbose else ""
             text = f"edited lines: {self.ran} of {self.lines} ran{hint}"

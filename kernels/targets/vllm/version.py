@@ -16,14 +16,12 @@ from harness.kernels.executors.base import Executor
 from harness.kernels.mutations.mutation import Mutation, mutate
 from harness.kernels.targets.base import Allocate
 from harness.kernels.targets.vllm.allocation import Allocations, attribute_names, on_device
-from harness.kernels.targets.vllm.features import BUFFERS, CONTEXT, Features, features, moved_files
+from harness.kernels.targets.vllm.features import BUFFERS, CONTEXT, Features, features
 from harness.kernels.targets.vllm.replacements import CONV_LAYOUT_VARIABLE
 from harness.kernels.targets.vllm.runner import Kinds, Runner
-from harness.kernels.targets.vllm.sources import HYBRID, LAYERS, MATH, WORKER, SourceTree
+from harness.kernels.targets.vllm.sources import HYBRID, LAYERS, WORKER, SourceTree
 from harness.kernels.targets.vllm.surroundings import surround
-
-UNDER_TEST = (MATH, LAYERS, WORKER)
-"""The files that run unmodified, with those that code of theirs has moved to. Everything else may be replaced."""
+from harness.kernels.targets.vllm.under_test import files_under_test
 
 
 class Version:
@@ -40,9 +38,7 @@ class Version:
         self.device = executor.device
         self._start = executor.transfers.start
 
-        files = (*UNDER_TEST[:-1], *moved_files(tree, WORKER), WORKER)
-        if self.features.scatter:
-            files = tuple(dict.fromkeys((*files, *moved_files(tree, HYBRID), HYBRID)))
+        files = files_under_test(tree, hybrid=self.features.scatter)
         original = {file: tree.text(file) for file in files}
         sources = mutate("vllm", original, mutations)
         loaded = surround(tree, files, sources, executor)
