@@ -35,7 +35,10 @@ HOST_EVERY: dict[Runner, int] = {"V1": 32, "V2": 8}
 """In a campaign, one in so many sequences also runs the release's host code, next to our model of it. A single sequence
 always does. `harness bench sequences` measures the cost: for V1 2.5 ms a step with it and 0.6 ms without, so one in 32
 makes V1 steps a tenth slower; for V2 1.56 ms and 0.49 ms, so one in eight makes V2 steps a quarter slower. A large part
-of V1 is the release's own code in every sequence."""
+of V1 is the release's own code in every sequence. Where an edit is in what may be host code, it runs in each."""
+
+HOST_CODE = ("vllm/v1/worker/", "vllm/v1/attention/", "vllm/v1/sample/", "vllm/v1/spec_decode/")
+"""Folders of what runners call in a step."""
 
 
 class SequenceAssignment(msgspec.Struct, frozen=True):
@@ -97,6 +100,7 @@ class SequenceJudge(Judge):
             tree = SourceTree(loaded.directory, loaded.origin, stable=False)
             self._edits = [edit for edit in edits_of(tree, base) if not edit.kernel]
             self._probes = Probes(tree, self._edits)
+        self._edits_host_code = any(edit.file.startswith(HOST_CODE) for edit in self._edits)
         if threading.current_thread() is threading.main_thread():
             executor = None if self._kernels is None else self._kernels.executor
             stack_location.answer(executor, lambda file: file.startswith(prefix))
@@ -131,7 +135,8 @@ class SequenceJudge(Judge):
         if lost is not None:
             return RESULTS.encode(RunResult(None, lost, -1, 0, 0.0, {})), None, seconds
         keep = None if self._folder is None else _Keeper(self._folder, drawn.recipe, index)
-        host = index % HOST_EVERY[case.config.runner] == 0 or _has_other_rules(case.config.runner)
+        runner = case.config.runner
+        host = self._edits_host_code or index % HOST_EVERY[runner] == 0 or _has_other_rules(runner)
         with self._edits_apart() as ran:
             result = run(case, drawn.controls, self._kernels, keep, host)
             result.edits = ran(result)
