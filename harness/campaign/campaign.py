@@ -581,7 +581,8 @@ class Campaign:
         subject = self._subject
 
         def text() -> bytes:
-            return subject.encode(subject.draw(index) if worker is None else self._drawn(worker, index))
+            case = subject.draw(index) if worker is None else self._drawn(worker, index)
+            return subject.encode_failed(case, index, str(error))
 
         return self._keep(index, error, text, shrinking=False)
 
@@ -589,7 +590,9 @@ class Campaign:
         """See harness.campaign.findings.Fail."""
         if self._failures.too_many:
             return None
-        return self._keep(index, error, lambda: self._subject.encode(case), shrinking=shrinking)
+        return self._keep(
+            index, error, lambda: self._subject.encode_failed(case, index, str(error)), shrinking=shrinking
+        )
 
     def _keep(self, index: int, error: WorkerError, text: Callable[[], bytes], *, shrinking: bool) -> str:
         line = self._failures.record(index, str(error), text, shrinking=shrinking)

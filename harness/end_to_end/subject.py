@@ -143,6 +143,28 @@ class WholeEngines(SequenceSubject):
 
     # Findings.
 
+    def encode_failed(self, case: SequenceCase, index: int, message: str) -> bytes:
+        (*_, last) = ["", *message.strip().splitlines()]
+        repro = EngineRepro(
+            signature=Signature("engine", "harness", "failure", "-", "-"),
+            evidence=Evidence(f"the harness itself failed: {last}"),
+            origin=self._origin(index),
+            fixes=self._on.fixes,
+            faults=self.faults,
+            sequence=case,
+        )
+        return msgspec.json.format(msgspec.json.encode(repro), indent=1)
+
+    def _origin(self, index: int | None) -> Origin:
+        return Origin(
+            target=self.target,
+            executor=EXECUTOR,
+            harness_version=__version__,
+            generator_version=SEQUENCE_GENERATOR_VERSION,
+            seed=self._recipe.seed,
+            index=index,
+        )
+
     def repro(
         self, case: SequenceCase, result: RunResult, index: int | None, issue: str | None, record: ShrinkRecord | None
     ) -> EngineRepro:
@@ -150,14 +172,7 @@ class WholeEngines(SequenceSubject):
         return EngineRepro(
             signature=signature_of(result.violation),
             evidence=evidence_of(result.violation, result.trace),
-            origin=Origin(
-                target=self.target,
-                executor=EXECUTOR,
-                harness_version=__version__,
-                generator_version=SEQUENCE_GENERATOR_VERSION,
-                seed=self._recipe.seed,
-                index=index,
-            ),
+            origin=self._origin(index),
             fixes=self._on.fixes,
             faults=self.faults,
             issue=issue,

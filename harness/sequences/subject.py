@@ -189,6 +189,29 @@ class StepSequences(SequenceSubject):
 
     # Findings.
 
+    def encode_failed(self, case: SequenceCase, index: int, message: str) -> bytes:
+        (*_, last) = ["", *message.strip().splitlines()]
+        repro = SequenceRepro(
+            signature=Signature("sequence", "harness", "failure", "-", "-"),
+            evidence=Evidence(f"the harness itself failed: {last}"),
+            origin=self._origin(index),
+            fixes=self._on.fixes,
+            faults=self.controls.faults,
+            kernels=None if self.kernel_side.kernels is None else self.kernel_side.kernels.target,
+            sequence=case,
+        )
+        return msgspec.json.format(msgspec.json.encode(repro), indent=1)
+
+    def _origin(self, index: int | None) -> Origin:
+        return Origin(
+            target=self.target,
+            executor=self.executor,
+            harness_version=__version__,
+            generator_version=SEQUENCE_GENERATOR_VERSION,
+            seed=self._recipe.seed,
+            index=index,
+        )
+
     def repro(
         self, case: SequenceCase, result: RunResult, index: int | None, issue: str | None, record: ShrinkRecord | None
     ) -> SequenceRepro:
@@ -197,14 +220,7 @@ class StepSequences(SequenceSubject):
         return SequenceRepro(
             signature=signature_of(result.violation),
             evidence=evidence_of(result.violation, result.trace),
-            origin=Origin(
-                target=self.target,
-                executor=self.executor,
-                harness_version=__version__,
-                generator_version=SEQUENCE_GENERATOR_VERSION,
-                seed=self._recipe.seed,
-                index=index,
-            ),
+            origin=self._origin(index),
             fixes=self._on.fixes,
             faults=self.controls.faults,
             issue=issue,

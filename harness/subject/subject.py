@@ -254,6 +254,11 @@ class Subject(abc.ABC, Generic[Case, Result]):
     def encode(self, case: Case) -> bytes:
         """A case as JSON."""
 
+    def encode_failed(self, case: Case, index: int, message: str) -> bytes:
+        """The case with this index, in which the harness itself failed with this message, as a file that `harness
+        replay` takes: a case alone, or a repro file whose finding is the failure."""
+        return self.encode(case)
+
     @abc.abstractmethod
     def decode(self, text: bytes) -> Case:
         """A case from JSON. Raises InvalidCase."""
