@@ -137,7 +137,7 @@ def target_or_default(name: str | None) -> str:
 def require_base(base: str | None, targets: Sequence[str]) -> None:
     """Raise typer.BadParameter if `base` is given and is no known release, or if no target takes one."""
     from harness.kernels.targets.vllm.base_release import takes_base
-    from harness.kernels.targets.vllm.family import RELEASES
+    from harness.kernels.targets.vllm.known_releases import RELEASES
 
     if base is None:
         return

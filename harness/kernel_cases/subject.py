@@ -295,7 +295,8 @@ class KernelCases(Subject[Case, JudgedCase]):
         base, issue = self.comparison.base, self._regression(repro)
         if base is None or issue is None:
             return super().about(key, repro)
-        doubt = issue.doubt(repro.evidence.diagnosis)
+        diagnosis = repro.evidence.diagnosis  # None while a campaign has not asked for it yet
+        doubt = "" if diagnosis is None else issue.doubt(diagnosis)
         if doubt:
             return (f"it has the signature of {issue.line}; {base.name} does not have that, and {doubt}",)
         return (f"it looks like {issue.line}; {base.name} does not have that",)

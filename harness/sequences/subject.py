@@ -28,7 +28,7 @@ from harness.kernels.targets.vllm.base_release import (
     sources_of,
 )
 from harness.kernels.targets.vllm.edits import why_not_watched
-from harness.kernels.targets.vllm.family import RELEASES
+from harness.kernels.targets.vllm.known_releases import RELEASES
 from harness.kernels.targets.vllm.scheduling.sources import check as check_target
 from harness.kernels.targets.vllm.scheduling.sources import require_packages, whole_tree
 from harness.kernels.targets.vllm.sources import VLLM_WHOLE

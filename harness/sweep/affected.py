@@ -9,7 +9,7 @@ import msgspec
 from packaging.version import Version
 
 from harness.kernels.targets.selection import release_of
-from harness.kernels.targets.vllm.family import RELEASES
+from harness.kernels.targets.vllm.known_releases import RELEASES
 
 SweepAnswer = Literal["FAILED", "FIXED", "NOT APPLICABLE", "LOST", "ERROR", "NOT ASKED"]
 """LOST: a checkout lacks what its base release has, so nothing of it was judged. NOT ASKED: the sweep was interrupted

@@ -13,7 +13,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from harness.kernels.targets.registry import parse
-from harness.kernels.targets.vllm.family import RELEASES
+from harness.kernels.targets.vllm.known_releases import RELEASES
 from harness.refusal import UnknownTarget
 
 _RANGE = re.compile(r"vllm\s*(?P<range>(?:[<>!~]=?|==[^,]*\*).*)", re.DOTALL)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.issues.registry import SEQUENCE_ISSUES, issues_of
-from harness.kernels.targets.vllm.family import RELEASES
+from harness.kernels.targets.vllm.known_releases import RELEASES
 from tests.maintainers.run_checks import PASSES
 from tests.releases import with_scheduler
 

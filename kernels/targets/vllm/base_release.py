@@ -17,7 +17,7 @@ import msgspec
 
 from harness.kernels.targets.downloading import Announce
 from harness.kernels.targets.releases import Manifest, Package, listed, release
-from harness.kernels.targets.vllm.family import RELEASES
+from harness.kernels.targets.vllm.known_releases import RELEASES
 from harness.kernels.targets.vllm.python_text import NotPythonText, python_text
 from harness.kernels.targets.vllm.sources import (
     HYBRID,

@@ -12,6 +12,7 @@ from harness.kernels.targets.base import Target
 from harness.kernels.targets.downloading import Announce, package_installer
 from harness.kernels.targets.family import KnownTarget
 from harness.kernels.targets.releases import DOWNLOADS_FORBIDDEN, check_version, listed, offline
+from harness.kernels.targets.vllm.known_releases import RELEASES
 from harness.kernels.targets.vllm.sources import (
     PATH_PREFIX,
     RELEASE_PREFIX,
@@ -25,25 +26,6 @@ from harness.refusal import UnknownTarget
 if TYPE_CHECKING:
     from harness.kernels.executors.base import Executor
     from harness.kernels.mutations.mutation import Mutation
-
-RELEASES = (
-    "0.22.0",
-    "0.22.1",
-    "0.23.0",
-    "0.24.0",
-    "0.25.0",
-    "0.25.1",
-    "0.26.0",
-    "0.27.0",
-    "0.27.1",
-    "0.28.0",
-    "0.29.0",
-    "0.30.0",
-    "0.31.0",
-    "0.32.0",
-    "0.33.0",
-)
-"""Releases with fused kernels that the harness was tested with. Others are tried on request."""
 
 
 class VllmFamily:

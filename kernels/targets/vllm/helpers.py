@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from harness.kernels.targets.releases import listed
-from harness.kernels.targets.vllm.family import RELEASES
+from harness.kernels.targets.vllm.known_releases import RELEASES
 from harness.kernels.targets.vllm.moved import imported_file
 from harness.kernels.targets.vllm.sources import VLLM, VLLM_WHOLE, SourceTree, cached_tree
 from harness.kernels.targets.vllm.syntax import parsed

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.campaign.folder import CampaignFolder
-from harness.kernels.targets.vllm.family import RELEASES
+from harness.kernels.targets.vllm.known_releases import RELEASES
 from tests.releases import editable, editable_whole
 
 Command = Callable[..., tuple[int, str, str]]

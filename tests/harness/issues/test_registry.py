@@ -26,7 +26,7 @@ from harness.issues.registry import (
     lines_about,
 )
 from harness.issues.sequence_issue import SPLIT, SequenceIssue
-from harness.kernels.targets.vllm.family import RELEASES
+from harness.kernels.targets.vllm.known_releases import RELEASES
 from harness.kernels.targets.vllm.scheduling.release_source import ReleaseSource
 from harness.kernels.targets.vllm.scheduling.rules import ColumnUnit, RunnerRules
 from harness.repro import Repro, read_repro

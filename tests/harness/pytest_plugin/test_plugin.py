@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 
 from harness.kernel_cases.subject import KernelCases
-from harness.kernels.targets.vllm.family import RELEASES
+from harness.kernels.targets.vllm.known_releases import RELEASES
 from harness.repro import read_repro
 from tests.processes import children, is_running, wait_for
 from tests.releases import editable, rename

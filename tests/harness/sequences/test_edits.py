@@ -12,7 +12,7 @@ import pytest
 from harness.generators.sequences.configurations import Pins
 from harness.issues.registry import DEFAULT_FIXES
 from harness.kernels.targets.vllm.base_release import BaseRelease
-from harness.kernels.targets.vllm.family import RELEASES
+from harness.kernels.targets.vllm.known_releases import RELEASES
 from harness.kernels.targets.vllm.sources import HYBRID, SCHEDULER, WORKER
 from harness.sequences.controls import Controls
 from harness.sequences.recipe import SequenceRecipe

@@ -26,7 +26,7 @@ from harness.case.sequence import (
     encode_sequence,
 )
 from harness.generators.sequences.configurations import Pins
-from harness.kernels.targets.vllm.family import RELEASES
+from harness.kernels.targets.vllm.known_releases import RELEASES
 from harness.sequences.controls import Controls
 from harness.sequences.recipe import SequenceRecipe, sequence_at
 from harness.sequences.variations import variations

@@ -11,7 +11,7 @@ import pytest
 from harness.kernels.targets import releases
 from harness.kernels.targets.vllm.base_release import BaseRelease, _checksums, _is_far, base_of, takes_base
 from harness.kernels.targets.vllm.edits import TOP, edits_of
-from harness.kernels.targets.vllm.family import RELEASES
+from harness.kernels.targets.vllm.known_releases import RELEASES
 from harness.kernels.targets.vllm.sources import HYBRID, VLLM, VLLM_WHOLE, WORKER, checkout_tree
 from harness.refusal import UnknownTarget
 from tests.releases import edit, editable, editable_whole, sources

@@ -12,9 +12,8 @@ import pytest
 
 from harness.kernels.mutations.mutation import mutate
 from harness.kernels.mutations.registry import mutation
-from harness.kernels.targets.vllm.family import RELEASES
-from harness.kernels.targets.vllm.sources import WORKER
-from harness.kernels.targets.vllm.version import UNDER_TEST
+from harness.kernels.targets.vllm.known_releases import RELEASES
+from harness.kernels.targets.vllm.sources import LAYERS, MATH, WORKER
 from tests.releases import editable
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -38,7 +37,7 @@ def test_an_edit_with_a_fault_is_found(harness: Command, checkout: Path, executo
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["target"] == target
 
-    sources = {file: (checkout / file).read_text(encoding="utf-8") for file in UNDER_TEST}
+    sources = {file: (checkout / file).read_text(encoding="utf-8") for file in (MATH, LAYERS, WORKER)}
     for file, text in mutate("vllm", sources, [mutation("wrong-destination")]).items():
         (checkout / file).write_text(text, encoding="utf-8")
     done = harness("run", "--target", target, "-e", executor_name, *RUN)

@@ -24,8 +24,8 @@ from harness.kernels.targets.vllm.edits import (
     files_to_watch,
     why_not_watched,
 )
-from harness.kernels.targets.vllm.family import RELEASES
 from harness.kernels.targets.vllm.importing import module_name
+from harness.kernels.targets.vllm.known_releases import RELEASES
 from harness.kernels.targets.vllm.probes import Probes
 from harness.kernels.targets.vllm.sources import WORKER, SourceTree, checkout_tree
 from tests.releases import edit, editable

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from harness.kernels.targets.releases import offline
-from harness.kernels.targets.vllm.family import RELEASES
+from harness.kernels.targets.vllm.known_releases import RELEASES
 
 ROOT = Path(__file__).parents[3]
 NEWEST = RELEASES[-1]

@@ -12,7 +12,7 @@ from harness.case import Case
 from harness.engines.random import Recipe, case_at
 from harness.generators.kinds.registry import KINDS
 from harness.kernel_cases.worker import CaseWorker
-from harness.kernels.targets.vllm.family import RELEASES
+from harness.kernels.targets.vllm.known_releases import RELEASES
 from harness.kernels.targets.vllm.sources import release_tree
 from tests.releases import edit, editable
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from harness.kernels.targets.vllm.base_release import base_of
-from harness.kernels.targets.vllm.family import RELEASES
 from harness.kernels.targets.vllm.features import features, moved_files
+from harness.kernels.targets.vllm.known_releases import RELEASES
 from harness.kernels.targets.vllm.lost import NEEDS, left_operations, lost_operations
 from harness.kernels.targets.vllm.sources import HOST, HYBRID, WORKER, cached_tree, checkout_tree
 from tests.releases import edit, editable, rename, sources

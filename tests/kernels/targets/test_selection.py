@@ -6,7 +6,7 @@ import pytest
 from packaging.version import Version
 
 from harness.kernels.targets.selection import release_of, select
-from harness.kernels.targets.vllm.family import RELEASES
+from harness.kernels.targets.vllm.known_releases import RELEASES
 from harness.refusal import UnknownTarget
 
 

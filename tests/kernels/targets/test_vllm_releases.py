@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from harness.kernels.targets.vllm.family import RELEASES
+from harness.kernels.targets.vllm.known_releases import RELEASES
 
 ROOT = Path(__file__).parents[3]
 DRIVER = Path(__file__).with_name("drive_vllm.py")
