@@ -30,6 +30,9 @@ SURPLUS = 4096
 """How far a size by stride is tried, in addition to the whole stride: production code may limit it."""
 MOST_SURPLUS = 1 << 22
 """A longer surplus is not tried: such a copy would run for minutes."""
+SHARES = (16, 8, 4, 2)
+"""Numbers of tiles that share a copy."""
+
 TILES = (1024, 2048, 4096, 8192, 16384)
 """Bytes of a tile, each of which may lose its own tail."""
 BY_CHANCE = 3
@@ -187,6 +190,38 @@ def _whole_words(copy: StateCopy, word: int, *, aligned: bool) -> int:
     is before the first of them is copied as well."""
     head = -copy.destination % word if aligned else 0
     return copy.run_bytes if head >= copy.run_bytes else copy.run_bytes - (copy.run_bytes - head) % word
+
+
+def _rounded_down(situation: Situation) -> Iterator[Prediction]:
+    """Tiles share the whole words of a copy, each as many as a division that rounds down gives: of fewer words than
+    tiles none, or of all those that are left. Only where source and destination are aligned alike is it copied by
+    words."""
+    for shares in SHARES:
+        for rest in (False, True):
+            for temporal in (False, True):
+                image, some = situation.expected.image.copy(), False
+                for copy in _as_runs(situation):
+                    if temporal and isinstance(copy.place.state, ConvState):
+                        continue
+                    for first, size in _words(copy):
+                        words = size // WORD
+                        kept = words // shares * shares if rest else words if words >= shares else 0
+                        lost = (first + kept * WORD, (words - kept) * WORD)
+                        image.view(*lost)[:] = situation.before.image.view(*lost)
+                        some |= kept < words
+                if some:
+                    form = f"{shares}{' rest' if rest else ''}{' temporal' if temporal else ''}"
+                    yield Prediction(image, results_after(situation), form=form)
+
+
+def _words(copy: StateCopy) -> Iterator[tuple[int, int]]:
+    """The whole words of each run, counted from an aligned destination: arena offset and bytes."""
+    if (copy.source ^ copy.destination) % WORD:
+        return
+    for run in range(copy.runs):
+        start = copy.destination + run * copy.run_stride
+        head = min(-start % WORD, copy.run_bytes)
+        yield start + head, (copy.run_bytes - head) // WORD * WORD
 
 
 def _part_lost(situation: Situation) -> Iterator[Prediction]:
@@ -401,6 +436,12 @@ SIZES = (
         by_rule(Rule(shape=_first_row_only)),
     ),
     Deviation("tail-lost", "tail", "the bytes after the last whole word of a copy were left out", _tail_lost),
+    Deviation(
+        "shares-rounded-down",
+        "shares of tiles",
+        "the words of a copy were shared between tiles by a division that rounds down",
+        _rounded_down,
+    ),
     Deviation(
         "part-lost",
         "part of a copy",
