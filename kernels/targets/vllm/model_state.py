@@ -71,6 +71,13 @@ _STARTS = ("initialize_kv_cache", "_ensure_align_ctx")
 """The methods that make the context, in the order of preference: since 0.33.0, since 0.25.0."""
 
 
+def _smallest_block_size(layout: Layout) -> int:
+    """The tokens of the smallest blocks of all groups, as `cache_config.block_size` has them. A drafter may have
+    smaller blocks than the layers with states have: so what counts in the wrong ones shows."""
+    smaller = layout.num_spec > 0 and layout.block_size % 2 == 0
+    return layout.block_size // 2 if smaller else layout.block_size
+
+
 class ModelState:
     """One production model state, for layouts of one shape. `module` is the file that defines it."""
 
@@ -83,7 +90,7 @@ class ModelState:
             cache_config=SimpleNamespace(
                 mamba_cache_mode="align",
                 use_kda_recoverssm=False,
-                block_size=layout.block_size,
+                block_size=_smallest_block_size(layout),
                 mamba_block_size=layout.block_size,
             ),
             scheduler_config=SimpleNamespace(max_num_seqs=layout.table_rows, max_num_batched_tokens=1),

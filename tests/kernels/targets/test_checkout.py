@@ -13,8 +13,8 @@ import pytest
 from harness.kernels.mutations.mutation import mutate
 from harness.kernels.mutations.registry import mutation
 from harness.kernels.targets.vllm.known_releases import RELEASES
-from harness.kernels.targets.vllm.sources import LAYERS, MATH, WORKER
-from tests.releases import editable
+from harness.kernels.targets.vllm.sources import HYBRID, LAYERS, MATH, WORKER
+from tests.releases import edit, editable
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 ROOT = Path(__file__).parents[3]
@@ -134,3 +134,15 @@ def test_an_installed_package_that_does_not_import(harness: Command, checkout: P
     assert json.loads(done.stdout)["target"] == "vllm"
     assert "tested on stubs for the rest of it" in done.stderr
     assert "No module named 'no_such_module'" in done.stderr
+
+
+@pytest.mark.long
+@pytest.mark.release
+def test_columns_that_are_counted_in_a_drafters_blocks_are_found(harness: Command, tmp_path: Path) -> None:
+    """A drafter may have smaller blocks than layers with states: two settings, which are equal otherwise."""
+    checkout = editable("0.33.0", tmp_path / "checkout")
+    edit(checkout, HYBRID, "MAMBA_BLOCK_SIZE=mamba_spec.block_size", "MAMBA_BLOCK_SIZE=self.cache_config.block_size")
+    options = ("--base", "0.33.0", "--ops", "advance", "--cases", "60", "--seed", "1", "-j", "1", "--fail-fast")
+    done = harness("run", "-t", f"path:{checkout}", *options)
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert "finding advance/memory/wrong-bytes/state_column/-" in done.stdout
