@@ -134,7 +134,7 @@ def _situation(run: OperationRun, expected: Expected, *, watched: bool) -> Situa
 def _difference(run: OperationRun, difference: Difference, writer: Writer | None) -> Difference:
     return msgspec.structs.replace(
         difference,
-        writer=writer_in_words(run, difference.offset, writer) if run.recorded else "",
+        writer=writer_in_words(run, difference.offset, difference.size, writer) if run.recorded else "",
         contents=contents_in_words(run, difference.offset, difference.size),
     )
 

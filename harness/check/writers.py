@@ -40,14 +40,23 @@ def last_writer(run: OperationRun, offset: int) -> Writer | None:
     return None
 
 
-def writer_in_words(run: OperationRun, offset: int, writer: Writer | None) -> str:
-    """Who wrote the byte at `offset`, as a sentence without a full stop."""
+def writer_in_words(run: OperationRun, offset: int, size: int, writer: Writer | None) -> str:
+    """Who wrote the byte at `offset`, the first of `size` that are wrong, as a sentence without a full stop."""
     if writer is None:
-        return NEVER_WRITTEN if len(run.recorded) == 1 else NEVER_WRITTEN_BY_ANY
+        whole = NEVER_WRITTEN if len(run.recorded) == 1 else NEVER_WRITTEN_BY_ANY
+        others = any(_stores_into(launch, offset, size) for launch in run.recorded)
+        return whole.replace("these bytes", "the first of these bytes") if others else whole
     text = f"written by program {writer.program} at {chain_in_words(writer.code) or 'a line that is not known'}"
     if writer.loaded_from is not None:
         text += f"; loaded from {describe(run.case, run.plan, writer.loaded_from).name}"
     return text + launched_at(writer.launched, run.owns)
+
+
+def _stores_into(launch: RecordedLaunch, offset: int, size: int) -> bool:
+    """Whether a launch stores to any of the bytes."""
+    widths = launch.sources.width[launch.source]
+    ends = launch.offset + launch.count * widths
+    return bool(np.any((launch.offset < offset + size) & (ends > offset) & launch.sources.is_store[launch.source]))
 
 
 def _touching(launch: RecordedLaunch, offset: int, *, stores: bool) -> np.ndarray:

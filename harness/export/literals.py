@@ -37,8 +37,10 @@ def comment(*paragraphs: str) -> str:
 
 
 def words(text: object) -> str:
-    """`plain` text that means nothing in Markdown either: no links, no tags, no mentions, no emphasis."""
-    return " ".join(re.sub(r"[^A-Za-z0-9 .,:;_+=/()'\"%?-]", " ", plain(text)).split())
+    """`plain` text that means nothing in Markdown either: no links, no tags, no mentions, no emphasis. Addresses are
+    broken up, as pages make links of bare ones."""
+    broken = re.sub(r"://|\bwww\.", " ", plain(text))
+    return " ".join(re.sub(r"[^A-Za-z0-9 .,:;_+=/()'\"%?-]", " ", broken).split())
 
 
 def file_name(text: object) -> str:

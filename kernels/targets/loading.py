@@ -20,20 +20,22 @@ from harness.kernels.cache_directory import cache_directory
 from harness.kernels.executors.base import Executor, dispatching
 
 
-def load_module(name: str, source: str, executor: Executor, *, path: Path | None = None) -> ModuleType:
+def load_module(
+    name: str, source: str, executor: Executor, *, path: Path | None = None, package: bool = False
+) -> ModuleType:
     """Execute `source` as the module `name`, its kernels launching on `executor`, and return it.
 
     It replaces any module registered in `sys.modules` under `name`; modules that are already loaded keep what they
     imported. `path` is a file that holds exactly `source` and does not change while the process runs: the
     module's code then refers to it. Without it the text is written to the cache directory, under a name derived
-    from its contents.
+    from its contents. `package`: it is the `__init__` of one.
 
     Raises the module's own exceptions; `sys.modules` is then as before.
     """
     file = path or source_file(name, source)
     name_source(str(file), name)
     code = compile(source, str(file), "exec", dont_inherit=True)
-    spec = importlib.util.spec_from_file_location(name, file)
+    spec = importlib.util.spec_from_file_location(name, file, submodule_search_locations=[] if package else None)
     if spec is None:
         raise ImportError(f"{file} is not a Python source file")
     module = importlib.util.module_from_spec(spec)

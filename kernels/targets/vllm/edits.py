@@ -17,7 +17,7 @@ import msgspec
 
 from harness.kernels.targets.vllm.base_release import BaseRelease
 from harness.kernels.targets.vllm.sources import SourceTree
-from harness.kernels.targets.vllm.syntax import parsed
+from harness.kernels.targets.vllm.syntax import is_kernel, kernel_decorators, parsed
 
 MOST_FILES = 50
 """Of a target with more changed files than this, such as a much newer release, edits are not looked at."""
@@ -115,6 +115,7 @@ class _Head(NamedTuple):
 def _heads(module: ast.Module) -> Mapping[str, _Head]:
     """Those of all functions, by their names with those that contain them."""
     found: dict[str, _Head] = {}
+    decorators = kernel_decorators(module)
     for statement in statements_of(module):
         node = statement.node
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -130,7 +131,9 @@ def _heads(module: ast.Module) -> Mapping[str, _Head]:
             parts = (*node.decorator_list, *arguments.defaults, *arguments.kw_defaults)
             words += ["" if one is None else ast.unparse(one) for one in parts]
             line = min([node.lineno, *(one.lineno for one in node.decorator_list)])
-            found[statement.inner] = _Head(tuple(words), line, node.body, statement.kernel or is_kernel(node))
+            found[statement.inner] = _Head(
+                tuple(words), line, node.body, statement.kernel or is_kernel(node, decorators)
+            )
     return found
 
 
@@ -179,26 +182,25 @@ def _is_code(line: str) -> bool:
 
 def statements_of(module: ast.Module) -> Iterator[Statement]:
     """All statements of a module, outer ones first."""
-    yield from _statements(module.body, TOP, "", False)
+    yield from _statements(module.body, TOP, "", False, kernel_decorators(module))
 
 
-def _statements(body: Sequence[ast.stmt], function: str, scope: str, kernel: bool) -> Iterator[Statement]:
+def _statements(
+    body: Sequence[ast.stmt], function: str, scope: str, kernel: bool, decorators: frozenset[str]
+) -> Iterator[Statement]:
     block = (body[0].lineno, body[-1].end_lineno or 0) if body else (0, 0)
     for node in body:
         inner = scope + node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else ""
         yield Statement(node, function, kernel, block, inner)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield from _statements(node.body, inner, f"{inner}.<locals>.", kernel or is_kernel(node))
+            yield from _statements(
+                node.body, inner, f"{inner}.<locals>.", kernel or is_kernel(node, decorators), decorators
+            )
         elif isinstance(node, ast.ClassDef):
-            yield from _statements(node.body, function, f"{scope}{node.name}.", kernel)
+            yield from _statements(node.body, function, f"{scope}{node.name}.", kernel, decorators)
         else:
             for inner_body in bodies_of(node):
-                yield from _statements(inner_body, function, scope, kernel)
-
-
-def is_kernel(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether a function runs compiled."""
-    return any("triton.jit" in ast.unparse(decorator) for decorator in node.decorator_list)
+                yield from _statements(inner_body, function, scope, kernel, decorators)
 
 
 def bodies_of(node: ast.stmt) -> Iterator[list[ast.stmt]]:

@@ -1,28 +1,27 @@
-"""A helper is a file with functions that an author has moved out of the files under test, or that their kernels call.
+"""A helper is a file of a checkout that files under test import from, and that no release has; or one that has, by now,
+functions that their kernels call.
 
-Releases have none: what they do not define in a file under test is stubbed. A checkout may put a function into a file
-of its own, and that changes nothing. So a file of a checkout is under test, too, if a file under test imports a
-function from it that Triton compiles, or, where no release has the file, one that a release defines in a file under
-test.
+What a release does not define in a file under test is stubbed. An author may put code into a file of its own, and that
+changes nothing: so such a file is under test, too.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
-import re
 from collections.abc import Iterator, Sequence
 
 from harness.kernels.targets.releases import listed
 from harness.kernels.targets.vllm.known_releases import RELEASES
-from harness.kernels.targets.vllm.moved import imported_file
-from harness.kernels.targets.vllm.sources import VLLM, VLLM_WHOLE, SourceTree, cached_tree
-from harness.kernels.targets.vllm.syntax import parsed
+from harness.kernels.targets.vllm.sources import VLLM, VLLM_WHOLE, SourceTree
+from harness.kernels.targets.vllm.syntax import is_kernel, kernel_decorators, parsed
+
+ALL = "*"
 
 
 def with_helpers(tree: SourceTree, files: Sequence[str]) -> tuple[str, ...]:
-    """`files`, and in front of each the helpers that it imports from and that are not among them. Raises UnknownTarget
-    if one is not valid Python."""
+    """`files`, and in front of each the helpers that it imports and that are not among them. Raises UnknownTarget if
+    one is not valid Python."""
     if tree.stable:
         return tuple(files)
     found: list[str] = []
@@ -31,51 +30,53 @@ def with_helpers(tree: SourceTree, files: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
+def may_be_stubbed(tree: SourceTree, file: str) -> bool:
+    """Whether files under test may do without a helper that does not load on stubs: it has no kernel. A checkout that
+    is newer than all releases has new files that the code under test only mentions."""
+    return not tree.stable and _is_new(file) and not _kernels(tree, file)
+
+
 def _follow(tree: SourceTree, file: str, files: frozenset[str], found: list[str], met: tuple[str, ...] = ()) -> None:
     """Append to `found` the helpers of a file, and the file. `met` are the files that lead here."""
     for other, names in _imports(tree, file):
-        if other in files or other in (file, *met, *found) or not tree.has(other):
+        if other in files or other in (file, *met, *found):
             continue
-        if names & _functions(tree, other, files):
+        kernels = set() if _is_new(other) else _kernels(tree, other)
+        if _is_new(other) or names & kernels or (ALL in names and kernels):
             _follow(tree, other, files, found, (*met, file))
     found.append(file)
 
 
 def _imports(tree: SourceTree, file: str) -> Iterator[tuple[str, set[str]]]:
-    """The files of vLLM that a file imports names from, wherever it does, and these names."""
+    """The files of vLLM that a file imports, wherever it does, and the names that it takes from them."""
     for node in ast.walk(parsed(tree, file)):
         if isinstance(node, ast.ImportFrom):
-            yield imported_file(node, file), {one.name for one in node.names}
+            folder = file.split("/")[: -node.level] if node.level else []
+            where = "/".join([*folder, *filter(None, (node.module or "").split("."))])
+            names = {one.name for one in node.names}
+            modules = {where: names, **{f"{where}/{name}": set[str]() for name in names}}
+        elif isinstance(node, ast.Import):
+            modules = {one.name.replace(".", "/"): set[str]() for one in node.names}
+        else:
+            continue
+        for module, taken in modules.items():
+            for other in (f"{module}.py", f"{module}/__init__.py"):
+                if other.startswith("vllm/") and tree.has(other):
+                    yield other, taken
 
 
-def _functions(tree: SourceTree, file: str, files: frozenset[str]) -> set[str]:
-    """The functions of a file that Triton compiles, and, of a new file, those that a release defines in `files`."""
-    defined = [node for node in parsed(tree, file).body if isinstance(node, ast.FunctionDef)]
-    found = {node.name for node in defined if any(map(_is_jit, node.decorator_list))}
-    if not _is_in_a_release(file):
-        found.update(node.name for node in defined if _is_of_a_release(node.name, files))
-    return found
-
-
-def _is_jit(decorator: ast.expr) -> bool:
-    """Whether `jit` is the last name of a decorator."""
-    called = decorator.func if isinstance(decorator, ast.Call) else decorator
-    return ast.unparse(called).rpartition(".")[2] == "jit"
-
-
-def _is_in_a_release(file: str) -> bool:
-    """Whether a release that is here has a file of this name."""
-    manifests = (listed(package, version) for version in RELEASES for package in (VLLM, VLLM_WHOLE))
-    return any(file in manifest.files for manifest in manifests if manifest is not None)
-
-
-def _is_of_a_release(name: str, files: frozenset[str]) -> bool:
-    """Whether a release that is here defines a function of this name in one of the files."""
-    known = filter(None, map(_tree, reversed(RELEASES)))
-    wanted = re.compile(rf"^def {re.escape(name)}\(", re.MULTILINE)
-    return any(wanted.search(tree.text(file)) for tree in known for file in files if tree.has(file))
+def _kernels(tree: SourceTree, file: str) -> set[str]:
+    """The functions of a file that Triton compiles."""
+    module = parsed(tree, file)
+    decorators = kernel_decorators(module)
+    return {node.name for node in module.body if isinstance(node, ast.FunctionDef) and is_kernel(node, decorators)}
 
 
 @functools.cache
-def _tree(version: str) -> SourceTree | None:
-    return cached_tree(version)
+def _is_new(file: str) -> bool:
+    """Whether no release that is here has a file of this name. Not known, and so not the case, where none of them is
+    here with the files of that folder."""
+    covering = [package for package in (VLLM, VLLM_WHOLE) if file.startswith(package.kept)]
+    manifests = [listed(package, version) for package in covering for version in RELEASES]
+    known = [manifest.files for manifest in manifests if manifest is not None]
+    return bool(known) and not any(file in files for files in known)

@@ -32,11 +32,11 @@ def module_name(file: str) -> str:
 class _SourceLoader(Loader):
     """Loads one module under test."""
 
-    def __init__(self, source: str, executor: Executor, path: Path | None) -> None:
-        self._source, self._executor, self._path = source, executor, path
+    def __init__(self, source: str, executor: Executor, path: Path | None, package: bool) -> None:
+        self._source, self._executor, self._path, self.package = source, executor, path, package
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        return load_module(spec.name, self._source, self._executor, path=self._path)
+        return load_module(spec.name, self._source, self._executor, path=self._path, package=self.package)
 
     def exec_module(self, module: ModuleType) -> None:
         """Nothing: load_module has executed it."""
@@ -73,7 +73,9 @@ class Finder(MetaPathFinder):
         for name, names in stubbed.items():
             self._loaders[name] = _StubLoader(names, self._loaders.keys())
         for file, source in sources.items():
-            self._loaders[module_name(file)] = _SourceLoader(source, executor, paths.get(file))
+            self._loaders[module_name(file)] = _SourceLoader(
+                source, executor, paths.get(file), file.endswith("/__init__.py")
+            )
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -81,7 +83,11 @@ class Finder(MetaPathFinder):
         if fullname != "vllm" and not fullname.startswith("vllm."):
             return None
         loader = self._loaders.get(fullname) or _StubLoader({}, self._loaders.keys())
-        return ModuleSpec(fullname, loader, is_package=not isinstance(loader, _SourceLoader))
+        return ModuleSpec(fullname, loader, is_package=not isinstance(loader, _SourceLoader) or loader.package)
+
+    def stub(self, file: str) -> None:
+        """Do without a file under test."""
+        self._loaders[module_name(file)] = _StubLoader({}, self._loaders.keys())
 
 
 def install(finder: Finder) -> None:

@@ -29,7 +29,7 @@ def _follow(tree: SourceTree, file: str, names: frozenset[str], found: list[str]
     for node in parsed(tree, file).body:
         if not isinstance(node, ast.ImportFrom):
             continue
-        other = imported_file(node, file)
+        other = _imported_file(node, file)
         if other in (file, *met, *found) or not tree.has(other):
             continue
         same = {one.name for one in node.names if one.asname in (None, one.name)}
@@ -40,7 +40,6 @@ def _follow(tree: SourceTree, file: str, names: frozenset[str], found: list[str]
     found.append(file)
 
 
-def imported_file(node: ast.ImportFrom, file: str) -> str:
-    """The file that an import in `file` takes names from, if that is a file and not a folder."""
+def _imported_file(node: ast.ImportFrom, file: str) -> str:
     package = file.split("/")[: -node.level] if node.level else []
     return "/".join([*package, *(node.module or "__init__").split(".")]) + ".py"

@@ -19,6 +19,7 @@ from typing import Any, Literal
 from harness.kernels.executors.base import Executor
 from harness.kernels.targets.loading import load_module
 from harness.kernels.targets.vllm import specs
+from harness.kernels.targets.vllm.helpers import may_be_stubbed
 from harness.kernels.targets.vllm.importing import Finder, import_under_test, install, module_name, uninstall
 from harness.kernels.targets.vllm.replacements import ENVS, replacements
 from harness.kernels.targets.vllm.sources import SourceTree
@@ -64,7 +65,15 @@ def _stubs(tree: SourceTree, files: Sequence[str], sources: Mapping[str, str], e
     finder = Finder(sources, paths, replacements(), executor)
     install(finder)
     try:
-        modules = {file: import_under_test(tree.origin, file) for file in files}
+        modules = {}
+        for file in files:
+            try:
+                modules[file] = import_under_test(tree.origin, file)
+            except UnknownTarget as reason:
+                if not may_be_stubbed(tree, file):
+                    raise
+                warnings.warn(f"{reason}. No release has this file: it is stubbed, and not tested", stacklevel=2)
+                finder.stub(file)
     except BaseException:
         uninstall(finder)
         raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from harness.check.operations.registry import expect
 from harness.check.outcome import Evidence, Verdict
 from harness.check.session import Session
 from harness.check.suspects import Suspects
-from harness.check.writers import NEVER_WRITTEN
+from harness.check.writers import NEVER_WRITTEN, writer_in_words
 from harness.kernels.executors.base import Executor
 from harness.kernels.executors.registry import create_executor, executor_class
 from harness.kernels.mutations.mutation import Mutation
@@ -182,3 +183,23 @@ def test_a_range_names_its_elements(wide: Case) -> None:
     assert found is not None
     assert ", elements " in found[1].differences[0].place
     assert np.all(run.found.data[:8] == run.before.data[:8])
+
+
+@pytest.mark.parametrize(
+    ("stored", "sentence"),
+    [
+        ((), "no store of this launch touched these bytes"),
+        ((104,), "no store of this launch touched the first of these bytes"),
+        ((92, 116), "no store of this launch touched these bytes"),
+    ],
+)
+def test_that_nothing_stored_is_said_of_all_bytes_or_of_the_first(stored: tuple[int, ...], sentence: str) -> None:
+    """Bytes 100 to 115 are wrong, and stores are 8 bytes wide."""
+    launch = SimpleNamespace(
+        offset=np.array(stored, dtype=np.int64),
+        count=np.ones(len(stored), dtype=np.int64),
+        source=np.zeros(len(stored), dtype=np.int64),
+        sources=SimpleNamespace(width=np.array([8]), is_store=np.array([True])),
+    )
+    run: Any = SimpleNamespace(recorded=[launch])
+    assert writer_in_words(run, 100, 16, None) == sentence

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.export.literals import LONGEST_TEXT, comment, in_markdown, literal, plain
+from harness.export.literals import LONGEST_TEXT, comment, in_markdown, literal, plain, words
 
 HOSTILE = (
     'x"""\nimport os\nos.abort()\n"""',
@@ -64,3 +64,9 @@ def test_plain_text_is_one_line_without_escapes(text: str) -> None:
 def test_code_in_markdown_cannot_end_early(text: str) -> None:
     code = in_markdown(text)
     assert code == "" or (code[0] == code[-1] == "`" and "`" not in code[1:-1] and "|" not in code)
+
+
+@pytest.mark.parametrize("text", ["https://example.org/x", "see www.example.org", "a https://www.example.org/?q=1 b"])
+def test_words_hold_no_address_that_a_page_makes_a_link_of(text: str) -> None:
+    assert "://" not in words(text)
+    assert "www." not in words(text)
