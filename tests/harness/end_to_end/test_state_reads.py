@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from harness.end_to_end.inside.device_tokens import DeviceTokens
 from harness.end_to_end.inside.continued_rows import Read
+from harness.end_to_end.inside.device_tokens import DeviceTokens
 from harness.end_to_end.inside.state_reads import StateReads, WrongRead
 
 PROMPT = [3, 5, 8]
