@@ -14,6 +14,7 @@ import torch
 
 from harness.end_to_end.inside.continued_rows import Read, continued_rows
 from harness.end_to_end.inside.engine import RunningEngine
+from harness.text import counted
 
 TOLERANCE = 1e-3
 """Largest difference of a state from the plain run's, as a share of its largest number, that is arithmetic."""
@@ -43,8 +44,8 @@ class WrongRead(NamedTuple):
         block = self.read.block if self.kind == TEMPORAL else self.read.window_block
         where = f"group {self.read.group}, column {self.column}, block {block}"
         return (
-            f"first wrong state: step {self.step}, request {self.request} continues after {self.computed} tokens: the"
-            f" {self.kind} of {self.read.layer} ({where}) {self.difference}"
+            f"first wrong state: step {self.step}, request {self.request} continues after"
+            f" {counted(self.computed, 'token')}: the {self.kind} of {self.read.layer} ({where}) {self.difference}"
         )
 
 

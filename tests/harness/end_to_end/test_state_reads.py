@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from harness.end_to_end.inside.continued_rows import Read
 from harness.end_to_end.inside.device_tokens import DeviceTokens
-from harness.end_to_end.inside.state_reads import StateReads
+from harness.end_to_end.inside.state_reads import StateReads, WrongRead
 
 PROMPT = [3, 5, 8]
 
@@ -58,3 +59,13 @@ def test_nothing_computed_means_zeros() -> None:
     assert watched._difference(torch.zeros(2, 3), (), "layer", "temporal state") is None
     difference = watched._difference(torch.tensor([[0.0, 1e-9]]), (), "layer", "temporal state")
     assert difference == "is not zeros, though nothing of the request is computed"
+
+
+@pytest.mark.parametrize(("computed", "text"), [(1, "1 token"), (32, "32 tokens")])
+def test_the_line_says_after_how_many_tokens(computed: int, text: str) -> None:
+    read = Read(layer="a.layer", group=0, row=0, block=8, window_block=9, offset=0)
+    wrong = WrongRead(4, "2", read, 1, "temporal state", computed, "it is zeros")
+    assert wrong.line == (
+        f"first wrong state: step 4, request 2 continues after {text}: the temporal state of a.layer"
+        " (group 0, column 1, block 8) it is zeros"
+    )
