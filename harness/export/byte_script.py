@@ -85,7 +85,7 @@ def is_blind(repro: Repro) -> bool:
         case "race":
             return not signature.violation.startswith("between-programs")
         case "access":
-            return "-byte store " not in repro.evidence.summary
+            return signature.violation != "out-of-bounds" or "-byte store " not in repro.evidence.summary
         case "host":
             return signature.object not in COMPARED_RESULTS
         case oracle:
@@ -155,10 +155,14 @@ def _of_oracle(signature: Signature) -> Iterator[str]:
             "barrier orders."
         )
     elif oracle == "access":
+        what = {
+            "misaligned": "at an address that its width does not divide",
+            "read-only": "to memory that no kernel may write",
+        }.get(violation, "outside the memory that the kernel was given")
+        sees = "Stores up to 8,192 bytes beyond a buffer" if violation == "out-of-bounds" else "Stores of other bytes"
         yield (
-            "It is an access outside the memory that the kernel was given. The script sees stores up to 8,192 bytes "
-            "beyond a buffer, as wrong bytes; loads it does not see. The executor `native` of the harness checks "
-            "every access."
+            f"It is an access {what}. {sees} are seen by the script, as wrong bytes; loads are not. The executor "
+            "`native` of the harness checks every access."
         )
     elif oracle == "undefined":
         yield (

@@ -62,7 +62,7 @@ class CasePage:
 
     def happens(self) -> Iterator[str]:
         evidence = self._repro.evidence
-        if evidence.diagnosis is not None:
+        if evidence.diagnosis is not None and evidence.diagnosis.deviations:
             yield f"**What explains it.** {in_markdown(evidence.diagnosis.sentence)}."
             yield ""
         if evidence.differences:

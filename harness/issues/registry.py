@@ -113,7 +113,7 @@ def issues_of(names: str | None) -> list[SequenceIssue]:
 
 def lines_about(names: str | None) -> list[str]:
     """A line for each of the issues whose names are joined in `names`: what it is, and where to read about it."""
-    return [issue.line for issue in issues_of(names)]
+    return [issue.line for issue in issues_of(names)] or [one.line for one in KERNEL_ISSUES if one.name == names]
 
 
 def changed_by_a_fix(names: str | None) -> list[str]:

@@ -65,19 +65,31 @@ def _stubs(tree: SourceTree, files: Sequence[str], sources: Mapping[str, str], e
     finder = Finder(sources, paths, replacements(), executor)
     install(finder)
     try:
-        modules = {}
-        for file in files:
-            try:
-                modules[file] = import_under_test(tree.origin, file)
-            except UnknownTarget as reason:
-                if not may_be_stubbed(tree, file):
-                    raise
-                warnings.warn(f"{reason}. No release has this file: it is stubbed, and not tested", stacklevel=2)
-                finder.stub(file)
+        modules = _import_all(tree, files, finder)
     except BaseException:
         uninstall(finder)
         raise
     return Surroundings("stubs", modules, importlib.import_module(ENVS), specs)
+
+
+def _import_all(tree: SourceTree, files: Sequence[str], finder: Finder) -> dict[str, ModuleType]:
+    """Import files under test, as the code of releases does: what they import from new files comes when they ask for
+    it. If that does not load, new files are tried alone, and those that do not load are stubbed."""
+    new = [file for file in files if may_be_stubbed(tree, file)]
+    others = [file for file in files if file not in new]
+    try:
+        return {file: import_under_test(tree.origin, file) for file in (*others, *new)}
+    except UnknownTarget:
+        if not new:
+            raise
+    loaded: dict[str, ModuleType] = {}
+    for file in new:
+        try:
+            loaded[file] = import_under_test(tree.origin, file)
+        except UnknownTarget as reason:
+            warnings.warn(f"{reason}. No release has this file: it is stubbed, and not tested", stacklevel=2)
+            finder.stub(file)
+    return {**{file: import_under_test(tree.origin, file) for file in others}, **loaded}
 
 
 def _package(tree: SourceTree, files: Sequence[str], sources: Mapping[str, str], executor: Executor) -> Surroundings:

@@ -147,6 +147,8 @@ def test_a_planted_fault_and_our_own_kernels_are_not_in_a_script() -> None:
         ("race", "between-warps", "conv", "two warps", True),
         ("access", "out-of-bounds", "guard", "out-of-bounds 4-byte load at no object", True),
         ("access", "out-of-bounds", "guard", "out-of-bounds 4-byte store at no object", False),
+        ("access", "misaligned", "temporal", "misaligned 8-byte store at group 0", True),
+        ("access", "read-only", "table", "4-byte store into read-only block table", True),
         ("undefined", "address", "temporal", "an undefined number", True),
         ("host", "wrong-result", "device draft", "a staged view", True),
         ("host", "wrong-result", "columns", "a column", False),

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from harness.kernels.targets.vllm.helpers import with_helpers
+from harness.kernels.targets.vllm.helpers import may_be_stubbed, with_helpers
 from harness.kernels.targets.vllm.sources import WORKER, checkout_tree
+from harness.kernels.targets.vllm.syntax import is_kernel
+from harness.kernels.targets.vllm.syntax import kernel_decorators as names
 from tests.releases import edit, editable
 
 RELEASE = "0.33.0"
@@ -86,3 +88,59 @@ def test_a_mistake_in_code_that_moved_is_found(checkout: Path, harness: Callable
     done = run(harness, checkout)
     assert done.returncode == 1, done.stdout + done.stderr
     assert f"{file}:" in done.stdout
+
+
+def test_a_package_that_passes_on_what_its_files_have_is_followed(checkout: Path) -> None:
+    file = move(checkout, KERNELS, "kernels")
+    package = checkout / "vllm/v1/worker/moved"
+    package.mkdir()
+    (checkout / file).rename(package / "kernels.py")
+    (package / "__init__.py").write_text(f"from .kernels import {', '.join(KERNELS)}\n", encoding="utf-8")
+    edit(checkout, WORKER, "vllm.v1.worker.moved_kernels", "vllm.v1.worker.moved")
+    expected = ("vllm/v1/worker/moved/kernels.py", "vllm/v1/worker/moved/__init__.py", WORKER)
+    assert with_helpers(checkout_tree(str(checkout)), (WORKER,)) == expected
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "from vllm.v1.worker import new",
+        "import vllm.v1.worker.new as new",
+        "from .new import *",
+        "from vllm.v1.worker.new import f as g",
+    ],
+)
+def test_a_new_file_is_found_however_it_is_imported(words: str, checkout: Path) -> None:
+    (checkout / "vllm/v1/worker/new.py").write_text("def f() -> int:\n    return 1\n", encoding="utf-8")
+    text = (checkout / WORKER).read_text(encoding="utf-8")
+    (checkout / WORKER).write_text(f"{text}\n{words}\n", encoding="utf-8")
+    assert with_helpers(checkout_tree(str(checkout)), (WORKER,)) == ("vllm/v1/worker/new.py", WORKER)
+    assert may_be_stubbed(checkout_tree(str(checkout)), "vllm/v1/worker/new.py")
+
+
+@pytest.mark.parametrize("words", ["from triton import jit as kernel", "kernel = triton.jit"])
+def test_what_triton_compiles_is_known_by_any_name(words: str) -> None:
+    module = ast.parse(f"{words}\n\n@kernel(do_not_specialize=['n'])\ndef f(n):\n    pass\n\ndef g():\n    pass\n")
+    kernels = [one.name for one in module.body if isinstance(one, ast.FunctionDef) and is_kernel(one, names(module))]
+    assert kernels == ["f"]
+
+
+@pytest.mark.long
+def test_new_files_that_import_what_imports_them_or_do_not_load(checkout: Path, harness: Callable[..., Any]) -> None:
+    """The first is loaded as vLLM does. The second is only mentioned: it is stubbed, and the run says so."""
+    file = move(checkout, HOST, "host")
+    text = (checkout / file).read_text(encoding="utf-8")
+    (checkout / file).write_text(
+        f"{text}\n\nfrom vllm.v1.worker.mamba_utils import MambaCopyBuffers\n", encoding="utf-8"
+    )
+    (checkout / "vllm/v1/worker/other.py").write_text("import no_such_module\n", encoding="utf-8")
+    text = (checkout / WORKER).read_text(encoding="utf-8").replace("from vllm.v1.worker.moved_host import", "PLACE", 1)
+    place, _, rest = text.partition("PLACE")
+    line, _, after = rest.partition("\n")
+    text = f"{place}{after}\nfrom vllm.v1.worker.moved_host import{line}  # noqa: E402\n"
+    mention = "from typing import TYPE_CHECKING\n\nif TYPE_CHECKING:\n    from vllm.v1.worker.other import x\n"
+    (checkout / WORKER).write_text(text + mention, encoding="utf-8")
+    done = run(harness, checkout)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "vllm/v1/worker/other.py does not load: ModuleNotFoundError" in done.stdout + done.stderr
+    assert "it is stubbed, and not tested" in done.stdout + done.stderr
