@@ -199,8 +199,14 @@ class SequenceSummary(msgspec.Struct):
             yield Line("NOT RUN", f"{line} ({counted(self.counters[line], 'sequence')})", "bad")
         yield from fix_lines([fix for fix in self.fixes if fix not in self.fixes_without_effect])
         if self.faults:
-            repro = self.findings[self.faults[0].findings[0]].repro
-            yield from next_lines(repro, self.target, f"harness run --ops sequences -t {self.target} --fail-fast")
+            again = f"harness run --ops sequences -t {self.target}{'' if self.fixes else ' --fixes none'} --fail-fast"
+            yield from next_lines(self._first.repro, self.target, again)
+
+    @property
+    def _first(self) -> SequenceFinding:
+        """The finding to look at first: the simplest of the first fault that is no known issue, if there is one."""
+        simplest = [self.findings[fault.findings[0]] for fault in self.faults]
+        return next((one for one in simplest if one.classified and one.issue is None), simplest[0])
 
     @property
     def _size(self) -> str:
