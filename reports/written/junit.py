@@ -55,7 +55,7 @@ def _cases(result: Result) -> Iterator[tuple[str, FinalResult | None]]:
             outcome = _found(json, found[operation])
         elif not judged[operation]:
             outcome = Skipped(plain(json["lacking"].get(operation) or "no case of it was judged"))
-        yield operation, outcome
+        yield plain(operation), outcome
     done = json["exit_status"] in (NOTHING_FOUND, FINDINGS)
     standing = standing_of(json)
     for replayed in standing.corpus:
@@ -84,7 +84,7 @@ def _found(json: Json, findings: Sequence[Json]) -> FinalResult:
         return Skipped(plain("; ".join(reasons)))
     first, *more = counting
     others = f" (and {counted(len(more), 'finding')} more)" if more else ""
-    failure = Failure(plain(f"{first['summary']}{others}"), "/".join(parts_of(first)[1:]))
+    failure = Failure(plain(f"{first['summary']}{others}"), plain("/".join(parts_of(first)[1:])))
     failure.text = plain("\n\n".join(texts))
     return failure
 

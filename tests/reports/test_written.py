@@ -68,6 +68,13 @@ def test_junit_has_a_case_for_each_operation() -> None:
     assert "precopy/memory/wrong-bytes/temporal/-\nother\nknown issue F1" in first.text
 
 
+def test_junit_is_well_formed_whatever_a_signature_holds() -> None:
+    found = Finding("pre\x01copy/memory/wrong\x02bytes/conv/SD", HOSTILE, "total", 0, 1, None, None)
+    text = junit([result_of(kernel_summary(findings=[found], faults=[Fault(HOSTILE, [], [0])]))])
+    (suite,) = JUnitXml.fromstring(text.encode())
+    assert "precopy" in {case.name for case in suite}
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
