@@ -143,17 +143,15 @@ class WholeEngines(SequenceSubject):
 
     # Findings.
 
-    def encode_failed(self, case: SequenceCase, index: int, message: str) -> bytes:
-        (*_, last) = ["", *message.strip().splitlines()]
-        repro = EngineRepro(
-            signature=Signature("engine", "harness", "failure", "-", "-"),
-            evidence=Evidence(f"the harness itself failed: {last}"),
+    def failed(self, case: SequenceCase, index: int, signature: Signature, evidence: Evidence) -> EngineRepro:
+        return EngineRepro(
+            signature=signature,
+            evidence=evidence,
             origin=self._origin(index),
             fixes=self._on.fixes,
             faults=self.faults,
             sequence=case,
         )
-        return msgspec.json.format(msgspec.json.encode(repro), indent=1)
 
     def _origin(self, index: int | None) -> Origin:
         return Origin(

@@ -26,7 +26,12 @@ LONGEST_KIND = 40
 
 def write_repro(path: Path, repro: AnyRepro) -> None:
     """Write a repro file as `write_whole` does."""
-    write_whole(path, msgspec.json.format(msgspec.json.encode(repro), indent=1))
+    write_whole(path, encode_repro(repro))
+
+
+def encode_repro(repro: AnyRepro) -> bytes:
+    """What a repro file holds."""
+    return msgspec.json.format(msgspec.json.encode(repro), indent=1)
 
 
 def save(path: Path, repro: AnyRepro) -> None:

@@ -19,7 +19,8 @@ from harness.issues.known_issue import KnownIssue
 from harness.issues.registry import SEQUENCE_ISSUES, TOGETHER, current_name, issues_of
 from harness.kernels.targets.vllm.base_release import BaseRelease
 from harness.oracles.states.violation import LOST, Violation
-from harness.repro import EngineRepro, SequenceRepro, ShrinkRecord
+from harness.repro import AnyRepro, EngineRepro, SequenceRepro, ShrinkRecord
+from harness.repro.store import encode_repro
 from harness.sequences.classifying import classify_again
 from harness.sequences.controls import Controls
 from harness.sequences.result import RESULTS, RunResult
@@ -62,6 +63,15 @@ class SequenceSubject(Subject[SequenceCase, RunResult]):
             fixed = {issue.name for issue in SEQUENCE_ISSUES if issue.is_fixed_in(self._base)}
             fixes = tuple(fix for fix in self.controls.fixes if fix not in fixed)
             self._on = msgspec.structs.replace(self.controls, fixes=fixes)
+
+    @abc.abstractmethod
+    def failed(self, case: SequenceCase, index: int, signature: Signature, evidence: Evidence) -> AnyRepro:
+        """The file of a sequence in which the harness itself failed."""
+
+    def encode_failed(self, case: SequenceCase, index: int, message: str) -> bytes:
+        (*_, last) = ["", *message.strip().splitlines()]
+        signature = Signature(self.name, "harness", "failure", "-", "-")
+        return encode_repro(self.failed(case, index, signature, Evidence(f"the harness itself failed: {last}")))
 
     @property
     @abc.abstractmethod

@@ -189,18 +189,16 @@ class StepSequences(SequenceSubject):
 
     # Findings.
 
-    def encode_failed(self, case: SequenceCase, index: int, message: str) -> bytes:
-        (*_, last) = ["", *message.strip().splitlines()]
-        repro = SequenceRepro(
-            signature=Signature("sequence", "harness", "failure", "-", "-"),
-            evidence=Evidence(f"the harness itself failed: {last}"),
+    def failed(self, case: SequenceCase, index: int, signature: Signature, evidence: Evidence) -> SequenceRepro:
+        return SequenceRepro(
+            signature=signature,
+            evidence=evidence,
             origin=self._origin(index),
             fixes=self._on.fixes,
             faults=self.controls.faults,
             kernels=None if self.kernel_side.kernels is None else self.kernel_side.kernels.target,
             sequence=case,
         )
-        return msgspec.json.format(msgspec.json.encode(repro), indent=1)
 
     def _origin(self, index: int | None) -> Origin:
         return Origin(

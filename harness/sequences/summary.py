@@ -204,9 +204,10 @@ class SequenceSummary(msgspec.Struct):
 
     @property
     def _first(self) -> SequenceFinding:
-        """The finding to look at first: the simplest of the first fault that is no known issue, if there is one."""
+        """The finding to look at first: the simplest of the first fault that is new, or back, if there is one."""
         simplest = [self.findings[fault.findings[0]] for fault in self.faults]
-        return next((one for one in simplest if one.classified and one.issue is None), simplest[0])
+        new = (one for one in simplest if one.classified and (one.issue is None or one.regression))
+        return next(new, simplest[0])
 
     @property
     def _size(self) -> str:

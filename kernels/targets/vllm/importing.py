@@ -29,6 +29,11 @@ def module_name(file: str) -> str:
     return file.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
+def is_package(file: str) -> bool:
+    """Whether a file is the `__init__` of a package."""
+    return file.endswith("/__init__.py")
+
+
 class _SourceLoader(Loader):
     """Loads one module under test."""
 
@@ -73,9 +78,7 @@ class Finder(MetaPathFinder):
         for name, names in stubbed.items():
             self._loaders[name] = _StubLoader(names, self._loaders.keys())
         for file, source in sources.items():
-            self._loaders[module_name(file)] = _SourceLoader(
-                source, executor, paths.get(file), file.endswith("/__init__.py")
-            )
+            self._loaders[module_name(file)] = _SourceLoader(source, executor, paths.get(file), is_package(file))
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

@@ -20,7 +20,14 @@ from harness.kernels.executors.base import Executor
 from harness.kernels.targets.loading import load_module
 from harness.kernels.targets.vllm import specs
 from harness.kernels.targets.vllm.helpers import may_be_stubbed
-from harness.kernels.targets.vllm.importing import Finder, import_under_test, install, module_name, uninstall
+from harness.kernels.targets.vllm.importing import (
+    Finder,
+    import_under_test,
+    install,
+    is_package,
+    module_name,
+    uninstall,
+)
 from harness.kernels.targets.vllm.replacements import ENVS, replacements
 from harness.kernels.targets.vllm.sources import SourceTree
 from harness.refusal import UnknownTarget
@@ -107,7 +114,7 @@ def _package(tree: SourceTree, files: Sequence[str], sources: Mapping[str, str],
     modules = {}
     for file in files:  # later ones import from earlier ones
         try:
-            modules[file] = load_module(module_name(file), sources[file], executor)
+            modules[file] = load_module(module_name(file), sources[file], executor, package=is_package(file))
         except Exception as error:
             raise UnknownTarget(f"{tree.origin}: {file} does not load: {_message(error)}") from error
     return Surroundings("package", modules, importlib.import_module(ENVS), importlib.import_module(_INTERFACE))

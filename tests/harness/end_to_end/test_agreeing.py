@@ -7,25 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from harness.case.sequence import Add, Segment, SequenceCase, SequenceConfig, Step
+from harness.case.sequence import Add, Segment, SequenceCase, Step
 from harness.case.step_row import StepRow
 from harness.end_to_end.agreeing import Agreeing, OneSequence
 from harness.end_to_end.agreement import Compared
 from harness.end_to_end.messages import RequestTokens, SequenceAnswer
 from harness.sequences.planned_steps import PlannedSteps
+from tests.harness.end_to_end.test_chance import CONFIG
 
 CASE = SequenceCase(
-    config=SequenceConfig(
-        runner="V1",
-        block_size=32,
-        num_spec=0,
-        drafter_block_size=None,
-        length_limit=64,
-        budget=64,
-        requests=2,
-        num_blocks=64,
-        vocabulary=64,
-    ),
+    config=CONFIG,
     events=(Add(request=0, prompt=(Segment(family=0, length=9),), outputs=3), Step()),
 )
 

@@ -12,18 +12,19 @@ from harness.oracles.states.texts import Text, token_of_family
 
 VOCABULARY = 64
 SHORT, OTHER = (Segment(family=0, length=9),), (Segment(family=0, length=9), Segment(family=12, length=3))
+CONFIG = SequenceConfig(
+    runner="V1",
+    block_size=32,
+    num_spec=0,
+    drafter_block_size=None,
+    length_limit=64,
+    budget=64,
+    requests=2,
+    num_blocks=64,
+    vocabulary=VOCABULARY,
+)
 CASE = SequenceCase(
-    config=SequenceConfig(
-        runner="V1",
-        block_size=32,
-        num_spec=0,
-        drafter_block_size=None,
-        length_limit=64,
-        budget=64,
-        requests=2,
-        num_blocks=64,
-        vocabulary=VOCABULARY,
-    ),
+    config=CONFIG,
     events=(Add(request=0, prompt=SHORT, outputs=3), Add(request=1, prompt=OTHER, outputs=3), Step()),
 )
 
