@@ -72,6 +72,17 @@ def test_a_race_is_not_fixed_because_nobody_looked(harness: Command, executor_na
     assert "the check of races is off: try `--checks races`" in done.stdout
 
 
+@pytest.mark.release
+def test_a_case_of_thousands_of_copies_is_no_hang(harness: Command, executor_name: str) -> None:
+    """64 requests of 128 states: comparing that with each deviation took minutes, and looked like a hang of the kernel."""
+    if executor_name != "native":
+        pytest.skip("the race is seen on the native executor alone")
+    done = harness("replay", ROOT / "corpus" / HAND_MADE[0])
+    assert done.returncode == 1, done.stderr
+    assert done.stdout.startswith("FAILED ")
+    assert "not as recorded" not in done.stdout
+
+
 def wide_window() -> Case:
     """A window in DS layout, 18 tokens of 40 elements, that moves by one token inside its block."""
     window = ConvState(item_size=2, window=18, dim=40, buffer=0, offset=0, block_stride=1440, row_stride=36)

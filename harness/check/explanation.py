@@ -31,7 +31,7 @@ from harness.oracles.diagnosis.diagnose import (
     refuted_by,
     without_fitted,
 )
-from harness.oracles.diagnosis.situation import Raced, Refused, Situation, Touchable
+from harness.oracles.diagnosis.situation import Raced, Refused, Situation, Touchable, moves_of
 from harness.oracles.expected import Expected
 from harness.oracles.races import find_races
 
@@ -39,6 +39,10 @@ NEVER_ASSIGNED = ", and no line of the code under test assigned it another value
 
 MOST_BYTES = 32 << 20
 """The memory of a larger case is not compared with deviations: each of them would take a tenth of a second."""
+
+MOST_COPIES = 1 << 14
+"""Nor is a case with more copies than this, times the requests that they belong to: some deviations are tried for each
+request, and each makes all the copies. It would take longer than a hang is waited for."""
 
 
 def explained(run: OperationRun, evidence: Evidence, assigned: AssignedLines | None = None) -> Evidence:
@@ -74,7 +78,7 @@ def diagnosed(
 ) -> Evidence:
     """The evidence of a run with a diagnosis, which the cases behind `suspects` narrow; without one where that would
     take too long. `watched`: accesses that are not allowed were refused."""
-    if run.expected is None or len(run.found.data) > MOST_BYTES:
+    if run.expected is None or _is_large(run):
         return evidence
     found = deviations(run, watched=watched)
     narrowed, cases = suspects.narrowed(signature, scope_of(run), found)
@@ -87,16 +91,22 @@ def diagnosed(
 def deviations(run: OperationRun, *, watched: bool, among: Collection[str] | None = None) -> tuple[Form, ...] | None:
     """The deviations that reproduce what a run left, `among` those of these names (None: all). None if its bytes and
     results say nothing, or if it would take too long to compare them."""
-    if run.expected is None or len(run.found.data) > MOST_BYTES:
+    if run.expected is None or _is_large(run):
         return None
     return deviations_of(_situation(run, run.expected, watched=watched), among)
 
 
 def refuted(run: OperationRun, forms: Collection[Form], *, watched: bool) -> tuple[Form, ...]:
     """Those of `forms` that a run which was right would have shown."""
-    if run.expected is None or len(run.found.data) > MOST_BYTES:
+    if run.expected is None or _is_large(run):
         return ()
     return refuted_by(_situation(run, run.expected, watched=watched), forms)
+
+
+def _is_large(run: OperationRun) -> bool:
+    """Whether comparing a run with all deviations would take too long."""
+    requests = len(moves_of(run.operation, run.case.layout.block_size))
+    return len(run.found.data) > MOST_BYTES or requests * requests * len(run.plan.base.states) > MOST_COPIES
 
 
 def _situation(run: OperationRun, expected: Expected, *, watched: bool) -> Situation:

@@ -8,6 +8,7 @@ refused, as a checking executor does it.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -369,12 +370,14 @@ def _read_and_written(copies: Sequence[Runs]) -> list[tuple[tuple[int, int], tup
     """The bytes that one copy reads and another one writes, and those that the first of them writes with what it has
     read."""
     reads = sorted((copy.source, copy.source + copy.span, i) for i, copy in enumerate(copies))
+    firsts = [first for first, _, _ in reads]
+    longest = max((copy.span for copy in copies), default=0)
     found: list[tuple[tuple[int, int], tuple[int, int]]] = []
     for number, copy in enumerate(copies):
         low, high = copy.destination, copy.destination + copy.span
-        for first, last, reader in reads:
-            if first >= high:
-                break
+        # Those that begin before the first of these end before `low`. A batch of hundreds of rows has thousands of copies.
+        near = slice(bisect.bisect_right(firsts, low - longest), bisect.bisect_left(firsts, high))
+        for _, last, reader in reads[near]:
             if reader != number and last > low:
                 shift = copies[reader].destination - copies[reader].source
                 found += [(shared, (shared[0] + shift, shared[1] + shift)) for shared in _shared(copies[reader], copy)]

@@ -17,7 +17,8 @@ from harness.engines.random import Recipe, case_at
 from harness.memory import initial_image, plan_memory
 from harness.oracles.before import Before
 from harness.oracles.diagnosis.catalogue import BY_NAME, CATALOGUE
-from harness.oracles.diagnosis.copying import Rule, Runs, _shared, _word_across, predicted
+from harness.oracles.diagnosis.copying import Rule, Runs, _read_and_written,
+    _shared, _word_across, predicted
 from harness.oracles.diagnosis.deviation import Deviation, Form
 from harness.oracles.diagnosis.diagnose import (
     UNEXPLAINED,
@@ -336,3 +337,21 @@ def test_rows_between_each_other_are_not_shared() -> None:
 
 def test_names_are_used_once() -> None:
     assert len(BY_NAME) == len(CATALOGUE)
+
+
+def test_what_one_copy_reads_and_another_one_writes_is_found_among_many() -> None:
+    """Only near copies are looked at; the answer is that of looking at all pairs."""
+    random = np.random.default_rng(5)
+    for _ in range(200):
+        copies = [
+            Runs(*(int(n) for n in random.integers(0, 400, 2)), int(random.integers(1, 12)), int(random.integers(1, 4)), 12)
+            for _ in range(int(random.integers(1, 30)))
+        ]
+        all_pairs = [
+            (shared, (shared[0] + reader.destination - reader.source, shared[1] + reader.destination - reader.source))
+            for w, writer in enumerate(copies)
+            for r, reader in enumerate(copies)
+            if r != w and reader.source < writer.destination + writer.span and writer.destination < reader.source + reader.span
+            for shared in _shared(reader, writer)
+        ]
+        assert sorted(_read_and_written(copies)) == sorted(all_pairs)
