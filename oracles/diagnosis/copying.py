@@ -375,7 +375,7 @@ def _read_and_written(copies: Sequence[Runs]) -> list[tuple[tuple[int, int], tup
     found: list[tuple[tuple[int, int], tuple[int, int]]] = []
     for number, copy in enumerate(copies):
         low, high = copy.destination, copy.destination + copy.span
-        # Those that begin before the first of these end before `low`. A batch of hundreds of rows has thousands of copies.
+        # Those that begin before the first of these end before `low`. Looking at all would be slow in large batches.
         near = slice(bisect.bisect_right(firsts, low - longest), bisect.bisect_left(firsts, high))
         for _, last, reader in reads[near]:
             if reader != number and last > low:

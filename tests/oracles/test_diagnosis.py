@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -17,8 +18,7 @@ from harness.engines.random import Recipe, case_at
 from harness.memory import initial_image, plan_memory
 from harness.oracles.before import Before
 from harness.oracles.diagnosis.catalogue import BY_NAME, CATALOGUE
-from harness.oracles.diagnosis.copying import Rule, Runs, _read_and_written,
-    _shared, _word_across, predicted
+from harness.oracles.diagnosis.copying import Rule, Runs, _read_and_written, _shared, _word_across, predicted
 from harness.oracles.diagnosis.deviation import Deviation, Form
 from harness.oracles.diagnosis.diagnose import (
     UNEXPLAINED,
@@ -343,15 +343,13 @@ def test_what_one_copy_reads_and_another_one_writes_is_found_among_many() -> Non
     """Only near copies are looked at; the answer is that of looking at all pairs."""
     random = np.random.default_rng(5)
     for _ in range(200):
-        copies = [
-            Runs(*(int(n) for n in random.integers(0, 400, 2)), int(random.integers(1, 12)), int(random.integers(1, 4)), 12)
-            for _ in range(int(random.integers(1, 30)))
-        ]
+        starts, sizes = random.integers(0, 400, (20, 2)).tolist(), random.integers(1, 12, (20, 2)).tolist()
+        copies = [Runs(*start, size, 1 + rows % 3, 12) for start, (size, rows) in zip(starts, sizes, strict=True)]
         all_pairs = [
-            (shared, (shared[0] + reader.destination - reader.source, shared[1] + reader.destination - reader.source))
-            for w, writer in enumerate(copies)
-            for r, reader in enumerate(copies)
-            if r != w and reader.source < writer.destination + writer.span and writer.destination < reader.source + reader.span
+            (shared, tuple(place + reader.destination - reader.source for place in shared))
+            for reader, writer in itertools.permutations(copies, 2)
+            if reader.source < writer.destination + writer.span and writer.destination < reader.source + reader.span
             for shared in _shared(reader, writer)
         ]
         assert sorted(_read_and_written(copies)) == sorted(all_pairs)
+        assert all_pairs
