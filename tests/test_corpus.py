@@ -74,7 +74,7 @@ def test_a_race_is_not_fixed_because_nobody_looked(harness: Command, executor_na
 
 @pytest.mark.release
 def test_a_case_of_thousands_of_copies_is_no_hang(harness: Command, executor_name: str) -> None:
-    """64 requests of 128 states: comparing that with each deviation took minutes, and looked like a hang of the kernel."""
+    """64 requests of 128 states: comparing that with each deviation took minutes, which looked like a hang."""
     if executor_name != "native":
         pytest.skip("the race is seen on the native executor alone")
     done = harness("replay", ROOT / "corpus" / HAND_MADE[0])
