@@ -128,6 +128,12 @@ def listed(package: Package, version: str) -> Manifest | None:
     return manifest if (manifest.package, manifest.version) == (package.name, version) else None
 
 
+def kept_file(package: Package, version: str, file: str) -> Path | None:
+    """Where the release's cache entry has a file, or None if it has no such file. Like `listed`, it checks nothing."""
+    manifest = listed(package, version)
+    return _directory(package, version) / file if manifest is not None and file in manifest.files else None
+
+
 def cached(package: Package, version: str) -> Release | None:
     """The release if it is in the cache, complete and unchanged; otherwise None. Never downloads."""
     manifest = listed(package, version)

@@ -19,6 +19,8 @@ from tests.releases import edit, editable
 RELEASE = "0.33.0"
 KERNELS = ("_memcpy_u64_tiled", "_copy_mamba_state_block")
 HOST = ("get_mamba_group_ids",)
+UTILS = "vllm/v1/worker/utils.py"
+"""Nothing under test imports it in the release."""
 NEW = "vllm/v1/worker/moved_{}.py"
 IMPORTS = "import torch\nfrom vllm.triton_utils import tl, triton\nfrom vllm.v1.kv_cache_interface import MambaSpec\n"
 
@@ -68,6 +70,17 @@ def test_a_release_has_none(checkout: Path) -> None:
 def test_a_new_file_is_found(names: tuple[str, ...], what: str, checkout: Path) -> None:
     file = move(checkout, names, what)
     assert with_helpers(checkout_tree(str(checkout)), (WORKER,)) == (file, WORKER)
+
+
+def test_a_function_that_was_added_to_a_file_of_releases_is_found(checkout: Path) -> None:
+    file = move(checkout, HOST, "host")
+    added, old = (checkout / file), checkout / UTILS
+    old.write_text(f"{old.read_text(encoding='utf-8')}\n\n{added.read_text(encoding='utf-8')}", encoding="utf-8")
+    added.unlink()
+    edit(checkout, WORKER, "from vllm.v1.worker.moved_host import", "from vllm.v1.worker.utils import")
+    tree = checkout_tree(str(checkout))
+    assert with_helpers(tree, (WORKER,)) == (UTILS, WORKER)
+    assert may_be_stubbed(tree, UTILS)
 
 
 @pytest.mark.long
