@@ -42,7 +42,8 @@ MOST_BYTES = 32 << 20
 
 MOST_COPIES = 1 << 14
 """Nor is a case with more copies than this, times the requests that they belong to: some deviations are tried for each
-request, and each makes all the copies. It would take longer than a hang is waited for."""
+request, and each makes all the copies. At this number that takes some seconds, at thirty times as many minutes, which
+would count as a hang of the kernel."""
 
 
 def explained(run: OperationRun, evidence: Evidence, assigned: AssignedLines | None = None) -> Evidence:

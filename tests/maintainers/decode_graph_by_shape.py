@@ -1,5 +1,5 @@
 """A step with a prefill does not run on the full decode graph (docs/reports/recomputed-as-decode.md, "Suggested rule";
-docs/reports/tail-behind-extend.md, "Conditions"; docs/reports/drained-queue.md, "Conditions").
+docs/reports/tail-behind-extend.md, "Conditions").
 
 In vLLM's tests: a `model_runner` with full graphs for decodes, whose attention metadata builder is that of Mamba2. No
 graph is captured or replayed: the check compares which graph a step is dispatched to with what the builder leaves in
@@ -106,7 +106,7 @@ def run_step(worker: V1Worker, suggested: bool, *rows: Scheduled) -> None:
 
 
 def with_a_decode(rule: Callable[[Any], Any] | None = None, *prefills: Scheduled) -> tuple[V1Worker, Scheduled]:
-    """A worker in which one request has begun to decode, with these prefills beside it, and that request's next row."""
+    """A worker in which one request has begun to decode, next to these prefills, and that request's next row."""
     worker = V1Worker(config(spec_method="mtp", num_spec=DRAFTS, asynchronous=True), prefill_end=rule)
     worker.execute(Scheduled("decode", 0, 3, new=(1, 2, 3)), *prefills)
     worker.sample()

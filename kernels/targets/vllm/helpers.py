@@ -13,8 +13,10 @@ import functools
 from collections.abc import Iterator, Sequence
 
 from harness.kernels.targets.releases import Package, kept_file, listed
+from harness.kernels.targets.vllm.importing import module_name
 from harness.kernels.targets.vllm.known_releases import RELEASES
 from harness.kernels.targets.vllm.python_text import NotPythonText, python_text
+from harness.kernels.targets.vllm.replacements import replacements
 from harness.kernels.targets.vllm.sources import VLLM, VLLM_WHOLE, SourceTree
 from harness.kernels.targets.vllm.syntax import is_kernel, kernel_decorators, parsed
 
@@ -81,9 +83,12 @@ def _kernels(tree: SourceTree, file: str) -> set[str]:
 
 
 def _added(tree: SourceTree, file: str) -> set[str]:
-    """The functions of a file that no release defines in it; none where no release is here with that file."""
+    """The functions of a file that no release defines in it; none where no release is here with that file. None of a
+    file that is replaced, either: the code under test needs the replacement."""
     known = _functions_of_releases(file)
-    return _functions(parsed(tree, file)) - known if known is not None else set()
+    if known is None or module_name(file) in replacements():
+        return set()
+    return _functions(parsed(tree, file)) - known
 
 
 def _functions(module: ast.Module) -> set[str]:

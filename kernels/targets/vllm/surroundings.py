@@ -80,21 +80,21 @@ def _stubs(tree: SourceTree, files: Sequence[str], sources: Mapping[str, str], e
 
 
 def _import_all(tree: SourceTree, files: Sequence[str], finder: Finder) -> dict[str, ModuleType]:
-    """Import files under test, as the code of releases does: what they import from new files comes when they ask for
-    it. If that does not load, new files are tried alone, and those that do not load are stubbed."""
-    new = [file for file in files if may_be_stubbed(tree, file)]
-    others = [file for file in files if file not in new]
+    """Import files under test, as the code of releases does: what they import from helpers comes when they ask for it.
+    If that does not load, those that may be stubbed are tried alone, and stubbed if they do not load."""
+    optional = [file for file in files if may_be_stubbed(tree, file)]
+    others = [file for file in files if file not in optional]
     try:
-        return {file: import_under_test(tree.origin, file) for file in (*others, *new)}
+        return {file: import_under_test(tree.origin, file) for file in (*others, *optional)}
     except UnknownTarget:
-        if not new:
+        if not optional:
             raise
     loaded: dict[str, ModuleType] = {}
-    for file in new:
+    for file in optional:
         try:
             loaded[file] = import_under_test(tree.origin, file)
         except UnknownTarget as reason:
-            warnings.warn(f"{reason}. No release has this file: it is stubbed, and not tested", stacklevel=2)
+            warnings.warn(f"{reason}. It is stubbed, and what the checkout has added there is not tested", stacklevel=2)
             finder.stub(file)
     return {**{file: import_under_test(tree.origin, file) for file in others}, **loaded}
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from harness.kernels.targets.vllm.helpers import may_be_stubbed, with_helpers
+from harness.kernels.targets.vllm.importing import module_name
 from harness.kernels.targets.vllm.sources import WORKER, checkout_tree
 from harness.kernels.targets.vllm.syntax import is_kernel
 from harness.kernels.targets.vllm.syntax import kernel_decorators as names
@@ -21,6 +22,8 @@ KERNELS = ("_memcpy_u64_tiled", "_copy_mamba_state_block")
 HOST = ("get_mamba_group_ids",)
 UTILS = "vllm/v1/worker/utils.py"
 """Nothing under test imports it in the release."""
+REPLACED = "vllm/v1/utils.py"
+"""The harness has its own buffer in place of this file's."""
 NEW = "vllm/v1/worker/moved_{}.py"
 IMPORTS = "import torch\nfrom vllm.triton_utils import tl, triton\nfrom vllm.v1.kv_cache_interface import MambaSpec\n"
 
@@ -72,15 +75,33 @@ def test_a_new_file_is_found(names: tuple[str, ...], what: str, checkout: Path) 
     assert with_helpers(checkout_tree(str(checkout)), (WORKER,)) == (file, WORKER)
 
 
-def test_a_function_that_was_added_to_a_file_of_releases_is_found(checkout: Path) -> None:
-    file = move(checkout, HOST, "host")
-    added, old = (checkout / file), checkout / UTILS
-    old.write_text(f"{old.read_text(encoding='utf-8')}\n\n{added.read_text(encoding='utf-8')}", encoding="utf-8")
+def add_to(checkout: Path, file: str, more: str = "") -> None:
+    """Move a function of the worker's file to the end of a file that releases have."""
+    added, old = checkout / move(checkout, HOST, "host"), checkout / file
+    old.write_text(f"{old.read_text(encoding='utf-8')}\n\n{added.read_text(encoding='utf-8')}{more}", encoding="utf-8")
     added.unlink()
-    edit(checkout, WORKER, "from vllm.v1.worker.moved_host import", "from vllm.v1.worker.utils import")
+    edit(checkout, WORKER, "vllm.v1.worker.moved_host import", f"{module_name(file)} import")
+
+
+def test_a_function_that_was_added_to_a_file_of_releases_is_found(checkout: Path) -> None:
+    add_to(checkout, UTILS)
     tree = checkout_tree(str(checkout))
     assert with_helpers(tree, (WORKER,)) == (UTILS, WORKER)
     assert may_be_stubbed(tree, UTILS)
+
+
+def test_a_file_that_is_replaced_stays_replaced(checkout: Path) -> None:
+    add_to(checkout, REPLACED)
+    assert with_helpers(checkout_tree(str(checkout)), (WORKER,)) == (WORKER,)
+
+
+def test_a_helper_that_is_stubbed_has_no_lines_to_watch(checkout: Path, harness: Callable[..., Any]) -> None:
+    """What the moved function does cannot be judged then, and a line says why."""
+    add_to(checkout, UTILS, more="\n1 / 0\n")
+    done = harness("run", "-t", f"path:{checkout}", "--base", RELEASE, "--ops", "advance", "--cases", "20")
+    assert "Traceback" not in done.stderr
+    assert f"{UTILS} does not load: ZeroDivisionError" in done.stdout + done.stderr
+    assert "It is stubbed, and what the checkout has added there is not tested" in done.stdout + done.stderr
 
 
 @pytest.mark.long
@@ -156,4 +177,4 @@ def test_new_files_that_import_what_imports_them_or_do_not_load(checkout: Path, 
     done = run(harness, checkout)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "vllm/v1/worker/other.py does not load: ModuleNotFoundError" in done.stdout + done.stderr
-    assert "it is stubbed, and not tested" in done.stdout + done.stderr
+    assert "It is stubbed, and what the checkout has added there is not tested" in done.stdout + done.stderr
